@@ -51,21 +51,21 @@ struct DaemonConfigFile {
     take_over: Vec<RuleSection>,
 }
 
-/// `[service]`.
+/// The section `[service]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ServiceSection {
     scheduling: Option<Spanned<String>>,
 }
 
-/// `[memory]`.
+/// The section `[memory]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MemorySection {
     per_user: Option<Spanned<String>>,
 }
 
-/// One `[[allow]]`, `[[deny]]` or `[[take-over]]`.
+/// One section `[[allow]]`, `[[deny]]` or `[[take-over]]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RuleSection {

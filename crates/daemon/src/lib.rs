@@ -40,7 +40,7 @@ use slipring_cli::{ClassicName, Exit, Verb};
 use slipring_control::ControlService;
 use slipring_netmap::{Domain, Parameters};
 
-/// The command.
+/// The `daemon` command.
 pub const VERB: Verb = Verb {
     name: "daemon",
     classic: &[CLASSIC],

@@ -1,17 +1,18 @@
-//! What netmap's kernel module does for its clients, without the kernel: requests, binds, syncs
-//! and polls, on memory that the clients have mapped.
+//! netmap's kernel module in user space: requests, binds, syncs and polls, on memory that the
+//! clients have mapped.
 //!
 //! ```text
-//!   front (slipring-fuse)        this crate                                 memory
-//!   open    ------------------>  Netmap::open --> Open  - - belongs to - ->  Domain: one file per user
-//!   ioctl NIOCCTRL ----------->  request --> register --> Binding                |- Memory 1 (global)
-//!   ioctl NIOC*SYNC, poll ---->  Open --> Adapter::sync  (pipe, null, ..)        |- Memory 2 (private)
-//!   wake-ups  <----------------  Waker <-- Listeners     (peer has synced)       `- ...
+//!   front (slipring-fuse)      this crate                                memory
+//!   open    ---------------->  Netmap::open --> OpenHandle   - of a ->  Domain: one file per user
+//!   ioctl NIOCCTRL --------->  request --> register --> Binding          |- memory 1 (global)
+//!   ioctl NIOC*SYNC, poll -->  OpenHandle --> Adapter::sync  (pipe, ..)  |- memory 2 (private)
+//!   wake-ups  <--------------  Waker <-- Listeners   (peer has synced)   `- ...
 //! ```
 //!
-//! A front carries calls to an [`OpenHandle`] and wake-ups back; it reads the caller's memory by a
-//! [`CallerMemory`], so all of this runs in tests without any front. Kinds of ports stand behind
-//! the trait [`Adapter`]; those that this crate does not know come from a [`Provider`].
+//! A front passes calls to an [`OpenHandle`] and delivers wake-ups. It reads the caller's memory
+//! through a [`CallerMemory`], so everything here can be tested without a front. Each kind of port
+//! implements the trait [`Adapter`]; a [`Provider`] supplies the kinds that this crate does not
+//! know.
 //!
 //! # Layers
 //! A module uses modules of its own layer and of the layers below it, never one above:
@@ -26,15 +27,15 @@
 //!   types     shapes, names, parameters, results, the format of the saved state
 //! ```
 //!
-//! One call leads upwards: every layer that has changed a domain calls `Domain::commit`, by which `restart`
-//! saves it.
+//! One call goes upwards: a layer that has changed a domain calls `Domain::commit`, which saves it
+//! through `restart`.
 //!
 //! # Invariants
-//! 1. A client can hurt only itself and those who share its [`Domain`]: what it wrote is read
+//! 1. A client can harm only itself and the other clients of its [`Domain`]: what it wrote is read
 //!    once, checked, then used.
-//! 2. No call blocks: a ring that another thread is syncing is skipped. The sync loop alone lasts, and
-//!    says so ([`Netmap::lasts`]).
-//! 3. Everything that an open took goes back when it is dropped, in whatever state it is.
+//! 2. No call blocks: a ring that another thread is syncing is skipped. Only the sync loop runs for
+//!    long; [`Netmap::lasts`] identifies it.
+//! 3. Dropping an open file releases everything that it took, whatever its state.
 //!
 //! # Not for
 //! Programs that open ports for themselves; they use `slipring-core`.

@@ -1,5 +1,5 @@
-//! Memories: the file of a user and the memories in it, pages that programs bring, the memory of the calling
-//! program, and the ledger for the saved state.
+//! Memory: a user's file and the memories in it, pages that programs provide, the memory of the
+//! calling program, and the ledger for the saved state.
 
 pub(crate) mod caller;
 pub(crate) mod external;

@@ -1,4 +1,5 @@
-//! Domains and open files: what a user owns, which names it has, and what the user's programs have open.
+//! Domains and open files: what a user owns, the names of its ports, and the files that its
+//! programs have open.
 
 pub(crate) mod attachment_cleanup;
 pub(crate) mod bound;

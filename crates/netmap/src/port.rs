@@ -1,10 +1,11 @@
-//! Ports: the trait that all kinds implement, what all ports have, what some can do, and the kinds.
+//! Ports: the trait that all kinds implement, the data common to all ports, the abilities of some,
+//! and the kinds.
 //!
 //! ```text
 //!   binding  forward  offsets                    rings of a port that one open file has bound
 //!   detached  pipe  monitor  vale                kinds of ports
 //!   adapter                                      the trait
-//!   base                                         what all ports have
+//!   base                                         data common to all ports
 //!   delegation  switched  persist                abilities of some ports
 //!   claims  waker  monitor_taps  kicks  sharing  parts that ports are made of
 //! ```

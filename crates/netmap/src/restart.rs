@@ -1,21 +1,22 @@
-//! Restart without loss: what a daemon that was killed leaves to the one that follows it.
+//! Restart without loss: the state that a killed daemon leaves to its successor.
 //!
 //! ```text
 //!   store (outlives us)        this process                              after a kill
-//!   memory of a user   <---->  Domain: regions, rings, buffers   ---->   where they were
-//!   ledger of a user   <-----  commit: State, after each change  ---->   Domain::resume
-//!                      <---->  cells: how far pipes are          ---->   Place::resume
+//!   memory of a user   <---->  Domain: regions, rings, buffers   ---->   unchanged
+//!   ledger of a user   <-----  commit: DomainState, each change  ---->   Domain::resume
+//!                      <---->  words: progress of pipes          ---->   Pipe::resume
 //! ```
 //!
-//! Everything that requests change is written to the user's ledger as a whole ([`DomainState`](crate::types::state::DomainState)), after
-//! the change and before it is answered. What a killed daemon had begun and not written never
-//! happened: nobody was told of it, and the front's requests come again. What syncs change they
-//! keep in words of their own (cells), in an order that leaves them right at any instruction.
+//! Every change that a request makes is written to the user's ledger as a complete state
+//! ([`DomainState`](crate::types::state::DomainState)), after the change and before its answer. A
+//! change that a killed daemon had begun but not written never happened: no program got an answer,
+//! and the front's requests are repeated. Syncs record their changes in persistent words, in an
+//! order that keeps them consistent at every instruction.
 //!
 //! # Invariants
-//! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`],
-//!    `Domain::commit` is alone.
-//! 2. Nothing of a ledger is believed: what does not fit together is refused as a whole.
+//! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`], and
+//!    `Domain::commit` excludes them.
+//! 2. A ledger is not trusted: an inconsistent one is refused as a whole.
 
 mod capture;
 mod commit;
@@ -27,26 +28,26 @@ use crate::memory::ledger::Ledger;
 
 pub use resume::ResumedDomain;
 
-/// One user's part of what a store had.
+/// One user's data from a store.
 #[derive(Debug)]
 pub struct RecoveredDomain {
-    /// The user.
+    /// The user ID.
     pub uid: u32,
     /// The file that programs map.
     pub memory: OwnedFd,
-    /// What is known about it.
+    /// The ledger of that file.
     pub ledger: OwnedFd,
 }
 
 impl RecoveredDomain {
-    /// Whether nothing was ever written: nobody can know of it.
+    /// Whether no state was ever written, so that no program knows of it.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         Ledger::is_blank(&self.ledger)
     }
 }
 
-/// Why what was left cannot be gone on with.
+/// The reason why a saved state cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeError(pub String);
 

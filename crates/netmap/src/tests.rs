@@ -1,4 +1,4 @@
-//! Clients in miniature: each test makes calls as a program would, with a memory of its own.
+//! Miniature clients: each test makes calls as a program would, with a memory of its own.
 
 mod attaches;
 mod binds;
@@ -27,7 +27,7 @@ use slipring_ring::BUF_SIZE;
 use crate::types::lock::lock;
 use crate::*;
 
-/// No NICs, no switches.
+/// A provider without NICs and switches.
 #[derive(Debug)]
 struct Nothing;
 
@@ -37,7 +37,7 @@ impl Provider for Nothing {
     }
 }
 
-/// Which files were told to look again.
+/// The handles that were notified.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<u64>>);
 
@@ -47,13 +47,13 @@ impl Notify for Told {
     }
 }
 
-/// From one buffer to the next.
+/// The distance between two buffers.
 const BUF: u64 = BUF_SIZE as u64;
 
 /// The memory of a program: 64 KiB from `BASE` on.
 struct Flat {
     bytes: Vec<u8>,
-    /// And from `SHARED` on, what others can map.
+    /// Memory from `SHARED` on, which others can map.
     pages: Option<OwnedFd>,
     /// Its eventfds, by their numbers.
     events: Vec<OwnedFd>,
@@ -61,7 +61,7 @@ struct Flat {
 }
 
 const BASE: u64 = 0x1_0000;
-/// Where the tests put bodies and options.
+/// Where the tests place bodies and options.
 const BODY: u64 = BASE + 0x100;
 const OPTIONS: u64 = BASE + 0x1000;
 const SHARED: u64 = 0x4000_0000;
@@ -119,7 +119,7 @@ impl CallerMemory for Flat {
     }
 }
 
-/// What programs share: a host, a user's domain, a record of wake-ups.
+/// State that programs share: a host, a user's domain, a record of wake-ups.
 struct World {
     netmap: Netmap,
     domain: Arc<Domain>,
@@ -142,7 +142,7 @@ impl World {
         Client { world: self, open, memory: Flat::new() }
     }
 
-    /// A client that has bound this port whole.
+    /// Returns a client that has bound all of this port.
     fn bound(&self, name: &str) -> Client<'_> {
         let mut client = self.open();
         client.register(name, &all()).unwrap();
@@ -157,7 +157,7 @@ struct Client<'w> {
     memory: Flat,
 }
 
-/// All NIC rings, nothing else.
+/// All NIC rings only.
 fn all() -> NmreqRegister {
     NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() }
 }
@@ -180,7 +180,7 @@ impl Client<'_> {
         self.world.netmap.ioctl(&self.open, NIOCCTRL, &mut arg, &mut self.memory)
     }
 
-    /// A request with a body, which is the answer afterwards.
+    /// Makes a request with a body, which holds the answer afterwards.
     fn ask<T: Plain>(&mut self, name: &str, kind: u16, body: &T) -> Result<T, Errno> {
         self.memory.put(BODY, body);
         self.control(&header(name, kind))?;
@@ -212,7 +212,8 @@ impl Client<'_> {
             .unwrap();
     }
 
-    /// The place of a ring: `i` counts tx, host tx, rx, host rx rings. 0 if it is not bound.
+    /// Returns the position of a ring: `i` counts tx, host tx, rx, host rx rings. 0 if it is not
+    /// bound.
     fn ring_at(&self, answer: &NmreqRegister, i: u64) -> u64 {
         let ofs: i64 = self.peek(answer.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
         if ofs == 0 { 0 } else { answer.nr_offset.wrapping_add_signed(ofs) }
@@ -232,12 +233,12 @@ impl Client<'_> {
         self.move_head(ring, to);
     }
 
-    /// Moves head, as a program does that is going to move cur next.
+    /// Moves only head, as a program does that is about to move cur.
     fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }
 
-    /// Queues a frame of `len` bytes in slot `i` and moves past it.
+    /// Queues a frame of `len` bytes in slot `i` and advances past it.
     fn queue(&self, ring: u64, i: u32, len: u16, flags: u16) {
         let slot = self.slot(ring, i);
         self.poke(slot_at(ring, i), &NetmapSlot { len, flags, ..slot });

@@ -1,4 +1,5 @@
-//! Types that every other layer uses: shapes, names, parameters, results, the format of the saved state.
+//! Types that all other layers use: shapes, names, parameters, results, the format of the saved
+//! state.
 //! No module here depends on memories, ports or requests.
 
 pub(crate) mod cancel;

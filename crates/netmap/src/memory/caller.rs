@@ -9,50 +9,51 @@ use slipring_abi::Plain;
 use crate::memory::external::SharedPages;
 use crate::types::cancel::Cancel;
 
-/// Reads and writes addresses of the caller. A transfer is whole or it is an error.
+/// Reads and writes the caller's address space. A transfer completes or fails as a whole.
 pub trait CallerMemory {
-    /// Fills `out` from `addr` on.
+    /// Fills `out` from address `addr`.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] where not all of it can be read.
+    /// [`Errno::FAULT`] if part of the range cannot be read.
     fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno>;
 
-    /// Writes `bytes` from `addr` on.
+    /// Writes `bytes` at address `addr`.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] where not all of it can be written.
+    /// [`Errno::FAULT`] if part of the range cannot be written.
     fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno>;
 
-    /// The pages in which `len` bytes from `addr` on lie, to be mapped by others as well.
+    /// Returns the pages that contain the `len` bytes at `addr`, so that other processes can map
+    /// them.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] where not all of it is mapped, in one piece and to be written;
-    /// [`Errno::OPNOTSUPP`] where nobody else can map it.
+    /// [`Errno::FAULT`] if the range is not mapped writable and in one piece; [`Errno::OPNOTSUPP`]
+    /// if no other process can map it.
     fn shared(&mut self, _addr: u64, _len: u64) -> Result<SharedPages, Errno> {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// A descriptor of our own for an eventfd of the program.
+    /// Duplicates an eventfd of the program.
     ///
     /// # Errors
-    /// [`Errno::BADF`] where nothing has this number; [`Errno::INVAL`] where it is something else.
+    /// [`Errno::BADF`] if no descriptor has this number; [`Errno::INVAL`] if it is not an eventfd.
     fn eventfd(&mut self, _number: i32) -> Result<OwnedFd, Errno> {
         Err(Errno::BADF)
     }
 
-    /// What ends the call early, where something can.
+    /// Returns the handle that can cancel the call, if the call can be cancelled.
     fn cancel(&self) -> Option<Arc<Cancel>> {
         None
     }
 
-    /// The number of the call that is made, which no other call has; a call that comes again after
-    /// a restart has it again. `None` where there are no numbers.
+    /// Returns the unique number of this call. A call that is repeated after a restart keeps its
+    /// number. `None` if calls have no numbers.
     fn call(&self) -> Option<u64> {
         None
     }
 }
 
-/// For requests that reach for nothing beside their argument.
+/// The caller memory of requests that access nothing but their argument.
 pub(crate) struct NoCallerMemory;
 
 impl CallerMemory for NoCallerMemory {
@@ -65,14 +66,14 @@ impl CallerMemory for NoCallerMemory {
     }
 }
 
-/// A structure at `addr`.
+/// Reads a structure at `addr`.
 pub(crate) fn read_plain<T: Plain>(caller: &mut dyn CallerMemory, addr: u64) -> Result<T, Errno> {
     let mut bytes = vec![0; T::SIZE];
     caller.read(addr, &mut bytes)?;
     T::read_from(&bytes).ok_or(Errno::FAULT)
 }
 
-/// The bytes of a structure.
+/// Returns the bytes of a structure.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0; T::SIZE];
     value.write_to(&mut bytes);

@@ -1,12 +1,12 @@
-//! External memory (option EXTMEM): pages of the program, in which a port has its rings and buffers.
+//! External memory (option EXTMEM): pages of the program that hold the rings and buffers of a port.
 //!
-//! They are used where they are, by a mapping of our own of the file behind them. Who gives the same
-//! pages again means the same memory, whatever sizes he says then. The program finds everything by
-//! the addresses that it has already: offsets count from the first of its pages, and what the device
-//! shows by `mmap` is, as ever, the memory of its own.
+//! The pages are used in place, through our own mapping of their file. A program that passes the
+//! same pages again gets the same memory, whatever sizes it then asks for. The program uses its own
+//! mapping: offsets count from the first of its pages, and `mmap` of the device still shows the
+//! user's file.
 //!
-//! The sizes are netmap's: objects of three kinds, of which those for interfaces and rings share one
-//! area here, and buffers as many as fit.
+//! Sizes follow netmap: there are three kinds of objects. Those for interfaces and rings share one
+//! area here, and buffers fill the rest.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,36 +17,37 @@ use slipring_ring::{Geometry, RevocableMapping, is_buf_size};
 use crate::types::parameters::Parameters;
 use crate::types::params::ObjectPools;
 
-/// netmap's limits: bytes of one object.
+/// netmap's limits on the size of one interface object, in bytes.
 const IF_SIZES: std::ops::RangeInclusive<u32> = 56..=4096;
 const RING_SIZES: std::ops::RangeInclusive<u32> = 256..=131_072;
-/// Pages as netmap counts them, whatever size those of the program have.
+/// The page size in which netmap counts, whatever the page size of the program's memory.
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// And how many there may be.
+/// netmap's limits on the number of objects.
 const MAX_IFS: u32 = 10_000;
 const MAX_RINGS: u32 = 100_000;
 const MAX_BUFS: u32 = 1_000_000;
 
-/// Pages of a program that others can map as well: a part of a file in memory.
+/// Pages of a program that others can map as well: a range of a file in memory.
 #[derive(Debug)]
 pub struct SharedPages {
-    /// The file.
+    /// The file that contains them.
     pub file: OwnedFd,
-    /// Its device and inode.
+    /// Device and inode of the file.
     pub identity: (u64, u64),
-    /// Which of its bytes is the first.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes of one page; more than usual in a file of huge ones.
+    /// Page size in bytes; larger than usual for huge pages.
     pub page: u64,
 }
 
 impl SharedPages {
-    /// Where they are: equal for the same pages.
+    /// Returns their location, which is equal for the same pages.
     pub(crate) fn location(&self) -> ExternalPages {
         ExternalPages { file: self.identity, offset: self.offset }
     }
 
-    /// Maps `len` bytes, wherever in their page they begin; where that is in the mapping.
+    /// Maps `len` bytes from any offset in a page; returns the mapping and the position of the
+    /// first byte in it.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
@@ -57,10 +58,10 @@ impl SharedPages {
         lent.map(|lent| (lent, first as usize)).map_err(|_| Errno::NOMEM)
     }
 
-    /// Maps `len` bytes, from the first one on.
+    /// Maps `len` bytes from the first one on.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: they do not begin with a page. [`Errno::NOMEM`].
+    /// [`Errno::INVAL`]: the range does not begin at a page boundary. [`Errno::NOMEM`].
     pub(crate) fn map(&self, len: u64) -> Result<RevocableMapping, Errno> {
         let whole = len.checked_next_multiple_of(self.page).ok_or(Errno::INVAL)?;
         if !self.offset.is_multiple_of(self.page) {
@@ -71,14 +72,14 @@ impl SharedPages {
     }
 }
 
-/// Which pages of which file.
+/// Identifies a range of pages in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExternalPages {
     file: (u64, u64),
     offset: u64,
 }
 
-/// How an option splits the pages.
+/// How an option divides the pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExtmemLayout {
     pub(crate) len: u64,
@@ -87,10 +88,11 @@ pub(crate) struct ExtmemLayout {
 }
 
 impl ExtmemLayout {
-    /// What it says, or, where it says 0, what the parameters of private memories say.
+    /// Reads the sizes from the option; a 0 selects the size for private memories from the
+    /// parameters.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: no pages, or objects of a size or number that there cannot be.
+    /// [`Errno::INVAL`]: no pages, or an invalid size or number of objects.
     pub(crate) fn from_option(
         option: &NmreqOptExtmem,
         parameters: &Parameters,
@@ -114,13 +116,13 @@ impl ExtmemLayout {
             && (4..=MAX_BUFS).contains(&bufs)
             && is_buf_size(buf_size);
         let geometry = Geometry { ring_bytes: objects.bytes(), bufs, buf_size };
-        // A page that was begun is used whole.
+        // A partial last page is used whole.
         let len = info.nr_memsize.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
         right.then_some(Self { len, objects, geometry }).ok_or(Errno::INVAL)
     }
 }
 
-/// The option, with what it has become.
+/// Returns the option with the sizes that were granted.
 pub(crate) fn granted(option: &NmreqOptExtmem, pools: NmreqPoolsInfo) -> NmreqOptExtmem {
     NmreqOptExtmem { nro_info: pools, ..*option }
 }

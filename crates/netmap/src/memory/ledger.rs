@@ -1,12 +1,13 @@
-//! The file that a [`DomainState`](crate::types::state::DomainState) is written to, and the words beside it.
+//! The file that stores a [`DomainState`](crate::types::state::DomainState), along with the
+//! persistent words.
 //!
 //! ```text
 //!   0      4 KiB             1 GiB                 2 GiB                3 GiB        (sparse)
-//!   | two heads | cells: words | one state           | the next state      |
+//!   | two heads | words               | one state           | the next state      |
 //! ```
 //!
-//! States are written in turn to the two places, and each then gets its head, by one write of 40
-//! bytes. A kill before that leaves the other one, which is whole.
+//! States are written to the two areas in turn. Each gets its head afterwards, by one write of 40
+//! bytes. A kill before that write leaves the other state intact.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -19,15 +20,15 @@ use slipring_ring::{Geometry, PersistentWords, Region};
 use crate::types::lock::lock;
 
 const PAGE_BYTES: u64 = 4096;
-/// Room of each part.
+/// Bytes of each part of the file.
 const PART_BYTES: u64 = 1 << 30;
 const STATE_OFFSETS: [u64; 2] = [PART_BYTES, 2 * PART_BYTES];
 const FILE_BYTES: u64 = 3 * PART_BYTES;
-/// Bytes from one head to the other: so far that a write to one never touches the other.
+/// Distance between the two heads, so large that a write to one never touches the other.
 const HEAD_STRIDE_BYTES: u64 = 512;
 const MAGIC: u64 = u64::from_le_bytes(*b"ledger 1");
 
-/// The file.
+/// The file with the saved state and the persistent words.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     file: Arc<OwnedFd>,
@@ -37,7 +38,7 @@ pub(crate) struct Ledger {
     words: Arc<Region>,
 }
 
-/// What says that a state is whole.
+/// Marks a state as complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LedgerHead {
     number: u64,
@@ -69,7 +70,7 @@ impl LedgerHead {
 }
 
 impl Ledger {
-    /// An empty one.
+    /// Creates an empty ledger.
     pub(crate) fn new() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-ledger", flags)?;
@@ -79,7 +80,8 @@ impl Ledger {
         Self::with_file(file, |cells| PersistentWords::new(cells).ok()).ok_or(Errno::NOMEM)
     }
 
-    /// One that another process wrote, with its last state; `None` if it is none.
+    /// Adopts a ledger that another process wrote; returns it with its last state. `None` if it is
+    /// invalid.
     pub(crate) fn adopt(file: OwnedFd) -> Option<(Self, Vec<u8>)> {
         let fits = rustix::fs::fstat(&file).ok()?.st_size as u64 == FILE_BYTES;
         let seals = rustix::fs::fcntl_get_seals(&file).ok()?;
@@ -93,7 +95,7 @@ impl Ledger {
         Some((ledger, state))
     }
 
-    /// Whether a file has no state and never had.
+    /// Whether a file never had a state.
     pub(crate) fn is_blank(file: &OwnedFd) -> bool {
         let mut heads = [0; 2 * HEAD_STRIDE_BYTES as usize];
         let read = rustix::io::pread(file, &mut heads, 0);
@@ -105,7 +107,7 @@ impl Ledger {
         front: impl FnOnce(&Arc<Region>) -> Option<PersistentWords>,
     ) -> Option<Self> {
         let file = Arc::new(file);
-        // Of buffers there have to be two.
+        // A region needs at least two buffers.
         let ring_bytes = PART_BYTES - PAGE_BYTES - (64 << 10);
         let geometry = Geometry { ring_bytes, bufs: 2, buf_size: 2048 };
         let cells = Region::within(&file, PAGE_BYTES, geometry, Box::new(())).ok()?;
@@ -117,17 +119,17 @@ impl Ledger {
         self.file.as_fd()
     }
 
-    /// Where words are kept.
+    /// Returns the region that holds the persistent words.
     pub(crate) fn words_region(&self) -> &Arc<Region> {
         &self.words
     }
 
-    /// One of the words that are the front's.
+    /// Returns one of the words that belong to the front.
     pub(crate) fn front_word(&self, i: usize) -> &AtomicU64 {
         self.front_words.word(0, i as u64)
     }
 
-    /// Writes a state. One that cannot be written leaves none that could be taken for the last.
+    /// Writes a state. If that fails, no older state can be mistaken for the last one.
     pub(crate) fn write(&self, state: &[u8]) {
         let mut last = lock(&self.last);
         *last += 1;
@@ -137,7 +139,7 @@ impl Ledger {
         let head = LedgerHead::for_state(*last, if fits { state } else { &[] });
         if self.write_at(&head.bytes(), which as u64 * HEAD_STRIDE_BYTES).is_err() || !fits {
             for which in 0..STATE_OFFSETS.len() as u64 {
-                // The page is there, since heads were written to it before.
+                // This write needs no new page: heads were written to it before.
                 let _ = self.write_at(&[0xff; 40], which * HEAD_STRIDE_BYTES);
             }
         }
@@ -152,7 +154,7 @@ impl Ledger {
     }
 }
 
-/// The newest state whose head says that it is whole.
+/// Returns the newest state whose head marks it as complete.
 fn last_state(file: &OwnedFd) -> Option<(LedgerHead, Vec<u8>)> {
     let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(place, which)| {
         let mut bytes = [0; 40];
@@ -185,7 +187,7 @@ mod tests {
     }
 
     fn adopted(ledger: &Ledger) -> Option<Vec<u8>> {
-        // The copy's region gives its pages back when it is dropped: these tests read before.
+        // The copy's region releases its pages when it is dropped, so these tests read first.
         Ledger::adopt(copy(ledger)).map(|(adopted, state)| {
             std::mem::forget(adopted);
             state

@@ -11,37 +11,37 @@ use crate::types::params::ObjectPools;
 /// `nr_mem_id` of the global memory.
 pub(crate) const GLOBAL_MEM_ID: u16 = 1;
 
-/// A memory that ports take rings and buffers from: what netmap calls an allocator.
+/// A memory that ports take rings and buffers from: netmap's allocator.
 #[derive(Debug)]
 pub struct NetmapMemory {
     pub(crate) id: u16,
     pub(crate) region: Arc<Region>,
     pub(crate) objects: ObjectPools,
-    /// Where it lies, if that is with the programs that use it.
+    /// The program's pages, if the memory is external.
     pub(crate) external: Option<ExternalPages>,
 }
 
 impl NetmapMemory {
-    /// Its `nr_mem_id`.
+    /// Returns its `nr_mem_id`.
     #[must_use]
     pub fn id(&self) -> u16 {
         self.id
     }
 
-    /// Whether it belongs to some ports only.
+    /// Whether only some ports may use it.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.id != GLOBAL_MEM_ID
     }
 
-    /// Whether programs brought it (option EXTMEM). What the device shows by `mmap` is not it.
+    /// Whether a program provided it (option EXTMEM). `mmap` of the device does not show it.
     #[must_use]
     pub fn is_external(&self) -> bool {
         self.external.is_some()
     }
 
-    /// The layout as netmap's three pools. Interfaces and rings share one area here, so their
-    /// pools begin where it does.
+    /// Describes the layout as netmap's three pools. Interfaces and rings share one area here, so
+    /// their pools have the same start.
     pub(crate) fn pools(&self) -> NmreqPoolsInfo {
         let (region, objects) = (&self.region, &self.objects);
         let area = region.file_offset() + region.ring_start();
@@ -61,19 +61,19 @@ impl NetmapMemory {
         }
     }
 
-    /// Where it lies.
+    /// Returns the region that contains it.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// What netmap has pools of.
+    /// Returns the object pools.
     pub(crate) fn objects(&self) -> &ObjectPools {
         &self.objects
     }
 
-    /// `nr_memsize`: bytes to map, from the file's start to this memory's end; its size, where it
-    /// is external.
+    /// Returns `nr_memsize`: bytes to map, from the file's start to the end of this memory. For an
+    /// external memory, its own size.
     #[must_use]
     pub fn map_len(&self) -> u64 {
         let end = self.region.file_offset() + self.region.size();
@@ -81,17 +81,17 @@ impl NetmapMemory {
     }
 }
 
-/// What a port needs of a memory.
+/// The memory that a port needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryNeeds {
-    /// Bytes of rings and interfaces.
+    /// Bytes for rings and interfaces.
     pub ring_bytes: u64,
-    /// Buffers.
+    /// Number of buffers.
     pub bufs: u32,
 }
 
 impl MemoryNeeds {
-    /// `count` rings of `slots` slots, each slot with a buffer if `with_bufs`.
+    /// Computes the needs of `count` rings of `slots` slots; each slot has a buffer if `with_bufs`.
     #[must_use]
     pub fn rings(count: u32, slots: u32, with_bufs: bool) -> Self {
         let one = ring_bytes(slots).next_multiple_of(128);

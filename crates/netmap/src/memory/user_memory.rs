@@ -1,13 +1,14 @@
-//! The memory of one user: one file that all programs of the user map, and the memories in it.
+//! The memory of one user: one file that all of the user's programs map, and the memories in it.
 //!
 //! ```text
 //!   file   | memory 1 (global) | memory 2 | free | memory 4 | free ...            (sparse)
 //!          0                                                          domain_bytes
 //! ```
 //!
-//! Which memory a client will use is known only when it binds, but what its `mmap` shows is fixed
-//! when it opens: so it gets the whole file, and `nr_offset` counts from the file's start. Memories
-//! are placed lowest first, so that `nr_memsize` (the end of the one that is bound) stays small.
+//! The memory that a client will use is known only when it binds, but the contents of its `mmap`
+//! are fixed when it opens. So it gets the whole file, and `nr_offset` counts from the file's
+//! start. Memories are allocated lowest address first, so that `nr_memsize` (the end of the bound
+//! memory) stays small.
 
 mod usage;
 
@@ -27,7 +28,7 @@ use crate::types::params::{MemoryParams, ObjectPools};
 
 pub use usage::MemoryUse;
 
-/// One memory's part of what is left, as a divisor.
+/// A memory takes one part in this many of the free space for spare buffers.
 const SPARE_SHARE_DIVISOR: u64 = 16;
 
 /// The file of one user and the memories in it.
@@ -40,14 +41,14 @@ pub struct UserMemory {
     memories: Mutex<HashMap<u16, Weak<NetmapMemory>>>,
 }
 
-/// Which bytes of the file are taken: length by start.
+/// Allocated ranges of the file: length by start.
 #[derive(Debug)]
 struct FileSpace {
     allocated: BTreeMap<u64, u64>,
     end: u64,
 }
 
-/// A claim on a part of the file, given up when the region in it is gone.
+/// An allocated range of the file, released when its region is gone.
 #[derive(Debug)]
 struct SpaceLease {
     space: Arc<Mutex<FileSpace>>,
@@ -61,7 +62,7 @@ impl Drop for SpaceLease {
 }
 
 impl FileSpace {
-    /// Takes just these bytes; whether they were free.
+    /// Allocates exactly these bytes; returns whether they were free.
     fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
             return false;
@@ -101,7 +102,7 @@ impl UserMemory {
         Self::with_file(uid, file, parameters)
     }
 
-    /// Adopts a file; its memories are resumed one by one ([`Self::resume_memory`]).
+    /// Adopts a file. Its memories are resumed one by one ([`Self::resume_memory`]).
     pub(crate) fn with_file(
         uid: u32,
         file: OwnedFd,
@@ -118,41 +119,41 @@ impl UserMemory {
         })
     }
 
-    /// Leaves all memory in place until this process ends, whatever is closed meanwhile: programs
-    /// that outlive a daemon go on to read what they have mapped.
+    /// Keeps all memory in place until this process ends, whatever is closed in the meantime.
+    /// Programs that outlive the daemon can still read what they have mapped.
     pub fn keep_memory_mapped(&self) {
         let memories = lock(&self.memories);
         memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
     }
 
-    /// Whose it is.
+    /// Returns the user's ID.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The file that clients map.
+    /// Returns the file that clients map.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Sizes that change.
+    /// Returns the parameters, which can change.
     pub(crate) fn parameters(&self) -> &Arc<Parameters> {
         &self.parameters
     }
 
-    /// Its sizes, as they are now.
+    /// Returns the current values of the parameters.
     #[must_use]
     pub fn params(&self) -> MemoryParams {
         self.parameters.current()
     }
 
-    /// The memory of this number. The global one is made when it is first asked for, and goes
-    /// when nobody uses it.
+    /// Returns the memory with this number. The global memory is created on first use and freed
+    /// when its last user releases it.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: there is none. [`Errno::NOMEM`].
+    /// [`Errno::INVAL`]: no memory has this number. [`Errno::NOMEM`].
     pub fn memory(&self, id: u16) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         match memories.get(&id).and_then(Weak::upgrade) {
@@ -166,7 +167,7 @@ impl UserMemory {
         }
     }
 
-    /// A memory of its own for one port or a family of ports.
+    /// Creates a private memory for one port or a family of ports.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
@@ -182,10 +183,10 @@ impl UserMemory {
         self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
-    /// The memory that lies in a program's pages; that of the last time, if somebody uses it.
+    /// Returns the memory in a program's pages; an existing one if it is still in use.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: pages that are not whole. [`Errno::NOMEM`]: too few for these sizes.
+    /// [`Errno::INVAL`]: partial pages. [`Errno::NOMEM`]: too few pages for these sizes.
     pub(crate) fn external_memory(
         &self,
         pages: &SharedPages,
@@ -206,7 +207,7 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// The global memory if it has room, else one of its own.
+    /// Returns the global memory if it has enough space, otherwise a private one.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
@@ -218,9 +219,9 @@ impl UserMemory {
         self.private_memory(room)
     }
 
-    /// Buffers that a memory may have beyond those that it needs at once, each with `overhead`
-    /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
-    /// left of half of those that old requests can name (32 bits), and soon 0.
+    /// Returns how many spare buffers a memory may have, each with `overhead` bytes. Untouched
+    /// buffers cost only address space. The number is a share of what is left of half the space
+    /// that legacy requests can address (32 bits), so it soon reaches 0.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
         let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);
@@ -229,12 +230,12 @@ impl UserMemory {
         (left / SPARE_SHARE_DIVISOR / (u64::from(buf_size) + overhead)) as u32
     }
 
-    /// Those that somebody uses.
+    /// Returns the memories that are in use.
     pub(crate) fn memories(&self) -> Vec<Arc<NetmapMemory>> {
         lock(&self.memories).values().filter_map(Weak::upgrade).collect()
     }
 
-    /// One that a process which is no more had at `at`.
+    /// Restores a memory of the previous process at its offset `at`.
     pub(crate) fn resume_memory(
         &self,
         id: u16,
@@ -273,7 +274,7 @@ impl UserMemory {
     }
 }
 
-/// A number that no memory has; those that are gone are forgotten.
+/// Returns an unused number; removes the entries of freed memories.
 fn free_id(memories: &mut HashMap<u16, Weak<NetmapMemory>>) -> Result<u16, Errno> {
     memories.retain(|_, memory| memory.strong_count() > 0);
     let id = (GLOBAL_MEM_ID + 1..=u16::MAX).find(|id| !memories.contains_key(id));

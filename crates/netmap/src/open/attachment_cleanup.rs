@@ -33,7 +33,7 @@ impl NicVanishedHandler for AttachmentCleanup {
             self.provider
                 .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
         }
-        // Its other workers end first, which may take a moment.
+        // This waits for the attachment's other workers to end.
         drop(gone);
     }
 }

@@ -1,4 +1,4 @@
-//! Which ports programs have bound, for who wants to watch one.
+//! Lists the ports that programs have bound, for monitoring.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::types::lock::lock;
 use crate::types::outcome::AdapterCounters;
 use crate::types::port_name::PortKind;
 
-/// A port that somebody has bound, so that it can be monitored.
+/// A port that a program has bound and that can be monitored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPort {
-    /// Inode number of the network namespace that its name is of.
+    /// Inode number of the network namespace of its name.
     pub netns: u64,
     /// Its name in requests: `eth0`, `x{1`, `vale0:a`.
     pub name: String,
-    /// What it is.
+    /// The kind of port.
     pub kind: PortKind,
-    /// What has passed it, where that is counted here.
+    /// Its packet counters, if the port counts here.
     pub counters: Option<AdapterCounters>,
 }
 
 impl Domain {
-    /// All of them, by name.
+    /// Returns all bound ports, by name.
     #[must_use]
     pub fn bound_ports(&self) -> Vec<BoundPort> {
         let (named, pipes, persistent) = {

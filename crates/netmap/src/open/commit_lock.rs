@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::types::lock::lock;
 
-/// Any number of changes at the same time, or one who writes down.
+/// A lock held by any number of changes, or by one thread that saves the state.
 #[derive(Debug, Default)]
 pub(crate) struct CommitLock {
     state: Mutex<CommitLockState>,
@@ -15,16 +15,17 @@ pub(crate) struct CommitLock {
 #[derive(Debug, Default)]
 struct CommitLockState {
     changes: usize,
-    /// Those who want to write down: they go first, or a busy user would never be written.
+    /// Threads that wait to save. They take precedence, or a busy user's state would never be
+    /// saved.
     writers: usize,
     writing: bool,
 }
 
-/// A change under way.
+/// A change in progress.
 #[derive(Debug)]
 pub(crate) struct ChangeGuard(Arc<CommitLock>);
 
-/// Nobody changes anything.
+/// Excludes all changes while it lives.
 pub(crate) struct ExclusiveGuard<'t>(&'t CommitLock);
 
 impl CommitLock {

@@ -1,5 +1,5 @@
-//! The part of a domain that exists for a successor process: the store that keeps the domain's files, and
-//! the list of open files, which no table of names has.
+//! The part of a domain that exists for a successor process: the store that keeps the domain's
+//! files, and the list of open files, which have no names.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,12 +12,12 @@ use crate::port::persist::SavedPortIndex;
 use crate::types::lock::lock;
 use crate::types::state::OpenState;
 
-/// Keeps descriptors for the process that follows this one.
+/// Keeps descriptors for the successor process.
 pub trait FdStore: Send + Sync + Debug {
-    /// Keeps a descriptor under a name, until [`Self::forget`].
+    /// Stores a descriptor under a name, until [`Self::remove`].
     fn store(&self, name: &str, fd: BorrowedFd<'_>);
 
-    /// Lets it go.
+    /// Removes the descriptor.
     fn remove(&self, name: &str);
 }
 
@@ -28,23 +28,23 @@ pub(crate) trait PersistentOpen: Send + Sync + Debug {
     fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState>;
 }
 
-/// The part of a domain that is there for the process that follows.
+/// The part of a domain that exists for the successor process.
 #[derive(Debug)]
 pub(crate) struct CommitLog {
     uid: u32,
     store: Option<Arc<dyn FdStore>>,
     pub(crate) lock: Arc<CommitLock>,
-    /// By the front's number.
+    /// Open files by the front's number.
     files: Mutex<BTreeMap<u64, Arc<dyn PersistentOpen>>>,
 }
 
 impl CommitLog {
-    /// Whether a process may follow this one.
+    /// Whether a successor process may take over.
     pub(crate) fn has_store(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Keeps both files, if there is a store.
+    /// Stores both files, if there is a store.
     pub(crate) fn store_files(&self, memory: BorrowedFd<'_>, ledger: &Ledger) {
         if let Some(store) = &self.store {
             store.store(&memory_name(self.uid), memory);
@@ -63,7 +63,7 @@ impl CommitLog {
         book
     }
 
-    /// The open files.
+    /// Returns the open files.
     pub(crate) fn files(&self) -> Vec<Arc<dyn PersistentOpen>> {
         lock(&self.files).values().cloned().collect()
     }
@@ -89,13 +89,13 @@ impl Drop for CommitLog {
     }
 }
 
-/// The name under which a user's memory is kept.
+/// Returns the name under which the store keeps a user's memory.
 #[must_use]
 pub fn memory_name(uid: u32) -> String {
     format!("memory-{uid}")
 }
 
-/// The name under which his ledger is kept.
+/// Returns the name under which the store keeps a user's ledger.
 #[must_use]
 pub fn ledger_name(uid: u32) -> String {
     format!("ledger-{uid}")

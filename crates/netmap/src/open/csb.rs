@@ -1,14 +1,14 @@
-//! Control blocks (option CSB): a ring's indices outside of the ring, where a program and a sync loop
-//! meet without a call.
+//! Control blocks (option CSB): a ring's indices outside the ring, through which a program and a
+//! sync loop communicate without system calls.
 //!
 //! ```text
 //!   program writes   atok[k]   head, cur, "wake me"    read by the loop
 //!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop      k: tx rings, rx rings
 //! ```
 //!
-//! Blocks in memory that others can map are mapped here too; those in private memory are read and
-//! written through the memory of the caller. Each side writes its two indices in one order and
-//! reads the other's in the opposite one, so that the later never comes without the earlier.
+//! Blocks in memory that others can map are mapped here too. Blocks in private memory are read and
+//! written through the caller's memory. Each side writes its two indices in one order and reads the
+//! other's in the opposite one, so the later value is never seen without the earlier.
 
 #[cfg(test)]
 mod models;
@@ -30,16 +30,16 @@ use words::{
     set_need_kick,
 };
 
-/// The blocks of one open file.
+/// The control blocks of one open file.
 #[derive(Debug)]
 pub(crate) struct Csb {
-    /// What each pair of blocks is for.
+    /// The ring of each pair of blocks.
     pub(crate) rings: Vec<(TxRx, usize)>,
     atok: CsbBlocks,
     ktoa: CsbBlocks,
 }
 
-/// A row of blocks, and how they are reached.
+/// An array of blocks, and how it is accessed.
 #[derive(Debug)]
 enum CsbBlocks {
     Shared { lent: RevocableMapping, first: usize },
@@ -53,7 +53,7 @@ impl CsbBlocks {
                 let (lent, first) = pages.map_around(len as u64)?;
                 Ok(Self::Shared { lent, first })
             }
-            // What is not there at all shows when it is written.
+            // A block that is not mapped at all fails when it is written.
             Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
             Err(error) => Err(error),
         }
@@ -61,7 +61,7 @@ impl CsbBlocks {
 
     fn read_word(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
         match self {
-            // Acquire: what the program wrote before this word is there.
+            // Acquire: what the program wrote before this word is visible.
             Self::Shared { lent, first } => Ok(lent.word(first + at).load(Ordering::Acquire)),
             Self::Private { addr } => read_plain(caller, addr + at as u64),
         }
@@ -74,7 +74,7 @@ impl CsbBlocks {
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
         match self {
-            // Release: what was done to the ring before is seen by who sees this word.
+            // Release: a thread that reads this word also sees what was done to the ring before.
             Self::Shared { lent, first } => {
                 lent.word(first + at).store(value, Ordering::Release);
                 Ok(())
@@ -89,12 +89,12 @@ impl CsbBlocks {
 }
 
 impl Csb {
-    /// The blocks that an option names, one pair for each ring of the bind, tx rings first, which
-    /// begin with what the rings say.
+    /// Opens the blocks that an option names, one pair for each bound ring, tx rings first. They
+    /// are initialised from the rings.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: others may have the rings too, or an address is not one of a block.
-    /// [`Errno::FAULT`]: not all blocks are there.
+    /// [`Errno::INVAL`]: the rings are not bound exclusively, or an address cannot be that of a
+    /// block. [`Errno::FAULT`]: not all blocks are mapped.
     pub(crate) fn new(
         binding: &Binding,
         option: &NmreqOptCsb,
@@ -131,7 +131,7 @@ impl Csb {
         Ok(())
     }
 
-    /// What the program says of ring `k`.
+    /// Reads the program's state of ring `k`.
     pub(crate) fn read(
         &self,
         k: usize,
@@ -143,7 +143,7 @@ impl Csb {
         read_app_state(&mut self.blocks_of(k, caller))
     }
 
-    /// Tells the program how far ring `k` is.
+    /// Publishes the progress of ring `k` to the program.
     pub(crate) fn publish(
         &self,
         k: usize,
@@ -154,8 +154,8 @@ impl Csb {
         publish_indices(&mut self.blocks_of(k, caller), hwcur, hwtail)
     }
 
-    /// Tells the program whether the loop wants to be woken for ring `k`. Who asks to be looks once
-    /// more afterwards.
+    /// Publishes whether the loop wants to be woken for ring `k`. A loop that wants to be woken
+    /// checks once more afterwards.
     pub(crate) fn set_need_kick(
         &self,
         k: usize,
@@ -170,7 +170,7 @@ impl Csb {
     }
 }
 
-/// The blocks of one ring, reached as the file's are.
+/// The blocks of one ring, accessed like the file's.
 struct RingBlocks<'c> {
     csb: &'c Csb,
     first: usize,

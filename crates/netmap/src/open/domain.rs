@@ -16,14 +16,14 @@ use crate::types::lock::lock;
 use crate::types::parameters::Parameters;
 use crate::types::params::MemoryParams;
 
-/// One user's memory and the names of his ports.
+/// One user's memory and port names.
 #[derive(Debug)]
 pub struct Domain {
     memory: UserMemory,
     pub(crate) names: Mutex<AdapterNames>,
-    /// What its sync loops take of the process.
+    /// Descriptors of the process that its sync loops use.
     pub(crate) loop_fds: FdQuota,
-    /// What the process that follows needs. Words of pipes lie there in any case.
+    /// The ledger for the successor process. It holds the words of pipes even without a store.
     pub(crate) ledger: Ledger,
     pub(crate) commit_log: CommitLog,
 }
@@ -37,7 +37,7 @@ impl Deref for Domain {
 }
 
 impl Domain {
-    /// A domain without memories. Its file is sparse and can neither grow nor shrink.
+    /// Creates a domain without memories. Its file is sparse and can neither grow nor shrink.
     ///
     /// # Errors
     /// The kernel's.
@@ -45,8 +45,8 @@ impl Domain {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
 
-    /// The same, with sizes that others share and change. Where there is a store, it is kept there
-    /// for the process that follows this one.
+    /// As [`Self::new`], with parameters that are shared and can change. If there is a store, the
+    /// domain is kept there for the successor process.
     ///
     /// # Errors
     /// The kernel's.
@@ -61,7 +61,7 @@ impl Domain {
         Ok(domain)
     }
 
-    /// One whose memories are still to be taken from the file.
+    /// Creates a domain whose memories are still to be restored from the file.
     pub(crate) fn with_file(
         uid: u32,
         file: OwnedFd,
@@ -78,7 +78,7 @@ impl Domain {
         Arc::new(Self { memory, names, loop_fds, ledger, commit_log })
     }
 
-    /// Network namespace and name of each persistent port, by name.
+    /// Returns network namespace and name of each persistent port, by name.
     #[must_use]
     pub fn persistent_ports(&self) -> Vec<(u64, String)> {
         let ports = lock(&self.names).switches.all_persistent();

@@ -22,7 +22,7 @@ use crate::types::port_name::{PortKind, is_vale};
 use crate::types::shape::AdapterShape;
 
 impl AdapterRequest<'_> {
-    /// The port.
+    /// Finds or creates the port.
     pub(crate) fn find(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         let mode = self.register.nr_mode;
         if matches!(mode, NR_REG_PIPE_MASTER | NR_REG_PIPE_SLAVE) {
@@ -45,7 +45,7 @@ impl AdapterRequest<'_> {
         if self.memory.is_some_and(other) { Err(Errno::INVAL) } else { Ok(port) }
     }
 
-    /// The kind of port that is meant.
+    /// Returns the kind of port that the request names.
     pub(crate) fn kind(&self) -> PortKind {
         let kind = match self.register.nr_mode {
             NR_REG_NULL => PortKind::Null,
@@ -55,8 +55,7 @@ impl AdapterRequest<'_> {
         if kind == PortKind::Interface && persistent() { PortKind::Switch } else { kind }
     }
 
-    /// The port, where it is there without being asked for: no port of a switch and no pipe that
-    /// nobody has is made for this.
+    /// Finds the port if it exists. Creates no switch port and no pipe.
     pub(crate) fn find_existing(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         provider.admit(self, self.kind())?;
         if let Some(port) = self.find_alive(&lock(&self.domain.names)) {
@@ -68,7 +67,7 @@ impl AdapterRequest<'_> {
         }
     }
 
-    /// A port without anything behind it, in a memory that has to be named.
+    /// Creates a null port: it gives access to a memory, which the request has to name.
     fn null(&self) -> Result<Arc<dyn Adapter>, Errno> {
         let memory = self.memory.ok_or(Errno::INVAL)?;
         let (register, params) = (self.register, self.domain.params());
@@ -80,12 +79,12 @@ impl AdapterRequest<'_> {
         Ok(DetachedAdapter::new(self.name.to_owned(), shape, memory.clone()))
     }
 
-    /// A monitor of the port of this name, which a program has bound.
+    /// Creates a monitor of the port with this name, which a program must have bound.
     fn monitor(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         let names = lock(&self.domain.names);
         let Some(port) = self.find_alive(&names) else {
             drop(names);
-            // Nobody has it; where there is no such port at all, that is the answer.
+            // No program has it bound. If there is no such port at all, that is the error.
             let plain = !is_vale(self.name) && !self.name.contains(['{', '}']);
             let found = if plain { provider.find(self).map(|_| ()) } else { Ok(()) };
             return Err(found.err().unwrap_or(Errno::INVAL));
@@ -98,7 +97,7 @@ impl AdapterRequest<'_> {
         Ok(Monitor::new(wanted, self.domain, &port)?)
     }
 
-    /// The port of this name, if it is there already.
+    /// Finds the port with this name if it is alive.
     fn find_alive(&self, names: &AdapterNames) -> Option<Arc<dyn Adapter>> {
         let Some(sign) = self.name.rfind(['{', '}']) else {
             let key = self.key(self.name);
@@ -110,14 +109,15 @@ impl AdapterRequest<'_> {
         names.pipes.get(&master).and_then(Weak::upgrade).map(|pipe| pipe.end(role))
     }
 
-    /// A port that is neither pipe nor null.
+    /// Finds a port that is neither a pipe nor null.
     fn port(
         &self,
         names: &mut AdapterNames,
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(self.name);
-        // Found by more than one name, so kept by none: it may leave its switch at any time.
+        // Such a port has more than one name and may leave its switch at any time, so no name is
+        // recorded.
         if let Some(port) = names.switches.existing(&key).or_else(|| names.port(&key)) {
             return Ok(port);
         }
@@ -127,7 +127,7 @@ impl AdapterRequest<'_> {
         Ok(port)
     }
 
-    /// What has this name and is neither pipe nor port of a switch.
+    /// Finds a port with this name that is neither a pipe nor a switch port.
     pub(crate) fn interface(
         &self,
         names: &mut AdapterNames,
@@ -136,7 +136,7 @@ impl AdapterRequest<'_> {
         if is_vale(self.name) { Err(Errno::NXIO) } else { self.port(names, provider) }
     }
 
-    /// The end of a pipe whose sign (`{` or `}`) is at byte `sign` of the name.
+    /// Finds the end of a pipe; its sign (`{` or `}`) is at byte `sign` of the name.
     fn pipe(
         &self,
         names: &mut AdapterNames,
@@ -165,7 +165,7 @@ impl AdapterRequest<'_> {
         Ok(pipe.end(role))
     }
 
-    /// The port whose name a pipe bears: one that is there, or one that lives as long as its pipes.
+    /// Finds the parent port of a pipe: an existing port, or one that lives as long as its pipes.
     fn parent(
         &self,
         names: &mut AdapterNames,
@@ -174,7 +174,7 @@ impl AdapterRequest<'_> {
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(name);
-        // Wishes are for the pipe, not for its parent.
+        // The request's options are for the pipe, not for its parent.
         let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
         match (AdapterRequest { name, register: &register, ..*self }).port(names, provider) {
             Err(Errno::NXIO) => {}

@@ -1,4 +1,4 @@
-//! The entrance: all domains, and one open file of a client.
+//! The entry point: [`Netmap`], which holds what all domains share, and one open file of a client.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +29,7 @@ use crate::types::shape::TxRx;
 use crate::types::state::AnsweredCall;
 use crate::types::state::OpenState;
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Debug)]
 pub struct Netmap {
     pub(crate) provider: Arc<dyn Provider>,
@@ -42,11 +42,11 @@ pub struct Netmap {
 #[derive(Debug)]
 pub struct OpenHandle {
     file: Arc<OpenFile>,
-    /// Last: what the file had has gone back when this ends.
+    /// Last field: by the time it is dropped, the file has released everything.
     end: Option<OpenFileEnd>,
 }
 
-/// What it is. Its domain knows it as well where there is a store, to write it down.
+/// The state of an open file. With a store, its domain also refers to it, to save it.
 #[derive(Debug)]
 #[doc(hidden)]
 #[allow(unreachable_pub)]
@@ -54,17 +54,17 @@ pub struct OpenFile {
     pub(crate) domain: Arc<Domain>,
     pub(crate) opener: Opener,
     pub(crate) waker: Arc<Waker>,
-    /// Held while a bind is under way.
+    /// Locked while a bind is in progress.
     pub(crate) binding: Mutex<()>,
     pub(crate) bound: OnceLock<Binding>,
-    /// Where the program and a sync loop meet: then nobody else syncs.
+    /// The control blocks of a sync loop; while they exist, nothing else syncs the rings.
     pub(crate) csb: OnceLock<Csb>,
     pub(crate) kloop: Kloop,
     pub(crate) poll_credit: PollCredit,
     pub(crate) persisted: Option<PersistedOpen>,
 }
 
-/// An open file as a front knows it, by numbers that are never used twice.
+/// Identifies an open file to the front, by numbers that are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenId {
     /// The front's number for the file.
@@ -73,11 +73,11 @@ pub struct OpenId {
     pub call: u64,
 }
 
-/// What of an open file is for the process that follows.
+/// The part of an open file that is saved for the successor process.
 #[derive(Debug)]
 pub(crate) struct PersistedOpen {
     pub(crate) open_id: OpenId,
-    /// Word 0: the handle by which its polls are woken, once it has polled.
+    /// Word 0: the handle that wakes its polls, once it has polled.
     pub(crate) words: PersistentWords,
     pub(crate) last_answer: Mutex<Option<AnsweredCall>>,
 }
@@ -91,7 +91,7 @@ impl std::ops::Deref for OpenHandle {
     }
 }
 
-/// The end of an open file: a change that is written down when all of it is done.
+/// The end of an open file: a change that is committed when all of it is done.
 #[derive(Debug)]
 struct OpenFileEnd {
     domain: Arc<Domain>,
@@ -101,7 +101,7 @@ struct OpenFileEnd {
 impl PersistentOpen for OpenFile {
     fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState> {
         let kept = self.persisted.as_ref()?;
-        // A program's own pages, and so its control blocks, are for the process that it lent them to.
+        // A program's own pages, and so its control blocks, are available to this process only.
         let bound = self.bound.get().filter(|_| self.csb.get().is_none());
         let bound = bound.filter(|binding| !binding.port.memory().is_external());
         Some(OpenState {
@@ -133,7 +133,7 @@ impl Drop for OpenFileEnd {
 }
 
 impl Netmap {
-    /// A netmap whose NICs and switches come from `provider`.
+    /// Creates a netmap whose NICs and other external ports come from `provider`.
     #[must_use]
     pub fn new(provider: Box<dyn Provider>) -> Self {
         Self::with_provider(provider.into())
@@ -144,22 +144,22 @@ impl Netmap {
         Self { provider, ticker: Arc::default(), kick_dispatcher, pending_sockets }
     }
 
-    /// Another one with the same provider.
+    /// Creates another one with the same provider.
     #[must_use]
     pub fn sibling(&self) -> Self {
         Self::with_provider(self.provider.clone())
     }
 
-    /// A new open file in `domain`; wake-ups go to `notify`. It ends with this process.
+    /// Opens a new file in `domain`; wake-ups go to `notify`. The file ends with this process.
     #[must_use]
     pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> OpenHandle {
         self.new_file(domain, opener, notify, None)
     }
 
-    /// The same, of which the process that follows knows, too, if the domain has a store.
+    /// As [`Self::open`], but saves the file for a successor process if the domain has a store.
     ///
     /// # Errors
-    /// [`Errno::NFILE`]: there is no room to keep it.
+    /// [`Errno::NFILE`]: there is no space to save it.
     pub fn open_persistent(
         &self,
         domain: Arc<Domain>,
@@ -177,7 +177,7 @@ impl Netmap {
         Ok(open)
     }
 
-    /// An open file, of which its domain knows if it is to be kept.
+    /// Creates an open file and registers it with its domain if it is persistent.
     pub(crate) fn new_file(
         &self,
         domain: Arc<Domain>,
@@ -203,7 +203,7 @@ impl Netmap {
         OpenHandle { file, end }
     }
 
-    /// Wakes late sleepers until [`Self::stop`]; a front gives it a thread.
+    /// Notifies delayed sleepers until [`Self::stop`]; a front runs it in a thread of its own.
     pub fn run_ticker(&self) {
         self.ticker.run();
     }
@@ -215,13 +215,13 @@ impl Netmap {
 }
 
 impl OpenHandle {
-    /// The front's number for it, where it is kept, and the number of the call that opened it.
+    /// Returns the front's number and the number of the opening call, if the file is persistent.
     #[must_use]
     pub fn open_id(&self) -> Option<OpenId> {
         self.persisted.as_ref().map(|kept| kept.open_id)
     }
 
-    /// Wakes whoever has polled it in the process before this one, whatever he waits for.
+    /// Wakes a poller of the previous process, whatever it waits for.
     pub fn wake_earlier_pollers(&self) {
         let handle = self.persisted.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
         if handle != 0 {
@@ -229,19 +229,19 @@ impl OpenHandle {
         }
     }
 
-    /// The user whose memory and names it has.
+    /// Returns the user ID of its domain.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.domain.uid()
     }
 
-    /// His memory and his names.
+    /// Returns its domain: memory and names.
     #[must_use]
     pub fn domain(&self) -> &Arc<Domain> {
         &self.domain
     }
 
-    /// The file that his programs map, and its bytes.
+    /// Returns the file that the user's programs map, and its size in bytes.
     ///
     /// # Errors
     /// The kernel's, for want of descriptors.
@@ -251,15 +251,15 @@ impl OpenHandle {
         Ok((file, bytes))
     }
 
-    /// Whether a tx sync or poll of the file first has to fetch frames from the program's memory
-    /// ([`Self::fetch_indirect`]), which nobody should do who must not wait for a program.
+    /// Whether a tx sync or poll first has to fetch frames from the program's memory
+    /// ([`Self::fetch_indirect`]). A thread that must not wait for a program should not do that.
     #[must_use]
     pub fn has_indirect(&self) -> bool {
         let Some(binding) = self.bound.get() else { return false };
         binding.rings[TxRx::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
     }
 
-    /// Fetches frames that are queued by address only (`NS_INDIRECT`).
+    /// Fetches frames that are queued only by address (`NS_INDIRECT`).
     ///
     /// # Errors
     /// The port's.
@@ -280,8 +280,8 @@ impl OpenHandle {
             return Err(Errno::IO);
         }
         for i in binding.rings[dir as usize].clone() {
-            // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
-            // else is syncing is skipped.
+            // Invalid indices reinitialise the ring, which is no error here. A ring that another
+            // thread is syncing is skipped.
             if binding.sync(dir, i) == SyncStatus::Gone {
                 return Err(Errno::IO);
             }
@@ -292,7 +292,7 @@ impl OpenHandle {
         Ok(0)
     }
 
-    /// Writes the time of the sync to the rx rings that want it.
+    /// Writes the time of the sync to the rx rings that ask for it.
     pub(crate) fn write_timestamp(&self, binding: &Binding) {
         let always = !self.domain.params().no_timestamp;
         let mut now = None;

@@ -27,7 +27,7 @@ impl Kloop {
         lock(&self.state)
     }
 
-    /// Marks a loop as running; `bell` wakes it.
+    /// Marks a loop as running. `bell` wakes it.
     ///
     /// # Errors
     /// [`Errno::BUSY`]: a loop is running.
@@ -52,7 +52,7 @@ impl Kloop {
     }
 }
 
-/// A loop, until it is dropped.
+/// A running loop; it ends when this is dropped.
 pub(crate) struct RunningKloop<'k>(&'k Kloop);
 
 impl RunningKloop<'_> {

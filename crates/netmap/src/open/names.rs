@@ -8,10 +8,10 @@ use crate::port::pipe::Pipe;
 use crate::port::vale::switches::BridgeTable;
 use crate::types::port_name::PortKey;
 
-/// What is found by a name.
+/// Ports with their names.
 type NamedAdapters<T> = Vec<(PortKey, Arc<T>)>;
 
-/// Ports of one domain that are alive.
+/// The live ports of one domain.
 #[derive(Debug, Default)]
 pub(crate) struct AdapterNames {
     pub(crate) ports: HashMap<PortKey, Weak<dyn Adapter>>,
@@ -20,24 +20,24 @@ pub(crate) struct AdapterNames {
 }
 
 impl AdapterNames {
-    /// Ports that are found by a name, and pipes.
+    /// Returns the ports that are found by name, and the pipes.
     pub(crate) fn all(&self) -> (NamedAdapters<dyn Adapter>, NamedAdapters<Pipe>) {
         let ports = self.ports.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
         let pipes = self.pipes.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
         (ports.collect(), pipes.collect())
     }
 
-    /// Lets a port be found by a name again.
+    /// Restores a port under its name.
     pub(crate) fn add_port(&mut self, key: PortKey, port: &Arc<dyn Adapter>) {
         self.ports.insert(key, Arc::downgrade(port));
     }
 
-    /// Lets a pipe be found again, by the name of its master's end.
+    /// Restores a pipe under the name of its master end.
     pub(crate) fn add_pipe(&mut self, key: PortKey, pipe: &Arc<Pipe>) {
         self.pipes.insert(key, Arc::downgrade(pipe));
     }
 
-    /// The port of this name, if somebody has it and it stands for what has the name today.
+    /// Finds the port with this name, if it is in use and still represents what has the name now.
     pub(crate) fn port(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         self.ports.get(key).and_then(Weak::upgrade).filter(|port| !port.is_stale())
     }

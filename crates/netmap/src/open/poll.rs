@@ -1,5 +1,5 @@
-//! Poll: it does the work. Tx rings are synced at every call, rx rings when frames are wanted,
-//! and the answer is whether any slot lies beyond the program's `cur`.
+//! Poll does the work of a sync. It syncs tx rings at every call and rx rings when frames are
+//! wanted, and reports whether any slot is available beyond the program's `cur`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -46,10 +46,10 @@ impl std::ops::BitOr for PollEvents {
 }
 
 impl OpenHandle {
-    /// Which of `wanted` are so, and [`Events::ERR`] where that is due.
+    /// Returns the events of `wanted` that are ready, and [`PollEvents::ERR`] after an error.
     ///
-    /// When nothing is, waits up to `patience` for it, if such waits have paid of late. With
-    /// `arm`, the next change will be told to [`crate::Notify`] with that handle.
+    /// If none is ready, waits up to `patience`, provided that such waits succeeded recently. With
+    /// `arm`, the next change is reported to [`crate::Notify`] with that handle.
     pub fn poll(&self, wanted: PollEvents, arm: Option<u64>, patience: Duration) -> PollEvents {
         let Some(binding) = self.bound.get() else { return PollEvents::ERR };
         if self.csb.get().is_some() {
@@ -88,8 +88,8 @@ impl OpenHandle {
         if ready { events } else { self.recheck(binding, wanted) }
     }
 
-    /// Looks once more, as one who is armed. Whoever is just at a ring may have begun before there was
-    /// anything, and will tell nobody: then the program is to come back soon.
+    /// Checks once more after arming. A thread that is syncing a ring may have begun before there
+    /// was anything, and then notifies nothing. In that case the program is notified soon.
     fn recheck(&self, binding: &Binding, wanted: PollEvents) -> PollEvents {
         let seen = self.sync_and_check(binding, wanted);
         if seen.busy && seen.events == PollEvents::default() {
@@ -130,7 +130,7 @@ impl OpenHandle {
 #[derive(Default)]
 struct PollState {
     events: PollEvents,
-    /// Somebody else was at a ring.
+    /// Another thread was syncing a ring.
     busy: bool,
 }
 
@@ -141,7 +141,7 @@ impl PollState {
     }
 }
 
-/// Syncs the rings of a direction; `ready` is what is so where one has slots.
+/// Syncs the rings of a direction; `ready` is the event to report if a ring has slots.
 fn sync_all(binding: &Binding, dir: TxRx, ready: PollEvents) -> PollState {
     let mut seen = PollState::default();
     for i in binding.rings[dir as usize].clone() {

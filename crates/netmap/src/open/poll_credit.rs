@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often a poll is worth waiting for: it is while recent waits were.
+/// Decides whether a poll waits: it does while recent waits succeeded.
 #[derive(Debug)]
 pub(crate) struct PollCredit {
-    /// Hits and misses of late; waits while above 0.
+    /// Recent hits and misses; polls wait while this is at most [`MAX_CREDIT`] and above 0.
     credit: AtomicU32,
 }
 
 /// Misses in a row after which waiting stops.
 const MAX_CREDIT: u32 = 8;
-/// After that, every so many polls one waits for trial.
+/// After that, one poll in this many waits as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {
@@ -21,7 +21,7 @@ impl Default for PollCredit {
 }
 
 impl PollCredit {
-    /// Whether this poll waits.
+    /// Whether this poll should wait.
     pub(crate) fn should_wait(&self) -> bool {
         let credit = self.credit.load(Ordering::Relaxed);
         if credit > 0 && credit <= MAX_CREDIT {

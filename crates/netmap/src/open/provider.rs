@@ -15,72 +15,72 @@ use crate::types::opener::Opener;
 use crate::types::port_name::{PortKey, PortKind};
 use crate::types::shape::AdapterShape;
 
-/// Ports of kinds that this crate does not know: NICs, switches.
+/// Provides ports of kinds that this crate does not implement: NICs, `vhost:` ports.
 pub trait Provider: Send + Sync + Debug {
-    /// Finds or makes the port of this name. It need not take anything before
+    /// Finds or creates the port with this name. It need not take any resources before
     /// [`Adapter::activate`].
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: there is none of this name.
+    /// [`Errno::NXIO`]: no port has this name.
     fn find(&self, wanted: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno>;
 
-    /// Whether the opener may bind, or make, what it names, which is of this kind.
+    /// Checks whether the opener may bind or create the named port, which is of this kind.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     fn admit(&self, _wanted: &AdapterRequest<'_>, _kind: PortKind) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Makes a port again that a process which is no more had from its provider; `None` if that
-    /// cannot be. Whoever has it bound may go on with it, whatever rules there are by now.
+    /// Recreates a port that the previous process had from its provider; `None` if that is
+    /// impossible. A program that has it bound may keep using it, whatever the current rules are.
     fn resume(&self, _left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
         None
     }
 
-    /// Hears of what happened without anybody having asked for it.
+    /// Receives events that no request caused.
     fn notify(&self, _news: &AdapterEvent) {}
 }
 
-/// What a process that is no more left of a port.
+/// The state of a port that the previous process left.
 #[derive(Debug)]
 pub struct RecoveredPort<'l> {
-    /// The name that requests had for it.
+    /// Its name in requests.
     pub name: &'l str,
-    /// The network namespace that it was found in, if that is known still.
+    /// The network namespace in which it was found, if still known.
     pub netns: Option<Arc<OwnedFd>>,
-    /// Where its rings lie.
+    /// The memory that contains its rings.
     pub memory: &'l Arc<NetmapMemory>,
     /// All its rings.
     pub shape: AdapterShape,
-    /// Those that there were, as they stand, by [`crate::Dir`]; the slots that are not the
-    /// program's name a buffer each. They last as long as one of these does.
+    /// The existing rings in their current state, by [`crate::TxRx`]. Each slot that does not
+    /// belong to the program names a buffer. The rings live as long as any of these.
     pub rings: [Vec<Option<RingView>>; 2],
 }
 
-/// What happened by itself.
+/// An event that no request caused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdapterEvent {
-    /// An interface in a switch is no more, and so has left the switch.
+    /// An interface in a switch has vanished, and so has left the switch.
     InterfaceGone {
-        /// Whose switch.
+        /// The user who owns the switch.
         uid: u32,
         /// The name that the interface had there: `vale0:eth1`.
         port: String,
     },
 }
 
-/// What a request says of the port that it wants.
+/// The part of a request that describes the wanted port.
 #[derive(Debug, Clone, Copy)]
 pub struct AdapterRequest<'w> {
-    /// Whose memory and names.
+    /// The domain of the request.
     pub domain: &'w Arc<Domain>,
-    /// Who asks.
+    /// The program that asks.
     pub opener: &'w Opener,
     /// The name, as `nr_name` has it.
     pub name: &'w str,
-    /// Wishes.
+    /// The options of the bind.
     pub register: &'w NmreqRegister,
     /// The memory that `nr_mem_id` names, if it names one.
     pub memory: Option<&'w Arc<NetmapMemory>>,

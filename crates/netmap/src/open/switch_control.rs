@@ -1,5 +1,5 @@
-//! What administrators ask of switches beyond netmap's requests: figures, addresses, settings, and to
-//! have what another user left there.
+//! Administration of switches beyond netmap's requests: counters, addresses, settings, and removal
+//! of ports that another user left.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::types::lock::lock;
 use crate::types::port_name::PortKey;
 use crate::types::port_name::split;
 
-/// A switch as it is now.
+/// The current state of a switch.
 #[derive(Debug, Clone)]
 pub struct SwitchInfo {
     /// Inode number of its network namespace.
@@ -28,7 +28,7 @@ pub struct SwitchInfo {
     pub config: SwitchConfig,
     /// Its ports, in order of their numbers.
     pub ports: Vec<SwitchPortInfo>,
-    /// The addresses that it knows.
+    /// The addresses that it has learned.
     pub addresses: Vec<MacEntry>,
 }
 
@@ -39,16 +39,16 @@ pub struct SwitchPortInfo {
     pub id: SwitchPortId,
     /// Its name: `vale0:a`.
     pub name: String,
-    /// What has passed it.
+    /// Its packet counters.
     pub counters: SwitchPortCounters,
     /// Its settings.
     pub config: SwitchPortConfig,
-    /// Those who watch it.
+    /// Its monitors.
     pub monitors: Vec<MonitorInfo>,
 }
 
 impl Domain {
-    /// All switches that have a port.
+    /// Returns all switches that have a port.
     #[must_use]
     pub fn switches(&self) -> Vec<SwitchInfo> {
         let hubs: Vec<_> = {
@@ -72,8 +72,8 @@ impl Domain {
         infos.filter(|info| !info.ports.is_empty()).collect()
     }
 
-    /// Looks at or changes the engine of the switch `name`, which is told the time and how its
-    /// ports are called.
+    /// Reads or changes the engine of the switch `name`; the closure also gets the time and the
+    /// names of the ports.
     ///
     /// # Errors
     /// [`Errno::NOENT`]: there is no such switch.
@@ -93,7 +93,7 @@ impl Domain {
     /// Removes a persistent port.
     ///
     /// # Errors
-    /// [`Errno::NOENT`]: there is none of this name. [`Errno::BUSY`]: a switch or a program has it.
+    /// [`Errno::NOENT`]: no port has this name. [`Errno::BUSY`]: a switch or a program uses it.
     pub fn remove_persistent(&self, netns: u64, name: &str) -> Result<(), Errno> {
         let change = self.begin_change();
         let removed = lock(&self.names).switches.remove_persistent(&(netns, name.to_owned()));
@@ -102,11 +102,11 @@ impl Domain {
         removed
     }
 
-    /// Plugs an interface or a persistent port out of a switch, where it is called `name`
-    /// (`vale0:eth0`), also while it is polled. The number that it had there.
+    /// Detaches an interface or a persistent port from a switch, where it is called `name`
+    /// (`vale0:eth0`), even while it is polled. Returns the number that it had there.
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: it is a program's, or the name is none.
+    /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: a program owns it, or the name is invalid.
     pub fn detach(&self, netns: u64, name: &str) -> Result<SwitchPortId, Errno> {
         let change = self.begin_change();
         let detached = self.detach_port(&(netns, name.to_owned()), PolledNic::Detach);
@@ -115,7 +115,7 @@ impl Domain {
         detached
     }
 
-    /// The same within a change.
+    /// As [`Self::detach`], within a change.
     pub(crate) fn detach_port(
         &self,
         key: &PortKey,
@@ -130,7 +130,7 @@ impl Domain {
             let index = attached.id();
             let gone = names.switches.attached.remove(key);
             drop(names);
-            // Its worker ends first, which may take a moment.
+            // This waits for its worker to end.
             drop(gone);
             return Ok(index);
         }
@@ -140,29 +140,29 @@ impl Domain {
         {
             return persistent.detach().ok_or(Errno::NXIO);
         }
-        // A port that lives by its openers cannot be unplugged.
+        // A port that lives by its openers cannot be detached.
         Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
     }
 
-    /// Whether something in it outlives those who have it open: interfaces in switches,
-    /// persistent ports.
+    /// Whether anything in the domain outlives its openers: interfaces in switches, or persistent
+    /// ports.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         lock(&self.names).switches.is_lasting()
     }
 }
 
-/// What becomes of an interface that processors poll.
+/// What happens to an interface that processors poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolledNic {
-    /// It stays in its switch.
+    /// It stays in its switch; the request is refused.
     Refuse,
-    /// It leaves as any other.
+    /// It is detached like any other.
     Detach,
 }
 
 impl BridgeTable {
-    /// Removes a persistent port that nobody has.
+    /// Removes a persistent port that is not in use.
     pub(crate) fn remove_persistent(&mut self, key: &PortKey) -> Result<(), Errno> {
         let port = self.persistent.get(key).ok_or(Errno::NOENT)?;
         if port.attachment().is_some() || Arc::strong_count(port) > 1 {

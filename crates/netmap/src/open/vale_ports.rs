@@ -14,26 +14,26 @@ use crate::port::vale::port::ValePort;
 use crate::types::port_name::split;
 use crate::types::shape::AdapterShape;
 
-/// Most rings each way of a port.
+/// The maximum number of rings per direction of a port.
 const MAX_RINGS: u16 = 16;
-/// Buffers of a port's memory that are nobody's at first: for pipes and monitors that come later,
-/// as many of them as there is room. These at least, whatever else the user has.
+/// The minimum number of spare buffers in a port's memory. Pipes and monitors that come later use
+/// them.
 const SPARE_BUFS: u32 = 2048;
-/// Most extra buffers of a port; a request may be granted fewer than it asks for.
+/// The maximum number of extra buffers of a port; a request may be granted fewer than it asks for.
 const MAX_EXTRA_BUFS: u32 = 500_000;
 /// Bytes for interfaces' records, and for rings without buffers of their own.
 const SPARE_RING_BYTES: u64 = 256 << 10;
-/// Bytes of rings for each spare buffer: a pipe's slot has one at either end.
+/// Ring bytes for each spare buffer: a pipe has a slot for it at either end.
 const RING_BYTES_PER_BUF: u64 = 40;
 impl AdapterRequest<'_> {
-    /// The port of a switch, made if it is not there. It joins the switch with its first bind.
+    /// Finds or creates a switch port. It is attached to the switch at its first bind.
     pub(crate) fn vale(&self, names: &mut AdapterNames) -> Result<Arc<dyn Adapter>, Errno> {
         let (switch, _) = split(self.name)?;
         let hub = names.switches.get_or_create(self.opener.netns, switch);
         Ok(self.vale_port(self.name, Some(hub))?)
     }
 
-    /// A port that nobody has yet, sized as the request wishes.
+    /// Creates an unused port with the sizes that the request asks for.
     pub(crate) fn vale_port(
         &self,
         name: &str,
@@ -57,7 +57,7 @@ impl AdapterRequest<'_> {
     }
 }
 
-/// What the memory of one port holds.
+/// Computes the memory that one port needs.
 fn memory_needs(shape: &AdapterShape, domain: &Domain, extra: u32) -> MemoryNeeds {
     let spare = domain.spare_bufs(RING_BYTES_PER_BUF).max(SPARE_BUFS);
     let ring_bytes = SPARE_RING_BYTES + u64::from(spare) * RING_BYTES_PER_BUF;
@@ -67,7 +67,7 @@ fn memory_needs(shape: &AdapterShape, domain: &Domain, extra: u32) -> MemoryNeed
     })
 }
 
-/// A memory that a request names by number.
+/// Finds the memory that a request names by number.
 pub(crate) fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<NetmapMemory>>, Errno> {
     if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
 }

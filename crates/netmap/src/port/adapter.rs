@@ -1,7 +1,8 @@
-//! The trait that every kind of port implements: its rings as several openers see them.
+//! The trait that every kind of port implements: its rings as its openers see them.
 //!
-//! The trait has only what all kinds of ports do. Abilities of some kinds are traits of their own, which an
-//! accessor (`as_…`) returns. Methods of `dyn Adapter` give the default answer for ports without them.
+//! The trait covers what all kinds of ports do. Abilities of some kinds are separate traits,
+//! returned by an accessor (`as_…`). Methods of `dyn Adapter` give the default answer for ports
+//! without them.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -23,72 +24,72 @@ use crate::port::waker::Listeners;
 use crate::types::outcome::{AdapterCounters, OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// A port as its openers see it: rings in a [`NetmapMemory`], and what syncs them.
+/// A port as its openers see it: rings in a [`NetmapMemory`], and the code that syncs them.
 ///
-/// Rings are counted per direction, those of the NIC first, then those of the host.
+/// Rings are numbered per direction: first those of the NIC, then those of the host.
 pub trait Adapter: Send + Sync + Debug {
-    /// What every port has.
+    /// Returns the data common to all ports.
     fn base(&self) -> &AdapterBase;
 
-    /// Its rings; those to be expected, before [`Self::activate`].
+    /// Returns the ring numbers and sizes; before [`Self::activate`], the expected ones.
     fn shape(&self) -> AdapterShape;
 
-    /// Makes the rings that a bind of `mode` (`NR_REG_*`) needs, if they are not there yet. Called
-    /// before every bind; a port that is only asked for its figures need not take anything.
+    /// Creates the rings that a bind of `mode` (`NR_REG_*`) needs, if they do not exist. Called
+    /// before every bind. A port that is only queried for information need not take any resources.
     ///
     /// # Errors
-    /// Why they cannot be made.
+    /// The reason why they cannot be created.
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Ring `i` of a direction; `None` beyond the last, or before [`Self::activate`].
+    /// Returns ring `i` of a direction; `None` beyond the last, or before [`Self::activate`].
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
 
     /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
 
-    /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
+    /// Returns the listeners to wake when ring `i` becomes ready; `None` beyond the last.
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
 
-    /// Whether what it stands for is no more, for good.
+    /// Whether the underlying object has vanished for good.
     fn has_vanished(&self) -> bool {
         false
     }
 
-    /// Whether whoever asks for its name now would mean something else: what it stands for is no
-    /// more, or has another name. Asked once for each bind.
+    /// Whether its name no longer refers to this port: the underlying object has vanished or has
+    /// another name. Called once for each bind.
     fn is_stale(&self) -> bool {
         self.has_vanished()
     }
 
-    /// Whether it is a monitor, on which nothing can be sent.
+    /// Whether it is a monitor, which cannot send.
     fn is_monitor(&self) -> bool {
         false
     }
 
-    /// What has passed, and what was lost beside its rings; `None` where nobody counts that.
+    /// Returns packet counters, including losses outside its rings; `None` if nothing counts them.
     fn counters(&self) -> Option<AdapterCounters> {
         None
     }
 
-    /// The limits of payload offsets ([`slipring_ring::RingView::offsets`]); `None` if the port does not
-    /// support them.
+    /// Returns the limits of payload offsets ([`slipring_ring::RingView::offsets`]); `None` if the
+    /// port does not support them.
     fn offset_limits(&self) -> Option<OffsetLimits> {
         None
     }
 
-    /// The port as one whose rings programs may sync in their own processes.
+    /// Returns the port as one whose rings programs may sync in their own processes.
     fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
         None
     }
 
-    /// The port as a port of a switch.
+    /// Returns the port as a switch port.
     fn as_switched(&self) -> Option<&dyn SwitchedPort> {
         None
     }
 
-    /// The port as one that a restart of the daemon preserves.
+    /// Returns the port as one that survives a restart of the daemon.
     fn as_persistent(&self) -> Option<Persistent<'_>> {
         None
     }
@@ -96,28 +97,28 @@ pub trait Adapter: Send + Sync + Debug {
 
 /// Shortcuts to the port's [`AdapterBase`].
 impl dyn Adapter + '_ {
-    /// The name that requests have for it.
+    /// Returns the name of the port in requests.
     pub fn name(&self) -> &str {
         self.base().name()
     }
 
-    /// Where its rings and buffers lie.
+    /// Returns the memory with its rings and buffers.
     pub fn memory(&self) -> &Arc<NetmapMemory> {
         self.base().memory()
     }
 
-    /// Who has bound which ring.
+    /// Returns the record of bound rings.
     pub fn claims(&self) -> &Arc<Claims> {
         self.base().claims()
     }
 
-    /// Its monitors; `None` where it cannot have any.
+    /// Returns its monitors; `None` if the port cannot have any.
     pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
         self.base().monitor_taps()
     }
 }
 
-/// Abilities of some ports, with the answers of all others.
+/// Abilities of some ports, with default answers for all others.
 impl dyn Adapter + '_ {
     /// [`DelegatingPort::lend`].
     pub(crate) fn lend(
@@ -151,7 +152,7 @@ impl dyn Adapter + '_ {
         }
     }
 
-    /// [`SwitchedPort::flush`]; a sync where there is none.
+    /// [`SwitchedPort::flush`]; a sync for other ports.
     pub(crate) fn flush(&self, i: usize) -> SyncStatus {
         match self.as_switched() {
             Some(port) => port.flush(i),

@@ -1,4 +1,4 @@
-//! Data that ports of all kinds have.
+//! Data common to all kinds of ports.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct AdapterBase {
 }
 
 impl AdapterBase {
-    /// The base of a port that nobody has bound and that cannot be monitored.
+    /// Creates the base of a port that is not bound and cannot be monitored.
     #[must_use]
     pub fn new(name: String, shape: &AdapterShape, memory: Arc<NetmapMemory>) -> Self {
         Self { name, claims: Claims::new(shape), monitor_taps: None, memory }
@@ -30,25 +30,25 @@ impl AdapterBase {
         Self { monitor_taps: Some(monitor_taps.clone()), ..self }
     }
 
-    /// The name that requests have for the port.
+    /// Returns the name of the port in requests.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its rings and buffers lie.
+    /// Returns the memory with its rings and buffers.
     #[must_use]
     pub fn memory(&self) -> &Arc<NetmapMemory> {
         &self.memory
     }
 
-    /// Who has bound which ring.
+    /// Returns the record of bound rings.
     #[must_use]
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims
     }
 
-    /// Its monitors; `None` where it cannot have any.
+    /// Returns its monitors; `None` if the port cannot have any.
     #[must_use]
     pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
         self.monitor_taps.as_ref()

@@ -1,4 +1,4 @@
-//! What one open file has bound: rings of a port, a record that finds them, extra buffers.
+//! The bind of one open file: rings of a port, the interface record that lists them, extra buffers.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -19,25 +19,25 @@ use crate::types::outcome::SyncStatus;
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::BoundState;
 
-/// A bind; dropping it gives everything back.
+/// A bind. Dropping it releases everything.
 #[derive(Debug)]
 pub(crate) struct Binding {
     interface: InterfaceRecord,
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
-    /// Where frames may pass between an interface and its host.
+    /// Forwards frames between an interface and its host, if the bind allows that.
     pub(crate) forward: Option<Forward>,
     waker: Arc<Waker>,
-    /// Until the bind is being given up.
+    /// Released first when the bind is dropped.
     claim: Option<Claim>,
     /// Rings that the program syncs itself.
     pub(crate) delegation: Mutex<Option<DelegationGuard>>,
-    /// Last: the memory goes with its last port.
+    /// Last field: the memory is freed with its last port.
     pub(crate) port: Arc<dyn Adapter>,
 }
 
 impl Binding {
-    /// Binds the rings that `register` asks for, without extra buffers.
+    /// Binds the rings that `register` selects, without extra buffers.
     pub(crate) fn new(
         port: Arc<dyn Adapter>,
         register: &NmreqRegister,
@@ -45,7 +45,7 @@ impl Binding {
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
         let (mode, flags) = (register.nr_mode, register.nr_flags);
-        // What cannot be bound takes nothing; what the port then really has may differ.
+        // An impossible bind takes no resources. The rings that the port then has may differ.
         port.shape().bound(mode, register.nr_ringid, flags)?;
         port.activate(mode)?;
         let shape = port.shape();
@@ -63,7 +63,7 @@ impl Binding {
         Ok(binding)
     }
 
-    /// The bind that a process which is no more had granted; `None` if it makes no sense.
+    /// Restores a bind that the previous process granted; `None` if it is inconsistent.
     pub(crate) fn resume(
         state: &BoundState,
         port: Arc<dyn Adapter>,
@@ -99,7 +99,7 @@ impl Binding {
         }
     }
 
-    /// `nr_offset`: where its record lies in the file.
+    /// Returns `nr_offset`: the offset of its interface record in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.port.memory().region().file_offset() + self.interface.offset()
     }
@@ -111,18 +111,18 @@ impl Binding {
             forward.before_sync(&*self.port, i);
         }
         match self.port.sync(dir, i) {
-            // The program has taken its memory away: what the rings say now says nothing.
+            // The program has revoked its memory, so the rings have no meaning any more.
             _ if self.port.memory().region().is_revoked() => SyncStatus::Gone,
             synced => synced,
         }
     }
 
-    /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.
+    /// Takes up to `wanted` extra buffers and links them into a list; returns their number.
     pub(crate) fn alloc_extra(&self, wanted: u32) -> u32 {
         let region = self.port.memory().region();
         let count = wanted.min(region.free_bufs());
         let Ok(bufs) = region.alloc_bufs(count) else {
-            // Somebody else was faster; a request may be granted fewer than it asked for.
+            // Another thread took them first. A request may be granted fewer than it asked for.
             return 0;
         };
         let nexts = bufs.iter().skip(1).map(|buf| buf.0).chain([0]);
@@ -133,7 +133,7 @@ impl Binding {
         count
     }
 
-    /// Puts a waker into the lists of all its rings.
+    /// Adds a waker to the listeners of all its rings.
     pub(crate) fn listen(&self, waker: &Arc<Waker>) {
         for dir in TxRx::BOTH {
             for i in self.rings[dir as usize].clone() {
@@ -146,7 +146,7 @@ impl Binding {
         }
     }
 
-    /// Takes it out again.
+    /// Removes the waker.
     pub(crate) fn stop_listening(&self, waker: &Arc<Waker>) {
         for dir in TxRx::BOTH {
             for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
@@ -160,7 +160,7 @@ impl Binding {
 impl Drop for Binding {
     fn drop(&mut self) {
         self.stop_listening(&self.waker);
-        // Before anybody else can bind them.
+        // The delegation ends before anything else can bind the rings.
         drop(lock(&self.delegation).take());
         let region = self.port.memory().region();
         region.release_bufs(linked_bufs(region, self.interface.extra_bufs()));
@@ -171,11 +171,11 @@ impl Drop for Binding {
     }
 }
 
-/// The buffers of an extra list, as far as it makes sense: the program wrote it.
+/// Returns the buffers of an extra list up to the first invalid link: the program wrote it.
 fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     let mut bufs = Vec::new();
     let mut next = head;
-    // A list that is longer than the memory goes in circles.
+    // A list that is longer than the memory has a cycle.
     while region.is_usable(next) && bufs.len() < region.num_bufs() as usize {
         bufs.push(next);
         let mut word = [0; 4];
@@ -185,7 +185,8 @@ fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     bufs
 }
 
-/// The record: tx rings, host tx rings, rx rings, host rx rings; 0 for those that are not bound.
+/// Creates the interface record: tx rings, host tx rings, rx rings, host rx rings; 0 for rings that
+/// are not bound.
 fn interface(
     port: &dyn Adapter,
     shape: &AdapterShape,
@@ -193,7 +194,7 @@ fn interface(
 ) -> Result<InterfaceRecord, Errno> {
     let mut offsets = Vec::new();
     for dir in TxRx::BOTH {
-        // A pretended host ring has a place too, which says that it is not bound.
+        // A host ring that is only shown also has an entry, which marks it as not bound.
         let shown = shape.rings[dir as usize] + shape.shown_host_rings(dir);
         offsets.extend((0..usize::from(shown)).map(|i| {
             let bound = rings[dir as usize].contains(&i);

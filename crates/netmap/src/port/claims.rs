@@ -1,4 +1,4 @@
-//! Who has bound which ring of a port: any number of sharers, or one alone.
+//! Records which rings of a port are bound: by any number of sharers, or by one exclusive owner.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::types::lock::lock;
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// The account of one port. Rings that it does not know yet are nobody's.
+/// The bound rings of one port. Rings beyond the table are free.
 #[derive(Debug)]
 pub struct Claims([Mutex<Vec<RingUse>>; 2], Mutex<()>);
 
@@ -19,28 +19,28 @@ struct RingUse {
 }
 
 impl Claims {
-    /// Nobody has bound anything.
+    /// Creates a record without bound rings.
     #[must_use]
     pub fn new(shape: &AdapterShape) -> Arc<Self> {
         let uses = TxRx::BOTH.map(|dir| Mutex::new(vec![RingUse::default(); shape.all(dir)]));
         Arc::new(Self(uses, Mutex::default()))
     }
 
-    /// Whether anybody has bound anything.
+    /// Whether no ring is bound.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
     }
 
-    /// Held from before a claim until what it means for the rings is settled.
+    /// Serialises claims: held from before a claim until its effect on the rings is complete.
     pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
         lock(&self.1)
     }
 
-    /// Claims rings, indexed by [`Dir`]; all or none.
+    /// Claims rings, indexed by [`TxRx`]: all or none.
     ///
     /// # Errors
-    /// [`Errno::BUSY`] where somebody has one alone, or wants to.
+    /// [`Errno::BUSY`] if a ring is bound exclusively, or is bound and requested exclusively.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         rings: [Range<usize>; 2],
@@ -65,7 +65,7 @@ impl Claims {
     }
 }
 
-/// Rings that are bound, until it is dropped.
+/// Claimed rings, released on drop.
 #[derive(Debug)]
 pub(crate) struct Claim {
     table: Arc<Claims>,
@@ -73,7 +73,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Visits its rings; whether nobody else has them.
+    /// Visits its rings; the flag says whether no other file has the ring bound.
     pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
         for dir in TxRx::BOTH {

@@ -1,4 +1,5 @@
-//! Rings and queues that programs sync in their own processes, and what a program needs to do so.
+//! Rings and queues that programs sync in their own processes, and the data that a program needs
+//! for that.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -13,12 +14,13 @@ use slipring_ring::DirectionLayout;
 use crate::port::kicks::KickDispatcher;
 use crate::types::shape::TxRx;
 
-/// A port whose rings or queues can be lent to programs.
+/// A port that can lend rings or queues to programs.
 pub trait DelegatingPort {
     /// Lends rings to the program that has bound them, to be synced in its own process.
     ///
     /// # Errors
-    /// [`Errno::OPNOTSUPP`] where that cannot be, [`Errno::BUSY`] where somebody else has one.
+    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if another program has one of
+    /// them.
     fn lend(
         &self,
         _: &[Range<usize>; 2],
@@ -27,7 +29,8 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Lends queues to the program that has bound them, as [`Self::lend`] does; `who` is its number.
+    /// Lends queues to the program that has bound them, as [`Self::lend`] does; `who` is the client
+    /// ID.
     ///
     /// # Errors
     /// As [`Self::lend`].
@@ -39,56 +42,57 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// The program has synced in its own process and says that somebody at the other end sleeps.
+    /// Handles a kick: the program has synced in its own process, and a peer sleeps.
     fn kick(&self) {}
 
-    /// Somebody waits for news of ring `i` by its listeners, and looks once more after this.
+    /// Announces that a thread will sleep until the listeners of ring `i` are woken. It checks once
+    /// more after this call.
     fn announce_sleep(&self, _dir: TxRx, _i: usize) {}
 
-    /// Calls `then` while ring `i` is locked as by a sync.
+    /// Calls `then` while ring `i` is locked as it is during a sync.
     #[cfg(test)]
     fn while_locked(&self, _dir: TxRx, _i: usize, _then: &mut dyn FnMut()) {}
 }
 
-/// What a program needs to sync its rings itself.
+/// The data with which a program syncs its rings itself.
 #[derive(Debug)]
 pub struct PipeDelegation {
-    /// Its number among all who sync.
+    /// The client ID, unique among all that sync.
     pub client_id: u32,
-    /// To be rung where a sync says that the host has to wake somebody.
+    /// The program signals it when a sync reports that the host has to wake a sleeper.
     pub kick: OwnedFd,
-    /// Whether it is to write the time of each rx sync to the ring in any case.
+    /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,
     /// The rings.
     pub halves: Vec<DelegatedHalf>,
 }
 
-/// One ring of these.
+/// One of the rings.
 #[derive(Debug)]
 pub struct DelegatedHalf {
-    /// Which way.
+    /// The direction.
     pub dir: TxRx,
-    /// Which one, as the port counts them.
+    /// The ring's number in the port.
     pub ring: usize,
-    /// Where its direction lies, in bytes from the start of the user's file.
+    /// Layout of the direction, in bytes from the start of the user's file.
     pub layout: DirectionLayout,
-    /// Rings when there is news for a program that said it sleeps.
+    /// Signalled when there is news for a program that announced its sleep.
     pub doorbell: OwnedFd,
-    /// To be rung where a sync says that the program at the other end sleeps.
+    /// The program signals it when a sync reports that the program at the other end sleeps.
     pub peer_doorbell: OwnedFd,
 }
 
-/// What is lent, until it is dropped.
+/// A delegation, which ends when this is dropped.
 pub type DelegationGuard = Box<dyn Debug + Send + Sync>;
 
-/// One queue of an interface for a program that syncs it itself.
+/// One queue of an interface, for a program that syncs it itself.
 #[derive(Debug)]
 pub struct QueueDelegation {
-    /// The kernel's end.
+    /// The AF_XDP socket.
     pub socket: OwnedFd,
-    /// What the program has to know; offsets count from the start of the port's region.
+    /// The layout of the queue; offsets count from the start of the port's region.
     pub layout: DelegatedQueueLayout,
 }
 
-/// Sockets that wait for their programs, by token: whose they are, too.
+/// Sockets that wait to be fetched, by token, with the ID of their user.
 pub(crate) type PendingSockets = Arc<Mutex<HashMap<u64, (u32, Vec<OwnedFd>)>>>;

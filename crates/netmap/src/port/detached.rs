@@ -1,7 +1,7 @@
-//! Ports that nothing is connected to: what is sent vanishes, and nothing ever arrives.
+//! Ports without a peer: what is sent is discarded, and nothing ever arrives.
 //!
-//! Two of netmap's kinds are this: the null port (`NR_REG_NULL`), which is a way to memory, and the
-//! port that a pipe's name stands for when no interface has that name.
+//! Two of netmap's kinds work like this: the null port (`NR_REG_NULL`), which gives access to a
+//! memory, and the parent port of a pipe when no interface has its name.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -18,16 +18,16 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{PortRef, PortState, SavedPortKind};
 
-/// Such a port. Its rings are made when it is first bound.
+/// A detached port. Its rings are created at the first bind.
 #[derive(Debug)]
 pub(crate) struct DetachedAdapter {
     shape: AdapterShape,
     listeners: [Vec<Listeners>; 2],
     rings: OnceLock<DetachedRings>,
     making: Mutex<()>,
-    /// Whether something was behind it, which is no more.
+    /// Whether the port had an underlying object, which has vanished.
     is_gone: bool,
-    /// Behind the rings, which go first.
+    /// Last field: the rings are dropped first.
     base: AdapterBase,
 }
 
@@ -50,8 +50,8 @@ impl DetachedAdapter {
         })
     }
 
-    /// A port of a process that is no more, with the rings that were made. One of another kind than
-    /// this has what was bound of it, and nothing behind that: who has it bound shall learn so.
+    /// Restores a port of the previous process with its rings. If the port was of another kind, its
+    /// rings remain but nothing is connected to them, and its users get an error.
     pub(crate) fn resume(
         state: &PortState,
         made: [Vec<KernRing>; 2],
@@ -104,7 +104,7 @@ impl Adapter for DetachedAdapter {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
             let rings = self.make()?;
-            // The lock is held, so nobody else has set it.
+            // The lock is held, so no other thread has set it.
             let _ = self.rings.set(rings);
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Adapter for DetachedAdapter {
     }
 
     fn as_persistent(&self) -> Option<Persistent<'_>> {
-        // Gone ones are that for whoever follows as well.
+        // A vanished port stays vanished for the successor process.
         (!self.is_gone).then_some(Persistent(self))
     }
 

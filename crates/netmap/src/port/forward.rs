@@ -1,12 +1,12 @@
-//! Frames that a program passes on between an interface and its host without touching them: on a
-//! ring with `NR_FORWARD`, those that it marks `NS_FORWARD` and gives back go to the other side. With
-//! the parameter `fwd` all do, on all rings.
+//! Forwards frames between an interface and its host without involving the program: on a ring with
+//! `NR_FORWARD`, frames that the program marks `NS_FORWARD` and gives back go to the other side.
+//! With the parameter `fwd`, all frames on all rings do.
 //!
-//! They move by exchange of buffers, or as copies where payloads have offsets, from an rx ring to a
-//! tx ring of the same open, at the rx sync that would have let them go. So both have to be bound:
-//! the host's tx rings for what the interface received, and all tx rings of the interface for what
-//! the host sent. A frame for which there is no room is lost, as it would have been with the mark
-//! forgotten.
+//! Frames move from an rx ring to a tx ring of the same open file, at the rx sync that would have
+//! released them. Buffers are exchanged, or copied where payloads have offsets. Both sides have to
+//! be bound: the host's tx rings for frames that the interface received, and all tx rings of the
+//! interface for frames that the host sent. A frame that finds no free tx slot is lost, as if it
+//! had no mark.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::port::adapter::Adapter;
 use crate::types::parameters::Parameters;
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// What passes between the rings of one open.
+/// Forwarding between the rings of one open file.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    /// Rx rings of the interface; those of the host have the numbers behind.
+    /// Number of the interface's rx rings; the host's rx rings follow them.
     nic_rx: usize,
-    /// Tx rings that lead to the host, and those of the interface.
+    /// The tx rings that lead to the host; the next field has those of the interface.
     to_host: Range<usize>,
     to_nic: Range<usize>,
-    /// For each rx ring, the first slot that was not looked at yet.
+    /// For each rx ring, the first slot that was not examined yet.
     forwarded: Vec<AtomicU32>,
-    /// Whose parameter `fwd` says whether all frames pass, marked or not.
+    /// The source of the parameter `fwd`: whether all frames are forwarded, marked or not.
     parameters: Option<Arc<Parameters>>,
 }
 
 impl Forward {
-    /// For a port that has a host, with these rings bound.
+    /// Returns the forwarding for a port that has a host, with these rings bound.
     pub(crate) fn new(
         port: &dyn Adapter,
         shape: &AdapterShape,
@@ -56,12 +56,12 @@ impl Forward {
         })
     }
 
-    /// Heeds `fwd` from now on.
+    /// Applies the parameter `fwd` from now on.
     pub(crate) fn set_parameters(&mut self, parameters: &Arc<Parameters>) {
         self.parameters = Some(parameters.clone());
     }
 
-    /// Passes on what the program has given back of rx ring `i`, which is synced next.
+    /// Forwards the frames that the program has given back on rx ring `i`, which is synced next.
     pub(crate) fn before_sync(&self, port: &dyn Adapter, i: usize) {
         let (Some(ring), Some(seen)) = (port.ring(TxRx::Rx, i), self.forwarded.get(i)) else {
             return;
@@ -84,13 +84,13 @@ impl Forward {
             at = next_slot(at, n);
         }
         for to in targets.clone() {
-            // A side that is gone is told to the program when it syncs that side.
+            // If the other side is gone, the program learns it when it syncs that side.
             port.sync(TxRx::Tx, to);
         }
     }
 }
 
-/// Exchanges the buffers of slot `at` and of the first tx slot that is free.
+/// Exchanges the buffers of slot `at` and of the first free tx slot.
 fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usize>) {
     let slot = ring.slot(at);
     let kept = SlotFlags(slot.flags.0 & !NS_FORWARD);
@@ -105,7 +105,7 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     let free = tx.slot(to);
     let more = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
     if ring.offsets().is_some() || tx.offsets().is_some() {
-        // An offset belongs to its slot, and the other one may have none.
+        // An offset belongs to its slot, and the other slot may have none, so the frame is copied.
         let (from, place) =
             ((slot.buf, ring.payload_offset(at)), (free.buf, tx.payload_offset(to)));
         let len = tx.copy(place, ring, from, slot.len.into());
@@ -117,7 +117,7 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     tx.advance_to(next_slot(to, tx.num_slots()));
 }
 
-/// Whether the next slot is free, and the program holds none back (`cur` beyond `head`).
+/// Whether the next slot is free and the program reserves none (`cur` beyond `head`).
 fn has_room(tx: &RingView) -> bool {
     let (head, n) = (tx.head(), tx.num_slots());
     head < n && head != tx.tail() && head == tx.cur()

@@ -1,4 +1,4 @@
-//! Doorbells by which programs that sync in their own processes notify this one.
+//! Doorbells with which programs that sync in their own processes notify this one.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,21 +12,22 @@ use slipring_ring::Doorbell;
 
 use crate::types::lock::lock;
 
-/// Who is to be told when a bell was rung.
+/// Handles the doorbell of a port.
 pub(crate) trait KickHandler: Send + Sync + Debug {
-    /// Somebody rang.
+    /// The doorbell was rung.
     fn handle_kick(&self);
 
-    /// A program that synced by itself is gone, and whom it had to tell of what may not know.
+    /// A program that synced in its own process is gone, perhaps without notifying its sleeping
+    /// peers.
     fn handle_client_exit(&self);
 }
 
-/// The bells that programs ring which sync in their own processes, so that those are woken who
-/// are synced by this one.
+/// Watches the doorbells of programs that sync in their own processes, and wakes sleepers that this
+/// process syncs for.
 #[derive(Debug)]
 pub struct KickDispatcher {
     epoll: OwnedFd,
-    /// By the number that the kernel tells.
+    /// By the number in the epoll event.
     registrations: Mutex<HashMap<u64, KickRegistration>>,
     next: AtomicU64,
     next_client_id: AtomicU32,
@@ -40,14 +41,14 @@ struct KickRegistration {
     handler: Weak<dyn KickHandler>,
 }
 
-/// The number of the bell that ends it.
+/// The number of the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
-/// The first number that a program gets: 0 is nobody, 1 the host. None is like what stands in rings, for
-/// programs that look where words were that are no more.
+/// The first client ID: 0 is no client, 1 the host. IDs differ from anything that rings contain,
+/// for programs that read memory in which the words no longer exist.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {
-    /// Without any bell.
+    /// Creates a dispatcher without any doorbell.
     ///
     /// # Errors
     /// The kernel's, for want of descriptors.
@@ -65,14 +66,14 @@ impl KickDispatcher {
         }))
     }
 
-    /// A number for a program.
+    /// Allocates a client ID.
     pub(crate) fn next_client(&self) -> u32 {
         let next = |who: u32| Some(who.checked_add(1).unwrap_or(FIRST_CLIENT_ID));
         let taken = self.next_client_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         taken.unwrap_or(FIRST_CLIENT_ID)
     }
 
-    /// Hears of `bell` for `whom`, as long as that is there.
+    /// Watches `bell` for the handler `whom` as long as the handler exists.
     pub(crate) fn register(
         &self,
         bell: &Arc<Doorbell>,
@@ -82,7 +83,7 @@ impl KickDispatcher {
         known.retain(|_, one| {
             let alive = one.handler.strong_count() > 0;
             if !alive {
-                // Programs may have it still, so it would stay.
+                // Programs may still have the doorbell open, which would keep it in the epoll set.
                 let _ = epoll::delete(&self.epoll, one.doorbell.as_fd());
             }
             alive
@@ -93,7 +94,7 @@ impl KickDispatcher {
         Ok(())
     }
 
-    /// Wakes those who are to be woken until [`Self::stop`]; a front gives it a thread.
+    /// Handles doorbells until [`Self::stop`]; a front runs it in a thread of its own.
     pub fn run(&self) {
         let mut events = Vec::with_capacity(64);
         while !self.stopped.load(Ordering::Acquire) {
@@ -109,7 +110,7 @@ impl KickDispatcher {
     fn handle_event(&self, number: u64) {
         let mut known = lock(&self.registrations);
         let Some(one) = known.get(&number) else { return };
-        // Before anybody is woken: who rings from now on is heard again.
+        // Cleared before the handler runs, so a later ring is not missed.
         one.doorbell.clear();
         match one.handler.upgrade() {
             Some(whom) => {

@@ -1,10 +1,10 @@
 //! Monitors: ports that receive what another port sends, or receives, or both.
 //!
-//! Each is its opener's own. Its rings lie in a memory of its own, or (`NR_ZCOPY_MON`) in that of
-//! the port. It ends with the last program that has the port bound.
+//! Each monitor belongs to its opener. Its rings are in a memory of its own, or (`NR_ZCOPY_MON`) in
+//! that of the port. It ends with the last program that has the port bound.
 //!
-//! What a port receives it sees as soon as the port's program is told of it; with `NR_ZCOPY_MON`, as
-//! in netmap, when that program has released it.
+//! It sees a received frame as soon as the port's program learns of the frame. With `NR_ZCOPY_MON`,
+//! as in netmap, it sees the frame when that program has released it.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{MonitorState, PortRef, PortState};
 
-/// Slots of the ring on which nothing is sent: the fewest that make one.
+/// Slots of the ring that never sends: the minimum for a ring.
 const SILENT_SLOTS: u32 = 2;
 
-/// Whether a monitor is meant, and not the port itself.
+/// Whether the request is for a monitor, and not for the port itself.
 pub(crate) fn is_monitor_request(register: &NmreqRegister) -> bool {
     register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX | NR_ZCOPY_MON) != 0
 }
 
-/// What it watches, by [`Dir`]: both, where nothing is said beside `NR_ZCOPY_MON`.
+/// Returns the monitored directions, by [`TxRx`]: both if `NR_ZCOPY_MON` is the only flag.
 fn selected_directions(flags: u64) -> [bool; 2] {
     match [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0) {
         [false, false] => [true, true],
@@ -40,19 +40,19 @@ fn selected_directions(flags: u64) -> [bool; 2] {
     }
 }
 
-/// The port.
+/// A monitor port.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     shape: AdapterShape,
     own_tap: Arc<MonitorTap>,
     target_taps: Arc<MonitorTaps>,
-    /// A ring to send on, as programs expect one; nothing is ever sent.
+    /// A tx ring, because programs expect one; it never sends.
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
-    /// Whether its buffers are its own.
+    /// Whether it has buffers of its own.
     copies: bool,
-    /// Behind the rings, which go first.
+    /// Last field: the rings are dropped first.
     base: AdapterBase,
 }
 
@@ -107,13 +107,13 @@ impl Monitor {
             no_listeners: Listeners::default(),
             copies,
         });
-        // After it was added: a port that is given up from now on ends it.
+        // Checked after the monitor was added: a port that is released from now on ends it.
         if port.claims().is_idle() { Err(Errno::INVAL) } else { Ok(monitor) }
     }
 }
 
 impl Monitor {
-    /// What of it the process that follows needs.
+    /// Returns the saved form for the successor process.
     fn state(&self, port: PortState) -> MonitorState {
         let (wants, parent, bound) = self.own_tap.selection();
         MonitorState {
@@ -126,8 +126,8 @@ impl Monitor {
         }
     }
 
-    /// One of a process that is no more, of what now is `port`, if that is still bound; `None` if
-    /// it makes no sense.
+    /// Restores a monitor of the previous process; its target is now `port`, if that is still
+    /// bound. `None` if the state is inconsistent.
     pub(crate) fn resume(
         state: &MonitorState,
         port: Option<&Arc<dyn Adapter>>,

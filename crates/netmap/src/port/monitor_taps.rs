@@ -1,13 +1,14 @@
-//! Who listens to a port: monitors, and what they are shown.
+//! The monitors that listen to a port, and the frames that they are shown.
 //!
 //! A port shows the slots of frames that it is about to send, of those that it is about to hand to
-//! its program, and of those that its program has released. They are read once for all monitors, and by a switch's port for the switch
-//! as well: which frames there are, and how long, all agree on. A monitor has these frames in their
-//! order, except for those for which its own ring had no room, which are counted.
+//! its program, and of those that its program has released. Slots are read once for all monitors,
+//! and for the switch as well on a switch port, so all agree on the frames and their lengths. A
+//! monitor gets these frames in order, except those that found no space in its own ring, which are
+//! counted.
 //!
-//! The bytes in a frame's buffers are copied by each who wants them. They are the same for all
-//! unless somebody who shares that memory writes to a frame that is not his at that moment, which
-//! nobody but he himself has to suffer from.
+//! Each monitor copies the bytes of the frames itself. They are the same for all unless a program
+//! that shares the memory writes to a frame that it does not own at that moment, which harms only
+//! that user.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,18 +27,18 @@ use crate::types::shape::{AdapterShape, TxRx};
 pub struct MonitorTaps {
     list: RwLock<Vec<Arc<MonitorTap>>>,
     any: AtomicBool,
-    /// Who wants to know when that changes.
+    /// Notified when the set of monitors changes.
     observer: OnceLock<Weak<dyn MonitorAware>>,
 }
 
-/// When slots are shown.
+/// The moment at which slots are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MonitorPoint {
-    /// Their program has queued them.
+    /// The program has queued them.
     Sent,
-    /// Their program is told of them.
+    /// The program learns of them.
     Arrived,
-    /// It has released them.
+    /// The program has released them.
     Released,
 }
 
@@ -49,18 +50,19 @@ impl MonitorPoint {
         }
     }
 
-    /// Which way the frames go.
+    /// Returns the direction of the frames.
     fn dir(self) -> TxRx {
         if self == Self::Sent { TxRx::Tx } else { TxRx::Rx }
     }
 }
 
-/// What a monitor is to be shown.
+/// Selects the frames that a monitor is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MonitorSelection {
-    /// What is sent and what is received, by [`Dir`].
+    /// Whether it sees sent and received frames, by [`TxRx`].
     pub(crate) directions: [bool; 2],
-    /// Whether its buffers are its own: then it sees what arrives, else what was released.
+    /// Whether it has buffers of its own. If so, it sees frames as they arrive, otherwise as they
+    /// are released.
     pub(crate) copies: bool,
 }
 
@@ -77,12 +79,12 @@ impl MonitorSelection {
 
 /// A port that has to know whether it has monitors.
 pub trait MonitorAware: Send + Sync + std::fmt::Debug {
-    /// That may have changed.
+    /// Called after the set of monitors may have changed.
     fn monitors_changed(&self);
 }
 
 impl MonitorTaps {
-    /// Tells `whom` from now on; only the first one is told.
+    /// Sets the observer; only the first call has an effect.
     pub fn set_observer(&self, whom: Weak<dyn MonitorAware>) {
         let _ = self.observer.set(whom);
     }
@@ -93,14 +95,14 @@ impl MonitorTaps {
         }
     }
 
-    /// Whether there is a monitor; without one nothing needs to be shown.
+    /// Whether there is a monitor. Without one, nothing needs to be shown.
     #[inline(always)]
     #[must_use]
     pub fn has_monitors(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Shows the whole frames in the slots `from..to` that ring `i` sends, or receives.
+    /// Shows the whole frames in the slots `from..to` that ring `i` sends or receives.
     #[inline(always)]
     pub fn observe(&self, dir: TxRx, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.has_monitors() {
@@ -108,7 +110,7 @@ impl MonitorTaps {
         }
     }
 
-    /// Shows the slots `from..to` that a program releases with which rx ring `i` received.
+    /// Shows the slots `from..to` of rx ring `i` that the program releases.
     #[inline(always)]
     pub fn observe_released(&self, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.has_monitors() {
@@ -116,8 +118,8 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::see`], for who has had rx ring `i` synced elsewhere: what has arrived since its tail
-    /// was `from`.
+    /// As [`Self::observe`], after rx ring `i` was synced elsewhere: shows what has arrived since
+    /// its tail was `from`.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
         if from.max(to) < ring.num_slots() {
@@ -125,8 +127,8 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::see_released`], for who is about to have ring `i` synced elsewhere: what its program
-    /// has released since the last sync, if it receives by it and its indices can be true.
+    /// As [`Self::observe_released`], before ring `i` is synced elsewhere: shows what its program
+    /// has released since the last sync, if it is an rx ring and its indices are plausible.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
         if dir == TxRx::Tx || !self.has_monitors() {
             return;
@@ -138,7 +140,7 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::see`], where the slots were read already.
+    /// As [`Self::observe`], with slots that were already read.
     #[inline(always)]
     pub(crate) fn observe_slots(
         &self,
@@ -159,7 +161,7 @@ impl MonitorTaps {
         }
     }
 
-    /// How the monitors that there are fare.
+    /// Returns the counters of all monitors.
     #[must_use]
     pub fn infos(&self) -> Vec<MonitorInfo> {
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +182,7 @@ impl MonitorTaps {
         self.notify_observer();
     }
 
-    /// The port has no program any more: its monitors learn of it.
+    /// Ends the monitors: no program has the port bound any more.
     pub(crate) fn mark_ended(&self) {
         for tap in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
             tap.ended.store(true, Ordering::Release);
@@ -189,14 +191,14 @@ impl MonitorTaps {
     }
 }
 
-/// What a monitor got.
+/// Counters of a monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorInfo {
-    /// Whether it listens to what the port sends, and to what it receives, by [`Dir`].
+    /// Whether it listens to what the port sends, and to what it receives, by [`TxRx`].
     pub wants: [bool; 2],
-    /// Frames that it was given.
+    /// Frames that it received.
     pub frames: u64,
-    /// Frames for which its rings had no room.
+    /// Frames lost because its rings were full.
     pub lost: u64,
 }
 
@@ -204,23 +206,23 @@ pub struct MonitorInfo {
 #[derive(Debug)]
 pub(crate) struct MonitorTap {
     selection: MonitorSelection,
-    /// Rings of the port.
+    /// The ring numbers of the monitored port.
     port: AdapterShape,
-    /// Of its own rings, those that somebody reads.
+    /// Its own rings that a program has bound.
     bound: Range<usize>,
     pub(crate) rings: Vec<MonitorRing>,
     ended: AtomicBool,
 }
 
-/// One of its rings.
+/// One ring of a monitor.
 #[derive(Debug)]
 pub(crate) struct MonitorRing {
     pub(crate) view: RingView,
     pub(crate) kern: Mutex<KernRing>,
     pub(crate) listeners: Listeners,
-    /// Frames that went in; both are written by who has `kern`.
+    /// Frames copied into the ring. The lock on `kern` protects both counters.
     frames: AtomicU64,
-    /// Frames for which there was no room.
+    /// Frames lost because the ring was full.
     lost: AtomicU64,
 }
 
@@ -246,7 +248,8 @@ impl MonitorTap {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// What it listens to: directions, the port's shape, which of its own rings somebody reads.
+    /// Returns what it listens to: directions, the port's shape, and which of its own rings are
+    /// bound.
     pub(crate) fn selection(&self) -> ([bool; 2], AdapterShape, Range<usize>) {
         (self.selection.directions, self.port, self.bound.clone())
     }
@@ -262,12 +265,12 @@ impl MonitorTap {
         }
     }
 
-    /// Rings that monitors of such a port have, those of the NIC side.
+    /// Returns how many NIC rings the monitors of such a port have.
     pub(crate) fn rings_for(port: &AdapterShape) -> u16 {
         port.rings[0].max(port.rings[1])
     }
 
-    /// Our ring for ring `i` of the port.
+    /// Returns the monitor's ring for ring `i` of the port.
     fn ring_of(&self, dir: TxRx, i: usize) -> usize {
         let nic = usize::from(self.port.rings[dir as usize]);
         if i < nic { i } else { i - nic + usize::from(Self::rings_for(&self.port)) }
@@ -286,9 +289,9 @@ impl MonitorTap {
 }
 
 impl MonitorRing {
-    /// Copies frames, as far as there is room, and counts them.
+    /// Copies frames while the ring has free slots, and counts them.
     fn copy(&self, dir: TxRx, ring: &RingView, slots: &[SlotSnapshot]) {
-        // Waited for: whoever has it copies a batch, and is no program.
+        // Waiting is short: the holder copies one batch and is never a program.
         let mut kern = lock(&self.kern);
         let (mut frames, mut lost) = (0, 0);
         for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {
@@ -320,7 +323,7 @@ impl MonitorRing {
     }
 }
 
-/// The slots `from..to`.
+/// Reads the slots `from..to`.
 #[cold]
 fn read(ring: &RingView, from: SlotIdx, to: SlotIdx) -> Vec<SlotSnapshot> {
     let (mut at, mut slots) = (from, Vec::new());

@@ -1,8 +1,9 @@
-//! Payload offsets (option OFFSETS): frames begin where a slot's `ptr` says, not with the buffer.
+//! Payload offsets (option OFFSETS): a frame begins where its slot's `ptr` says, not at the start
+//! of the buffer.
 //!
-//! The first who binds a ring decides what its slots can say; who comes later may ask for as much,
-//! not for more. On the rings of most ports that ends with the last program. Those of a pipe keep
-//! it, since frames may wait in them.
+//! The first bind of a ring fixes which offsets its slots can hold. Later binds may ask for the
+//! same, not for more. On most ports that ends with the last program. Rings of a pipe keep their
+//! offsets, since frames may wait in them.
 
 use rustix::io::Errno;
 use slipring_abi::NmreqOptOffsets;
@@ -12,26 +13,26 @@ use crate::port::adapter::Adapter;
 use crate::port::claims::Claim;
 use crate::types::shape::TxRx;
 
-/// Bytes that the largest offset leaves of a buffer at least: more than the headers that are ever
-/// put before a frame.
+/// The minimum number of bytes that the largest offset leaves of a buffer: more than all headers
+/// ever put before a frame.
 const MIN_PAYLOAD_BYTES: u64 = 64;
 
-/// What a request asks for.
+/// The offsets that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OffsetsRequest {
     offsets: RingOffsets,
     initial: u64,
     tx_align: u32,
-    /// Why it cannot be, though it makes sense.
+    /// The reason why a valid request is refused.
     refused: Option<Errno>,
 }
 
 impl OffsetsRequest {
-    /// What an option says, for buffers of `buf_size` bytes.
+    /// Reads an option, for buffers of `buf_size` bytes.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: bits that no `ptr` has, offsets that the bits cannot say or that leave too
-    /// little of a buffer, an alignment that is none.
+    /// [`Errno::INVAL`]: bits outside `ptr`, offsets that do not fit the bits or leave too little
+    /// of a buffer, or an invalid alignment.
     pub(crate) fn from_option(option: &NmreqOptOffsets, buf_size: u32) -> Result<Self, Errno> {
         let mask = match option.nro_offset_bits {
             0 | 64 => u64::MAX,
@@ -45,7 +46,7 @@ impl OffsetsRequest {
         if !fits || align != 0 && !align.is_power_of_two() {
             return Err(Errno::INVAL);
         }
-        // Below the size of a buffer.
+        // Offsets stay below the size of a buffer.
         Ok(Self {
             offsets: RingOffsets { mask, max: max as u32 },
             initial,
@@ -54,10 +55,10 @@ impl OffsetsRequest {
         })
     }
 
-    /// What was granted, which may be more, as the option says it.
+    /// Returns the option with what was granted, which may be more than requested.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: others have less. [`Errno::INVAL`]: the port can do less.
+    /// [`Errno::BUSY`]: earlier binds fixed less. [`Errno::INVAL`]: the port supports less.
     pub(crate) fn granted(&self, option: &NmreqOptOffsets) -> Result<NmreqOptOffsets, Errno> {
         if let Some(why) = self.refused {
             return Err(why);
@@ -67,7 +68,7 @@ impl OffsetsRequest {
         Ok(NmreqOptOffsets { nro_max_offset, nro_offset_bits, ..*option })
     }
 
-    /// What the rings have that somebody has asked for before, if that is enough.
+    /// Merges with the offsets that the rings already have, if these suffice.
     fn merge_existing(mut self, rings: &[OffsetRing<'_>], most: u32) -> Result<Self, Errno> {
         if self.offsets.max > most {
             return Err(Errno::INVAL);
@@ -87,7 +88,7 @@ impl OffsetsRequest {
         if ring.view.offsets().is_none() {
             ring.view.set_offsets(Some(self.offsets), align.into());
         }
-        // What comes through a pipe lies where its sender has put it.
+        // A frame that comes through a pipe stays where its sender put it.
         if !ring.exclusive || self.initial == 0 || keeps_frames && ring.dir == TxRx::Rx {
             return;
         }
@@ -102,16 +103,16 @@ impl OffsetsRequest {
 struct OffsetRing<'p> {
     dir: TxRx,
     view: &'p RingView,
-    /// Nobody else has it.
+    /// No other file has it bound.
     exclusive: bool,
 }
 
-/// Sets the rings of a bind up as `wish` says, which becomes what was granted. Rings that nobody
-/// else has begin without offsets.
+/// Sets up the rings of a bind for the request `wish`, which is updated to what was granted. Rings
+/// that no other file has bound begin without offsets.
 ///
 /// # Errors
-/// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: others have less.
-/// [`Errno::INVAL`]: the port can do less.
+/// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: earlier binds fixed less.
+/// [`Errno::INVAL`]: the port supports less.
 pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,

@@ -1,7 +1,8 @@
 //! Saving ports for a successor process.
 //!
-//! A visitor saves the ports. A visited port calls the visitor's method for its kind with its own part of
-//! the state, and names other ports by their index. So the visitor does not know the types of ports.
+//! A visitor saves the ports. A visited port calls the visitor's method for its kind with its own
+//! part of the state, and refers to other ports by index. So the visitor does not depend on the
+//! types of ports.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::port::adapter::Adapter;
 use crate::port::monitor_taps::MonitorTaps;
 use crate::types::state::{MonitorState, PipeState, PortRef, PortState, ValePortState};
 
-/// A port that a restart preserves; only ports of this crate are.
+/// A port that survives a restart; only ports of this crate do.
 pub struct Persistent<'p>(pub(crate) &'p dyn PersistentPort);
 
 /// A port that can be saved.
@@ -19,7 +20,7 @@ pub(crate) trait PersistentPort {
     fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef;
 }
 
-/// Saves the port that it visits. It reads what all ports have by itself.
+/// Saves the port that it visits. It reads the data common to all ports itself.
 pub(crate) trait PortVisitor {
     /// The port is connected to nothing.
     fn detached(&mut self) -> PortRef;

@@ -1,8 +1,8 @@
-//! Pipes: two ends that hand each other slots; frames are never copied.
+//! Pipes: two ends that pass slots to each other; frames are never copied.
 //!
-//! Both ends are made together, whoever opens first, and live while either is open, so what one
-//! end has sent waits for an opener of the other, and an end that is opened again finds its rings
-//! as they were. Rings lie in the memory of the port whose name the pipe bears.
+//! Both ends are created together, whichever opens first, and live while either is open. So frames
+//! that one end has sent wait for an opener of the other end, and an end that is opened again finds
+//! its rings unchanged. Rings are in the memory of the port whose name the pipe bears.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
@@ -33,15 +33,15 @@ use crate::types::params::{MemoryParams, rings};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{PipeDirectionState, PipeState, PortRef};
 
-/// Both ends.
+/// A pipe with both ends.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    /// By [`Role`]: what each end sends and receives on.
+    /// By [`PipeRole`]: the rings on which each end sends and receives.
     sides: [PipeSide; 2],
-    /// Once a program has been lent a ring of it.
+    /// Set once a ring was lent to a program.
     shared: OnceLock<Arc<SharedPipe>>,
     making: Mutex<()>,
-    /// Keeps the port whose name it bears, and so its memory.
+    /// Keeps the parent port alive, and so its memory.
     parent: Arc<dyn Adapter>,
 }
 
@@ -53,18 +53,18 @@ struct PipeSide {
     views: [Vec<RingView>; 2],
     listeners: [Vec<Listeners>; 2],
     monitor_taps: Arc<MonitorTaps>,
-    /// Behind the rings, which go first.
+    /// Last field: the rings are dropped first.
     base: AdapterBase,
 }
 
-/// How large a pipe is, seen from the master.
+/// The size of a pipe, seen from the master.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PipePlan {
     shape: AdapterShape,
 }
 
 impl PipePlan {
-    /// What the first opener asks for.
+    /// Returns the size that the first opener requests.
     pub(crate) fn of(register: &NmreqRegister, role: PipeRole, params: &MemoryParams) -> Self {
         let rings = [rings(register.nr_tx_rings), rings(register.nr_rx_rings)];
         let slots = [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)];
@@ -72,7 +72,7 @@ impl PipePlan {
         Self { shape: if role == PipeRole::Master { shape } else { mirrored(shape) } }
     }
 
-    /// What it takes from a memory, with an interface record for each of a few openers.
+    /// Returns the memory needs, with an interface record for each of a few openers.
     pub(crate) fn memory_needs(&self) -> MemoryNeeds {
         let mut room = MemoryNeeds { ring_bytes: 64 << 10, bufs: 0 };
         for dir in TxRx::BOTH {
@@ -92,7 +92,7 @@ fn mirrored(shape: AdapterShape) -> AdapterShape {
 }
 
 impl Pipe {
-    /// Lays it out in the memory of `parent`; `names` are those of master and slave.
+    /// Creates a pipe in the memory of `parent`; `names` are those of master and slave.
     pub(crate) fn new(
         names: [String; 2],
         plan: PipePlan,
@@ -110,7 +110,7 @@ impl Pipe {
         Ok(Self::of([master, slave], parent))
     }
 
-    /// One of its ends.
+    /// Returns one of its ends.
     pub(crate) fn end(self: &Arc<Self>, role: PipeRole) -> Arc<dyn Adapter> {
         Arc::new(PipeAdapter { pipe: self.clone(), role })
     }
@@ -122,7 +122,8 @@ impl Pipe {
         Arc::new(Self { sides, shared: sharing, making, parent })
     }
 
-    /// One of a process that is no more, in the memory of `parent`; `None` if it makes no sense.
+    /// Restores a pipe of the previous process in the memory of `parent`; `None` if the state is
+    /// inconsistent.
     pub(crate) fn resume(
         state: &PipeState,
         cells: &Arc<Region>,
@@ -140,7 +141,7 @@ impl Pipe {
 }
 
 impl Pipe {
-    /// The memory with the rings of both ends.
+    /// Returns the memory with the rings of both ends.
     pub(crate) fn memory(&self) -> &Arc<NetmapMemory> {
         self.parent.memory()
     }
@@ -172,11 +173,12 @@ impl PersistentPipe for Pipe {
     }
 }
 
-/// How long a monitor's opener waits for programs that are just syncing; more than a sync takes.
+/// How long the opener of a monitor waits for syncs in progress in programs; longer than a sync
+/// takes.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Pipe {
-    /// Lays open what programs need to sync their rings themselves.
+    /// Prepares what programs need to sync their rings themselves.
     fn share(self: &Arc<Self>, kicks: &KickDispatcher) -> Result<Arc<SharedPipe>, Errno> {
         let _one_maker = lock(&self.making);
         if let Some(sharing) = self.shared.get() {
@@ -199,7 +201,7 @@ impl Pipe {
         for side in &self.sides {
             side.monitor_taps.set_observer(weak.clone());
         }
-        // One may be there already.
+        // A monitor may already exist.
         self.monitors_changed();
         Ok(sharing.clone())
     }
@@ -232,8 +234,8 @@ impl KickHandler for Pipe {
 }
 
 impl MonitorAware for Pipe {
-    /// A pipe that is monitored is synced here, where the monitor is shown what passes: of what one
-    /// end receives it learns when the other one sends.
+    /// A monitored pipe is synced by this process, which shows the frames to the monitor. Frames
+    /// that one end receives are shown when the other end sends them.
     fn monitors_changed(&self) {
         let Some(sharing) = self.shared.get() else { return };
         let monitored = self.sides.iter().any(|side| side.monitor_taps.has_monitors());
@@ -265,7 +267,7 @@ impl PipeSide {
     }
 }
 
-/// Makes the rings on which `from` sends and `to` receives.
+/// Creates the rings on which `from` sends and `to` receives.
 fn connect(
     memory: &NetmapMemory,
     cells: &Arc<Region>,
@@ -280,7 +282,7 @@ fn connect(
     Ok(())
 }
 
-/// Takes up the rings on which `from` sent and `to` received.
+/// Restores the rings on which `from` sent and `to` received.
 fn reconnect(
     memory: &NetmapMemory,
     cells: &Arc<Region>,
@@ -307,7 +309,7 @@ fn link_sides(from: &mut PipeSide, to: &mut PipeSide, (tx, rx): (HostedTx, Hoste
     to.rx.push(Mutex::new(rx));
 }
 
-/// One end as a port.
+/// One end of a pipe as a port.
 #[derive(Debug)]
 pub(crate) struct PipeAdapter {
     pipe: Arc<Pipe>,
@@ -319,7 +321,7 @@ impl PipeAdapter {
         &self.pipe.sides[self.role as usize]
     }
 
-    /// Lets monitors see what is sent, those of the other end as well: its program is told of it now.
+    /// Shows sent frames to the monitors of both ends; the other end's program learns of them now.
     #[inline(always)]
     fn observe_sent(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
@@ -330,7 +332,7 @@ impl PipeAdapter {
         }
     }
 
-    /// Lets monitors see what was read.
+    /// Shows released frames to the monitors.
     #[inline(always)]
     fn observe_released(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
@@ -368,7 +370,8 @@ impl Adapter for PipeAdapter {
         };
         match moved {
             Ok(SyncReport { slots: 0, .. }) => SyncStatus::Done,
-            // What one end has sent the other can receive; what it gave back the other can fill.
+            // The other end can receive what was sent, and can refill the slots that were given
+            // back.
             Ok(moved) => {
                 let dir = dir.opposite();
                 if let Some(listeners) = self.peer_side().listeners[dir as usize].get(i) {
@@ -445,7 +448,7 @@ impl PersistentPort for PipeAdapter {
     }
 }
 
-/// Syncs a half if nobody else does.
+/// Syncs a half unless another thread is syncing it.
 #[inline]
 fn with_half<T>(
     half: Option<&Mutex<T>>,
@@ -458,7 +461,7 @@ fn with_half<T>(
     };
     synced.map_err(|why| match why {
         HostedSyncError::Busy | HostedSyncError::HostOnly => SyncStatus::Busy,
-        // What programs have written is wrong, whichever words those are.
+        // A program wrote invalid values, to either kind of words.
         HostedSyncError::Reinit(_) | HostedSyncError::Corrupt => SyncStatus::Reinit,
     })
 }

@@ -13,16 +13,16 @@ use crate::port::kicks::KickHandler;
 use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 
-/// One half of a shared direction, as this process keeps it.
+/// This process's state of one half of a shared direction.
 #[derive(Debug)]
 pub(crate) struct SharedHalf {
     pub(crate) layout: DirectionLayout,
     pub(crate) signals: WakeSignals,
-    /// Wakes the program that it is lent to.
+    /// Wakes the program to which it is lent.
     pub(crate) doorbell: Doorbell,
-    /// Whom it is lent to; 0 for nobody.
+    /// The client to which it is lent; 0 for none.
     holder: AtomicU32,
-    /// What is known of the sleep of programs that this process syncs it for.
+    /// Whether programs that this process syncs the half for have announced their sleep.
     sleep_announcement: Mutex<SleepAnnouncement>,
 }
 
@@ -39,12 +39,13 @@ impl SharedHalf {
         })
     }
 
-    /// One more program sleeps for which this process syncs; whether those before are to be woken.
+    /// Announces one more sleeping program that this process syncs for; returns whether earlier
+    /// sleepers have to be woken.
     pub(crate) fn announce_sleep(&self) -> bool {
         self.signals.announce_host_sleep(&mut lock(&self.sleep_announcement))
     }
 
-    /// Whether a program has told of news for those.
+    /// Takes a pending wake-up for these sleepers; returns whether there was one.
     pub(crate) fn take_wakeup(&self) -> bool {
         self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
     }
@@ -66,7 +67,7 @@ impl SharedHalf {
     }
 }
 
-/// All halves of a pipe that is shared: by role and direction.
+/// All halves of a shared pipe: by role and direction.
 #[derive(Debug)]
 pub(crate) struct SharedPipe {
     pub(crate) halves: [[Vec<SharedHalf>; 2]; 2],
@@ -82,7 +83,7 @@ impl SharedPipe {
         rings: &[Range<usize>; 2],
         who: u32,
     ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
-        // Gives back what it has when something fails.
+        // On an error, dropping the loan returns the rings that it already has.
         let loan = PipeLoan { pipe: self.clone(), role, rings: rings.clone(), client_id: who };
         let mut halves = Vec::new();
         for dir in TxRx::BOTH {
@@ -113,7 +114,7 @@ fn descriptor(bell: &Doorbell) -> Result<OwnedFd, Errno> {
     bell.as_fd().try_clone_to_owned().map_err(|_| Errno::NFILE)
 }
 
-/// Rings that are lent.
+/// A loan of rings.
 #[derive(Debug)]
 struct PipeLoan {
     pipe: Arc<SharedPipe>,
@@ -130,7 +131,8 @@ impl Drop for PipeLoan {
                 half.release(self.client_id);
             }
         }
-        // It may have been killed between a sync and the word to those who sleep for it.
+        // The program may have been killed between a sync and the notification of its sleeping
+        // peers.
         if let Some(pipe) = self.pipe.pipe.upgrade() {
             pipe.handle_client_exit();
         }

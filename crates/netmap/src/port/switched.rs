@@ -8,27 +8,27 @@ use crate::types::outcome::SyncStatus;
 /// A port of a switch: it handles virtio-net headers and frames that are queued by address only, and
 /// serialises senders on one ring.
 pub trait SwitchedPort {
-    /// As [`Adapter::sync`](crate::Adapter::sync) for a switch that has put frames into a tx ring: who
-    /// finds another one at it waits, so that none stays there.
+    /// As [`Adapter::sync`](crate::Adapter::sync), for a switch that has put frames into a tx ring:
+    /// waits for a concurrent sync, so that no frame stays in the ring.
     fn flush(&self, i: usize) -> SyncStatus;
 
-    /// Bytes of the virtio-net header before each frame.
+    /// Returns the length of the virtio-net header before each frame, in bytes.
     fn vnet_header(&self) -> u32;
 
-    /// Sets the length of that header.
+    /// Sets the length of the virtio-net header.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: no such header has this length.
+    /// [`Errno::INVAL`]: a virtio-net header cannot have this length.
     fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno>;
 
-    /// Whether frames are queued on tx ring `i` whose bytes are to be fetched from the program's
-    /// memory (`NS_INDIRECT`). A sync leaves them, and those behind them, where they are.
+    /// Whether tx ring `i` has queued frames whose bytes must be fetched from the program's memory
+    /// (`NS_INDIRECT`). A sync stops before the first of them.
     fn has_indirect(&self, i: usize) -> bool;
 
-    /// Fetches them, which may take as long as the program likes.
+    /// Fetches these frames, which may take as long as the program likes.
     ///
     /// # Errors
-    /// Why it cannot be done at all; a frame that cannot be read becomes one without bytes.
+    /// The reason for a complete failure. A frame that cannot be read becomes one without bytes.
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
     /// Notes that a sync of tx ring `i` is about to send the slots before `end`.

@@ -1,13 +1,13 @@
 //! Switches (netmap's VALE): `vale0:a` is port `a` of the learning switch `vale0`.
 //!
 //! ```text
-//!   tx ring of vale0:a            Hub of vale0                 rx rings of vale0:b, vale0:c, a NIC
-//!   slots head..  -> Frames::read -> Switch::forward (a lock) -> Outlet::deliver (none) -> listeners
-//!                                                                a lease of slots each
+//!   tx ring of vale0:a       Bridge of vale0      rx rings of vale0:b, vale0:c, a NIC
+//!   SyncFrames::read -----> Switch::forward -----> DestinationRing::deliver -----> listeners
+//!                            (a lock)               (no lock; a lease of slots each)
 //! ```
 //!
-//! Every port has a memory of its own, so frames are copied; a ring that is full loses them, which
-//! is counted. A switch is there while it has a port.
+//! Every port has a memory of its own, so frames are copied. A full ring drops frames, which is
+//! counted. A switch exists while it has a port.
 
 pub(crate) mod attach;
 pub(crate) mod bridge;

@@ -1,23 +1,23 @@
-//! Waking those who poll, without waking those who are awake.
+//! Wakes pollers that sleep, without waking those that are awake.
 //!
 //! A front cannot tell whether a poll that was answered "ready" belongs to a level-triggered
-//! program, which will ask again by itself, or to an edge-triggered one, which sleeps until it is
-//! told of something new. Nor can it tell who of several that share a file has asked. So every
-//! poll arms the file's [`Waker`], and it stays armed until there was news:
+//! program, which will poll again by itself, or to an edge-triggered one, which sleeps until it is
+//! notified of something new. Nor can it tell which of several programs that share a file has
+//! polled. So every poll arms the file's [`Waker`], which stays armed until there is news:
 //!
 //! ```text
 //!   polls were answered   program has used up all it knew      what news does
-//!   one not ready         -                                    notifies at once: somebody sleeps
+//!   one not ready         -                                    notifies at once: a program sleeps
 //!   all ready             yes, is not in a poll, and did not   notifies at once: it may sleep
 //!                         come back by itself of late
-//!   all ready             else                                 notifies after a tick or two, if
+//!   all ready             otherwise                            notifies after a tick or two, if
 //!                                                              no poll has begun by then
 //! ```
 //!
-//! The last line keeps a busy program from being told of every batch of its peer. To be told once
-//! too often costs a system call, and wakes a program that waits for an answer of ours for nothing;
-//! not to be told would be a hang. A program comes back by itself if it polls though it was told of
-//! nothing since it was answered "ready", which an edge-triggered one does not do.
+//! The last row avoids notifying a busy program of every batch of its peer. A needless notification
+//! costs a system call, and may wake a program that waits for a reply of ours. A missing
+//! notification would be a hang. A program is taken to poll again by itself if it polls without
+//! having been notified since it was answered "ready", which an edge-triggered one does not do.
 
 #[cfg(test)]
 mod models;
@@ -33,13 +33,13 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, has_listeners};
 
-/// How a front tells a program's kernel to look again.
+/// Tells the kernel of a program to look again.
 pub trait Notify: Send + Sync {
-    /// Wakes whoever polls the open file that armed with `handle`.
+    /// Wakes the pollers of the open file that armed with `handle`.
     fn notify(&self, handle: u64);
 }
 
-/// A program that is taken to come back by itself is told after one to two of these.
+/// A program that polls again by itself is notified after one to two of these.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
 fn bit(dir: TxRx) -> u64 {
@@ -49,7 +49,7 @@ fn bit(dir: TxRx) -> u64 {
     }
 }
 
-/// One open file's wish to be woken.
+/// The armed state of one open file.
 pub struct Waker {
     state: WakerState<AtomicU64>,
     notify: Arc<dyn Notify>,
@@ -67,13 +67,13 @@ impl Waker {
         Arc::new(Self { state: WakerState::default(), notify, ticker })
     }
 
-    /// The one that tells it late.
+    /// Returns the ticker that notifies it late.
     pub(crate) fn ticker(&self) -> Arc<Ticker> {
         self.ticker.clone()
     }
 
-    /// A poll for these directions begins: it will see for itself what was published before. While
-    /// it lasts nobody is told.
+    /// Begins a poll for these directions. The poll sees itself what was published before, so
+    /// nothing is notified while it lasts.
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.state.begin_poll(interest_bits(tx, rx));
     }
@@ -82,32 +82,32 @@ impl Waker {
         self.state.end_poll();
     }
 
-    /// Wishes to be woken for these directions; `ready` says what the poll is answered. Whoever
-    /// arms as not ready looks once more afterwards.
+    /// Arms the waker for these directions; `ready` is the answer of the poll. After arming as not
+    /// ready, the caller checks once more.
     pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
         self.state.arm(handle, interest_bits(tx, rx), ready);
     }
 
-    /// Wakes it whatever it waits for: its port is gone.
+    /// Wakes it, whatever it waits for, because its port is gone.
     pub fn wake_now(&self) {
         if let Some(handle) = self.state.disarm() {
             self.notify.notify(handle);
         }
     }
 
-    /// Tells it in a tick or two, unless there is news before.
+    /// Notifies it in a tick or two, unless there is news before.
     pub(crate) fn notify_soon(self: &Arc<Self>) {
         if self.state.mark_pending() {
             self.ticker.add(self.clone());
         }
     }
 
-    /// Notifies the handle of somebody who armed in another process.
+    /// Notifies a handle that was armed in another process.
     pub(crate) fn notify_handle(&self, handle: u64) {
         self.notify.notify(handle);
     }
 
-    /// There is news; `idle` says that the program has used up all it knew of.
+    /// Handles news; `idle` tells whether the program has used up everything that it knew of.
     #[inline]
     fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
         match self.state.wake_for(bit(dir), idle) {
@@ -117,7 +117,7 @@ impl Waker {
         }
     }
 
-    /// A tick after it was listed; whether it stays so.
+    /// Handles a tick while it is listed; returns whether it stays listed.
     fn tick(&self) -> bool {
         let ticked = self.state.tick();
         if let Some(handle) = ticked.notify {
@@ -131,7 +131,7 @@ fn interest_bits(tx: bool, rx: bool) -> u64 {
     (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
-/// Those who may have to be told a little later.
+/// Wakers that may have to be notified a little later.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
     pending: Mutex<Vec<Arc<Waker>>>,
@@ -148,14 +148,14 @@ impl Ticker {
         }
     }
 
-    /// One round.
+    /// Performs one round.
     pub(crate) fn tick(&self) {
         let mut listed = std::mem::take(&mut *lock(&self.pending));
         listed.retain(|waker| waker.tick());
         lock(&self.pending).append(&mut listed);
     }
 
-    /// Rounds until it is stopped; sleeps while there is nobody to tell.
+    /// Performs rounds until it is stopped; sleeps while the list is empty.
     pub(crate) fn run(&self) {
         while !self.stopped.load(Ordering::Acquire) {
             let late = lock(&self.pending);
@@ -173,11 +173,11 @@ impl Ticker {
     }
 }
 
-/// Those who wait for one ring.
+/// The wakers that wait for one ring.
 #[derive(Debug, Default)]
 pub struct Listeners {
     list: RwLock<Vec<RingListener>>,
-    /// 1 while the list has one.
+    /// 1 while the list is not empty.
     any: AtomicU64,
 }
 
@@ -189,7 +189,7 @@ struct RingListener {
 }
 
 impl Listeners {
-    /// Tells them that a sync of the ring is worth while now. What is worth it was published
+    /// Wakes the listeners because a sync of the ring is now worthwhile. The reason was published
     /// before the call.
     #[inline]
     pub fn wake(&self) {
@@ -201,7 +201,7 @@ impl Listeners {
         }
     }
 
-    /// Wakes them whatever they wait for.
+    /// Wakes the listeners, whatever they wait for.
     pub fn wake_now(&self) {
         for one in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
             one.waker.wake_now();

@@ -1,14 +1,15 @@
-//! Pipe ends that programs sync in their own processes, beside this one.
+//! Pipe ends that programs sync in their own processes, along with this one.
 //!
 //! ```text
 //!   program that syncs itself        memory of the user          this process, for all others
 //!   HostedTx::attach, sync  ------>  words, rings, slots  <----  HostedRx::sync
 //!     bell of the other half  ---------------------------------> another program that syncs itself
-//!     kick  ---------------------------------------------------> Kicks: wakes who polls here
+//!     kick  ---------------------------------------------------> KickDispatcher: wakes pollers here
 //! ```
 //!
-//! A ring is lent to one program at a time, as long as that has it bound; others that bind it are
-//! synced here, through the same words. While somebody monitors an end, all its syncs happen here.
+//! A ring is lent to one program at a time, for as long as that program has it bound. This process
+//! syncs it for other programs that bind it, through the same words. While an end is monitored,
+//! this process does all its syncs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,11 +25,10 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 
 impl OpenHandle {
-    /// Lends the rings that are bound to their program. What it holds when the file is closed is
-    /// free again.
+    /// Lends the bound rings to their program. They are free again when the file is closed.
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: nothing is bound. [`Errno::OPNOTSUPP`]: this port is synced by its host.
+    /// [`Errno::NXIO`]: nothing is bound. [`Errno::OPNOTSUPP`]: only the daemon syncs this port.
     /// [`Errno::BUSY`]: a ring is lent already.
     pub fn lend(&self, kicks: &Arc<KickDispatcher>) -> Result<PipeDelegation, Errno> {
         let binding = self.check_socket_delegation()?;
@@ -51,24 +51,24 @@ impl OpenHandle {
 }
 
 impl OpenHandle {
-    /// What is bound, where that could be synced by a program of the native door.
+    /// Returns the bind, if a program on the native socket may sync it.
     fn check_socket_delegation(&self) -> Result<&Binding, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
-        // The process that follows would not know how far programs are that sync themselves.
+        // A successor process would not know the progress of programs that sync themselves.
         if self.csb.get().is_some() || self.domain.commit_log.has_store() {
             return Err(Errno::OPNOTSUPP);
         }
         let region = binding.port.memory().region();
-        // The program finds everything in the user's file.
+        // The program can only reach the user's file.
         if rustix::fs::fstat(region.fd())?.st_ino != rustix::fs::fstat(self.domain.file())?.st_ino {
             return Err(Errno::OPNOTSUPP);
         }
         Ok(binding)
     }
 
-    /// What is bound, where that could be synced by a program that has the device open.
+    /// Returns the bind, if a program that has the device open may sync it.
     pub(crate) fn check_device_delegation(&self) -> Result<&Binding, Errno> {
-        // Who is alone may still hand the rings over to a sync loop.
+        // A program with an exclusive bind may still hand the rings over to a sync loop.
         if self.bound_rings() > LENT_RINGS || self.is_exclusive() {
             return Err(Errno::OPNOTSUPP);
         }
@@ -77,7 +77,7 @@ impl OpenHandle {
 }
 
 impl Netmap {
-    /// Whoever rings for programs that are synced by this process.
+    /// Returns the dispatcher that wakes programs that this process syncs for.
     ///
     /// # Errors
     /// The kernel's, for want of descriptors.

@@ -1,7 +1,6 @@
 //! `NIOCCTRL`: a header with a name, a body and a list of options, all in the caller's memory.
 //!
-//! What holds for every request stands here and in `options`; `register` binds, `info` answers
-//! questions.
+//! Code common to all requests is here and in `options`; `register` binds, `info` answers queries.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::request::kloop::{start, stop};
 use crate::request::message::{NetmapRequest, fixed, text};
 use crate::request::options::RequestOptions;
 
-/// Bytes of a request's body; `None` for a type that is none.
+/// Returns the bytes of a request's body; `None` for an unknown type.
 fn body_size(kind: u16) -> Option<usize> {
     Some(match kind {
         NETMAP_REQ_REGISTER => NmreqRegister::SIZE,
@@ -48,7 +47,7 @@ impl Netmap {
         let size = checked_body_size(&header)?;
         let mut options = RequestOptions::read(header.nr_options, size, caller)?;
         let answer = self.answer(open, &header, size, &mut options, caller);
-        // Why an option was refused is told also, and just then, when the call fails.
+        // The status of options is written even when the call fails.
         options.write_heads(caller)?;
         let (name, body) = answer?;
         options.write_bodies(caller)?;
@@ -61,7 +60,7 @@ impl Netmap {
         Ok(0)
     }
 
-    /// The name and the body that answer a request.
+    /// Computes the name and the body of the answer.
     fn answer(
         &self,
         open: &OpenHandle,
@@ -88,8 +87,8 @@ impl Netmap {
         done.map(|()| (request.name, request.body))
     }
 
-    /// Performs a request; its body becomes the answer. One that was performed before a restart,
-    /// and comes again since its caller had not been told, is answered as it was then.
+    /// Performs a request; its body becomes the answer. A request that was performed before a
+    /// restart, and comes again because its caller got no answer, gets the same answer as before.
     pub(crate) fn dispatch(
         &self,
         open: &OpenHandle,
@@ -99,7 +98,7 @@ impl Netmap {
         if open.replay_answer(request) {
             return Ok(());
         }
-        // A sync loop lasts, and changes nothing.
+        // A sync loop runs for long and changes nothing.
         let lasts = request.kind == NETMAP_REQ_SYNC_KLOOP_START;
         let change = if lasts { None } else { open.domain.begin_change() };
         let done = self.perform(open, request, caller);
@@ -143,7 +142,7 @@ impl Netmap {
         }
     }
 
-    /// The port that a request names, without wishes.
+    /// Finds or creates the port that a request names, with default options.
     pub(crate) fn find(
         &self,
         open: &OpenHandle,
@@ -153,7 +152,7 @@ impl Netmap {
         self.find_with(open, request, &register)
     }
 
-    /// The port that a request names, with these wishes.
+    /// Finds or creates the port that a request names, with these options.
     pub(super) fn find_with(
         &self,
         open: &OpenHandle,
@@ -167,7 +166,7 @@ impl Netmap {
         self.find_in(open, request, register, memory.as_ref())
     }
 
-    /// The same, in this memory if one is said.
+    /// As [`Self::find_with`], in this memory if one is given.
     pub(super) fn find_in(
         &self,
         open: &OpenHandle,
@@ -182,7 +181,7 @@ impl Netmap {
         AdapterRequest { domain, opener, name, register, memory }.find(&*self.provider)
     }
 
-    /// The port that a request names, which is not made for it.
+    /// Finds the port that a request names, without creating it.
     pub(crate) fn find_existing(
         &self,
         open: &OpenHandle,
@@ -198,7 +197,7 @@ impl Netmap {
     }
 }
 
-/// Whether what such a request does is to be known after a restart.
+/// Whether the effect of such a request has to survive a restart.
 fn changes_state(kind: u16) -> bool {
     !matches!(
         kind,

@@ -1,4 +1,4 @@
-//! Questions: figures of a port, of a memory.
+//! Queries: information about a port or a memory.
 
 use rustix::io::Errno;
 use slipring_abi::*;
@@ -79,7 +79,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// PORT_HDR_SET: for ports of switches.
+    /// PORT_HDR_SET, for switch ports.
     pub(super) fn set_port_header(
         &self,
         open: &OpenHandle,
@@ -88,7 +88,7 @@ impl Netmap {
         let wish: NmreqPortHdr = request.read()?;
         let port = self.find_existing(open, request)?;
         let names = lock(&open.domain.names);
-        // What passes from one switch to the other would change its form on the way.
+        // Frames that pass from one switch to the other would change their form on the way.
         if names.switches.patched_bridge(&*port).is_some() {
             return Err(Errno::BUSY);
         }

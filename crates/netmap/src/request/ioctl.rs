@@ -11,11 +11,11 @@ use crate::open::handle::{Netmap, OpenHandle};
 use crate::types::shape::TxRx;
 
 impl Netmap {
-    /// Performs an ioctl whose argument, where it has one, is `arg`: read and written in place,
-    /// also where the call fails.
+    /// Performs an ioctl. Its argument, if it has one, is `arg`, which is read and written in
+    /// place, even if the call fails.
     ///
     /// # Errors
-    /// What netmap answers.
+    /// netmap's error numbers.
     pub fn ioctl(
         &self,
         open: &OpenHandle,
@@ -34,28 +34,28 @@ impl Netmap {
             NIOCLENDQ => self.lend_queues(open, arg),
             NIOCCTRL => self.control(open, arg, caller),
             NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
-            // Messages to a switch's own module; there are no such modules.
+            // Messages to a switch module of the user; such modules do not exist here.
             NIOCCONFIG => Err(Errno::INVAL),
             _ => Err(Errno::OPNOTSUPP),
         }
     }
 
-    /// Whether an ioctl does a sync's work and no more: it neither allocates nor touches the
+    /// Whether an ioctl does the work of a sync only: it neither allocates nor accesses the
     /// caller's memory.
     #[must_use]
     pub fn is_sync(cmd: u32) -> bool {
         matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
     }
 
-    /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
-    /// needs a thread of its own.
+    /// Whether an ioctl with this argument runs until it is cancelled ([`crate::Cancel`]), so that
+    /// it needs a thread of its own.
     #[must_use]
     pub fn lasts(cmd: u32, arg: &[u8]) -> bool {
         let header = || NmreqHeader::read_from(arg);
         cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
     }
 
-    /// Whether an ioctl may read or write the caller's memory beside its argument.
+    /// Whether an ioctl may access the caller's memory in addition to its argument.
     #[must_use]
     pub fn touches_caller(cmd: u32) -> bool {
         cmd == NIOCCTRL

@@ -1,5 +1,5 @@
-//! The sync loop (SYNC_KLOOP_START): the caller's thread is lent to us until somebody stops it, and
-//! syncs what the control blocks say.
+//! The sync loop (SYNC_KLOOP_START): it runs in the caller's thread until it is stopped, and syncs
+//! as the control blocks say.
 //!
 //! ```text
 //!   program --- ioeventfd ---+                       +---> irqfd --- program
@@ -7,9 +7,9 @@
 //!   STOP, a killed caller ---+                       `---> the end
 //! ```
 //!
-//! With an eventfd for each ring it sleeps when there is nothing to do. Without, it goes on round by
-//! round, `sleep_us` apart. In direct mode a kick means its own ring only; everything is done by the
-//! loop's thread all the same, as the kick of an eventfd cannot run anything of ours in the kicker's.
+//! With an eventfd for each ring, the loop sleeps when there is nothing to do. Without, it runs in
+//! rounds, `sleep_us` apart. In direct mode a kick concerns only its own ring. The loop's thread
+//! still does all the work, because no daemon code runs in the context of an eventfd's writer.
 
 mod eventfds;
 
@@ -30,7 +30,7 @@ use crate::types::cancel::{Cancel, KloopBell};
 use crate::types::outcome::SyncStatus;
 use eventfds::{KloopKicks, wait_for};
 
-/// Looks at one ring in a row, before the others get their turn.
+/// The maximum number of syncs of one ring before the other rings get their turn.
 const MAX_SYNCS_PER_TURN: u32 = 16;
 
 impl Notify for KloopBell {
@@ -46,7 +46,7 @@ pub(crate) fn stop(open: &OpenHandle) -> Result<(), Errno> {
     Ok(())
 }
 
-/// SYNC_KLOOP_START: syncs until it is stopped.
+/// SYNC_KLOOP_START: syncs until the loop is stopped.
 pub(crate) fn start(
     open: &OpenHandle,
     request: &mut NetmapRequest,
@@ -73,7 +73,7 @@ pub(crate) fn start(
     done
 }
 
-/// A waker in the lists of all rings of a bind, until it is dropped.
+/// Registers a waker with all rings of a bind, until this is dropped.
 struct WakerRegistration<'b> {
     binding: &'b Binding,
     waker: &'b Arc<Waker>,
@@ -112,7 +112,7 @@ impl SyncLoop<'_> {
         let all = vec![true; self.csb.rings.len()];
         let (mut due, sleeps) = (all.clone(), self.eventfds.covers_all_rings());
         if !sleeps && pause.is_zero() {
-            // It will never sleep: those who do are to have the processor first.
+            // The loop never sleeps, so threads that do sleep get precedence.
             let _ = rustix::process::setpriority_process(None, 19);
         }
         while !running.is_stopping() {
@@ -138,7 +138,7 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// Without kicks: until the next round, unless somebody ends the loop.
+    /// Sleeps until the next round or the end of the loop. For loops without kicks.
     fn sleep(&self, pause: Duration) {
         if pause.is_zero() {
             return std::thread::yield_now();
@@ -146,7 +146,7 @@ impl SyncLoop<'_> {
         wait_for(&[self.wake_bell.fd()], Some(pause));
     }
 
-    /// Serves the rings that are due; whether there may be more to do.
+    /// Serves the rings that are due; returns whether there may be more to do.
     fn sync_all(&mut self, due: &[bool]) -> Result<bool, Errno> {
         if self.open.has_indirect() {
             self.open.fetch_indirect(self.caller)?;
@@ -159,7 +159,8 @@ impl SyncLoop<'_> {
         Ok(moved)
     }
 
-    /// Syncs ring `k` until the program has said nothing new; whether its turn ended before.
+    /// Syncs ring `k` until the program has nothing new; returns whether its turn ended before
+    /// that.
     fn sync_ring(&mut self, k: usize) -> Result<bool, Errno> {
         self.csb.set_need_kick(k, false, self.caller)?;
         for _ in 0..MAX_SYNCS_PER_TURN {
@@ -167,7 +168,7 @@ impl SyncLoop<'_> {
             let synced = self.sync_once(k, told.head, told.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            // Whoever else was at the ring may have begun before there was anything.
+            // Another thread that was syncing the ring may have begun before there was anything.
             if (now.head, now.cur) == (told.head, told.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }
@@ -176,13 +177,13 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
-    /// One sync, of which the program is told, and woken where it waits for what there is now.
+    /// Syncs once, publishes the result, and wakes the program if it waits and the tail has moved.
     fn sync_once(&mut self, k: usize, head: u32, cur: u32) -> Result<SyncStatus, Errno> {
         let (dir, i) = self.csb.rings[k];
         let ring = self.binding.port.ring(dir, i).ok_or(Errno::IO)?;
         let before = ring.tail();
         ring.store_head_cur(head, cur);
-        // Impossible indices make the ring anew, as ever; the next ones may be right.
+        // Invalid indices reinitialise the ring, as in any sync; the next ones may be valid.
         let synced = self.binding.sync(dir, i);
         if synced == SyncStatus::Gone {
             return Err(Errno::IO);

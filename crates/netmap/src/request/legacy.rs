@@ -1,4 +1,4 @@
-//! The requests of before `NIOCCTRL`, in terms of those of today.
+//! The requests from before `NIOCCTRL`, translated to current ones.
 
 use rustix::io::Errno;
 use slipring_abi::*;
@@ -39,7 +39,7 @@ fn request<T: Plain>(kind: u16, name: String, body: &T) -> NetmapRequest {
     NetmapRequest { kind, name, body, options, map_limit, call: None }
 }
 
-/// What `NIOCGINFO` asks.
+/// Translates `NIOCGINFO`.
 fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     if old.nr_cmd == NETMAP_BDG_LIST {
@@ -61,7 +61,7 @@ fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     Ok(request(NETMAP_REQ_PORT_INFO_GET, name, &figures))
 }
 
-/// What `NIOCREGIF` wants.
+/// Translates `NIOCREGIF`.
 fn to_register_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     Ok(match old.nr_cmd {
@@ -106,7 +106,7 @@ fn to_register_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     })
 }
 
-/// A bind: the mode may stand in the ring number's bits, and pipes in the mode.
+/// Translates a bind: the mode may be in the bits of the ring number, and the pipe in the mode.
 fn register(old: &Nmreq, mut name: String) -> Result<(String, NmreqRegister), Errno> {
     let mut nr_ringid = old.nr_ringid & NETMAP_RING_MASK;
     let mut nr_mode = match old.nr_flags & NR_REG_MASK {
@@ -141,7 +141,7 @@ fn register(old: &Nmreq, mut name: String) -> Result<(String, NmreqRegister), Er
     Ok((name, register))
 }
 
-/// Writes the answer where old programs look for it.
+/// Writes the answer to the fields in which old programs expect it.
 fn write_back(request: &NetmapRequest, old: &mut Nmreq) -> Result<(), Errno> {
     match request.kind {
         NETMAP_REQ_REGISTER => {

@@ -6,40 +6,40 @@ use slipring_abi::Plain;
 use crate::memory::caller::bytes_of;
 use crate::request::options::RequestOptions;
 
-/// A request that has been read, whichever way it came.
+/// A request that has been read, by whichever interface it arrived.
 #[derive(Debug)]
 pub(crate) struct NetmapRequest {
     pub(crate) kind: u16,
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
     pub(crate) options: RequestOptions,
-    /// The end of the largest mapping that the caller can be told of.
+    /// The end of the largest mapping that the request's fields can represent.
     pub(crate) map_limit: u64,
-    /// The number of the call, where calls may come again.
+    /// The number of the call, if calls can be repeated.
     pub(crate) call: Option<u64>,
 }
 
 impl NetmapRequest {
-    /// Replaces the body by its answer.
+    /// Replaces the body by the answer.
     pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
         self.body = bytes_of(body);
     }
 
-    /// The body; its size was checked when it was read.
+    /// Returns the body; its size was checked when it was read.
     pub(crate) fn read<T: Plain>(&self) -> Result<T, Errno> {
         T::read_from(&self.body).ok_or(Errno::INVAL)
     }
 }
 
-/// The text of a fixed-size name; the last byte counts as NUL whatever it is.
+/// Returns the text of a fixed-size name; the last byte counts as NUL whatever its value.
 pub(crate) fn text(name: &[u8]) -> Result<String, Errno> {
     let name = &name[..name.len() - 1];
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    // No port has a name that is not text.
+    // No port has a name that is not UTF-8.
     String::from_utf8(name.to_vec()).map_err(|_| Errno::NXIO)
 }
 
-/// A name as requests carry it, cut where it does not fit.
+/// Returns a fixed-size name, truncated if it does not fit.
 pub(crate) fn fixed<const N: usize>(name: &str) -> [u8; N] {
     let mut bytes = [0; N];
     let len = name.len().min(N - 1);

@@ -1,4 +1,4 @@
-//! The options of a request: a list through the caller's memory.
+//! The options of a request: a linked list in the caller's memory.
 //!
 //! Heads are always written back, so that the caller learns which option was refused and why;
 //! bodies only when the call succeeds.
@@ -20,7 +20,7 @@ struct ListedOption {
     is_used: bool,
 }
 
-/// Bytes that an option has behind its head.
+/// Returns the bytes of an option after its head.
 fn body_size(head: &NmreqOption) -> u64 {
     let whole = match head.nro_reqtype {
         NETMAP_REQ_OPT_EXTMEM => NmreqOptExtmem::SIZE as u64,
@@ -33,17 +33,16 @@ fn body_size(head: &NmreqOption) -> u64 {
     whole.saturating_sub(NmreqOption::SIZE as u64)
 }
 
-/// Whether there is such an option.
+/// Whether an option of this type exists.
 fn is_known(kind: u32) -> bool {
     (NETMAP_REQ_OPT_EXTMEM..=NETMAP_REQ_OPT_OFFSETS).contains(&kind)
 }
 
 impl RequestOptions {
-    /// Follows the list from `addr`, for a request whose body has `size` bytes.
+    /// Reads the list that begins at `addr`, for a request whose body has `size` bytes.
     ///
-    /// # Errors
-    /// `FAULT` for an address that is none; `MSGSIZE` when all of it together is too long, as a
-    /// list in circles is, or when one option that there is says so of itself.
+    /// `FAULT` for an invalid address; `MSGSIZE` if the total size is too large, as that of a
+    /// cyclic list is, or if a known option states a wrong size.
     pub(crate) fn read(
         addr: u64,
         size: usize,
@@ -69,8 +68,8 @@ impl RequestOptions {
         Ok(Self(listed))
     }
 
-    /// What can be wrong with a list before anybody looks for an option in it. Only one that there is
-    /// can be there twice; one that there is not is refused by name, however often it comes.
+    /// Checks the list before any option is used. A known option must not occur twice; an unknown
+    /// one is always refused.
     pub(crate) fn check_list(&mut self) -> Result<(), Errno> {
         let kinds: Vec<u32> = self.0.iter().map(|one| one.head.nro_reqtype).collect();
         let judge = |kind: u32| {
@@ -93,7 +92,7 @@ impl RequestOptions {
         done
     }
 
-    /// Refuses those that nobody has used.
+    /// Refuses options that were not used.
     pub(crate) fn all_used(&mut self) -> Result<(), Errno> {
         let mut unused = self.0.iter_mut().filter(|one| !one.is_used).peekable();
         if unused.peek().is_none() {
@@ -103,34 +102,34 @@ impl RequestOptions {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// The option of this type, which counts as used.
+    /// Returns the option of this type and marks it as used.
     pub(crate) fn take<T: Plain>(&mut self, kind: u32) -> Option<T> {
         let one = self.find(kind)?;
         one.is_used = true;
         T::read_from(&[&bytes_of(&one.head), one.body.as_slice()].concat())
     }
 
-    /// The option of this type as it is, head and body, which counts as used.
+    /// Returns the option of this type, head and body, and marks it as used.
     pub(crate) fn take_bytes(&mut self, kind: u32) -> Option<(NmreqOption, Vec<u8>)> {
         let one = self.find(kind)?;
         one.is_used = true;
         Some((one.head, one.body.clone()))
     }
 
-    /// What it says when the call has succeeded.
+    /// Sets the body of an option for when the call succeeds.
     pub(crate) fn put<T: Plain>(&mut self, kind: u32, option: &T) {
         if let Some(one) = self.find(kind) {
             one.body.copy_from_slice(&bytes_of(option)[NmreqOption::SIZE..]);
         }
     }
 
-    /// The bodies of those that were used, by type.
+    /// Returns the bodies of the used options, by type.
     pub(crate) fn granted_options(&self) -> Vec<(u32, Vec<u8>)> {
         let used = self.0.iter().filter(|one| one.is_used);
         used.map(|one| (one.head.nro_reqtype, one.body.clone())).collect()
     }
 
-    /// Grants as [`Self::granted`] told of the same list.
+    /// Restores bodies that [`Self::granted_options`] returned for the same list.
     pub(crate) fn apply_granted(&mut self, granted: &[(u32, Vec<u8>)]) {
         for (kind, body) in granted {
             if let Some(one) = self.find(*kind).filter(|one| one.body.len() == body.len()) {
@@ -139,7 +138,7 @@ impl RequestOptions {
         }
     }
 
-    /// Says why it was refused, if it was.
+    /// Records why an option was refused, if it was.
     pub(crate) fn record_result<T>(
         &mut self,
         kind: u32,
@@ -157,7 +156,7 @@ impl RequestOptions {
 
     pub(crate) fn write_heads(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         for one in &self.0 {
-            // Only the status is ours to change.
+            // Only the status may be changed.
             let at = one.addr + std::mem::offset_of!(NmreqOption, nro_status) as u64;
             caller.write(at, &one.head.nro_status.to_ne_bytes())?;
         }

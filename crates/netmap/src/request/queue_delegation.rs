@@ -1,14 +1,15 @@
-//! Queues of an interface that programs sync in their own processes.
+//! Interface queues that programs sync in their own processes.
 //!
 //! ```text
 //!   program                                          this process
 //!   NIOCLENDQ on the device         ------------->   Adapter::lend_queues, sockets wait under a token
-//!                                   <-------------   where rings and words lie, and the token
-//!   token over the native door      ------------->   Netmap::sockets
+//!                                   <-------------   layout of rings and words, and the token
+//!   token over the native socket    ------------->   Netmap::take_sockets
 //!                                   <-------------   a socket for each queue
 //! ```
 //!
-//! The device itself cannot pass a descriptor. What nobody fetches goes with the loan.
+//! The device itself cannot pass a descriptor. Sockets that are not fetched are closed with the
+//! loan.
 
 use std::os::fd::OwnedFd;
 
@@ -22,7 +23,7 @@ use crate::port::delegation::DelegationGuard;
 use crate::port::delegation::PendingSockets;
 use crate::types::lock::lock;
 
-/// What is lent, and what of it was not fetched.
+/// A loan of queues, with the sockets that were not fetched yet.
 #[derive(Debug)]
 struct QueueLoan {
     _loan: DelegationGuard,
@@ -72,10 +73,10 @@ impl Netmap {
         Ok(0)
     }
 
-    /// The sockets of the queues that were lent with `token` to a program of the user `uid`; once.
+    /// Returns the sockets of the queues lent with `token` to a program of the user `uid`, once.
     ///
     /// # Errors
-    /// [`Errno::NOENT`]: there are none.
+    /// [`Errno::NOENT`]: there are no such sockets.
     pub fn take_sockets(&self, uid: u32, token: u64) -> Result<Vec<OwnedFd>, Errno> {
         let mut waiting = lock(&self.pending_sockets);
         if waiting.get(&token).is_none_or(|(owner, _)| *owner != uid) {

@@ -41,7 +41,7 @@ impl Netmap {
             }
             None => self.find_with(open, request, &wish)?,
         };
-        // Only who has brought such a memory, or knows its number, has it mapped.
+        // Only a program that provided the memory, or knows its number, has it mapped.
         if port.memory().is_external() && brought.is_none() && wish.nr_mem_id == 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -64,14 +64,14 @@ impl Netmap {
         }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
-        // The lock is held and they were empty: nobody else can have set them.
+        // The lock is held and they were empty, so no other thread can have set them.
         let _ = blocks.map(|blocks| open.csb.set(blocks));
         let _ = open.bound.set(binding);
         Ok(())
     }
 }
 
-/// The memory in the pages that an option names.
+/// Returns the memory in the pages that an option names.
 fn external(
     open: &OpenHandle,
     option: &NmreqOptExtmem,
@@ -82,7 +82,7 @@ fn external(
     open.domain.external_memory(&pages, &split)
 }
 
-/// Binds with the options that the request has.
+/// Binds with the options of the request.
 fn bind(
     request: &mut NetmapRequest,
     port: Arc<dyn Adapter>,
@@ -97,7 +97,7 @@ fn bind(
     let offsets = can.and_then(|()| OffsetsRequest::from_option(&asked, buf_size));
     let mut offsets = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets)?;
     let binding = Binding::new(port, wish, Some(&mut offsets), &open.waker);
-    // A bind can also fail for reasons of its own, which the option is not told.
+    // A bind can also fail for other reasons; these are not recorded in the option.
     let granted = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets.granted(&asked))?;
     let binding = binding?;
     request.options.put(NETMAP_REQ_OPT_OFFSETS, &granted);

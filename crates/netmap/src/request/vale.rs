@@ -1,4 +1,4 @@
-//! Requests about switches: plug in and out, list, make and remove ports, poll.
+//! Requests about switches: attach and detach, list, create and remove ports, poll.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::types::lock::lock;
 use crate::types::port_name::PortKind;
 use crate::types::port_name::{MAX_NAME_LEN, is_vale, split};
 
-/// Persistent ports of one user: as many as a switch has room for.
+/// The maximum number of persistent ports of one user: as many as a switch can have.
 const MAX_PERSISTENT_PORTS: usize = 1024;
-/// What lists say of a port that is not there.
+/// The port index in lists for a port that does not exist.
 const NO_PORT_INDEX: u32 = 255;
 
 impl Netmap {
@@ -64,7 +64,7 @@ impl Netmap {
                     Some(port) => Ok(port as Arc<dyn Adapter>),
                     None => wanted.interface(&mut names, &*self.provider),
                 };
-                // A name that nothing has cannot be attached.
+                // A name that does not exist cannot be attached.
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
                 let handler = AttachmentCleanup::new(&open.domain, &self.provider);
@@ -92,7 +92,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_LIST: where a name stands, or what stands at a place or behind it.
+    /// VALE_LIST: finds the index of a name, or the first name at or after an index.
     pub(crate) fn vale_list(
         &self,
         open: &OpenHandle,
@@ -113,7 +113,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_NEWIF: a port that stays until it is removed.
+    /// VALE_NEWIF: creates a persistent port.
     pub(crate) fn vale_new(
         &self,
         open: &OpenHandle,
@@ -162,7 +162,7 @@ impl Netmap {
         let key = (open.opener.netns, request.name.clone());
         let removed = lock(&open.domain.names).switches.remove_persistent(&key);
         match removed {
-            // What is there, but was not made so, is no such port.
+            // A port that exists but is not persistent is an invalid argument.
             Err(Errno::NOENT) => Err(self.find(open, request).err().unwrap_or(Errno::INVAL)),
             done => done,
         }
@@ -196,7 +196,7 @@ impl Netmap {
         attached.stop_polling(&self.ticker)
     }
 
-    /// The interface of a switch that a request about polling names.
+    /// Finds the attached interface that a polling request names.
     fn attachment(
         &self,
         open: &OpenHandle,
@@ -216,8 +216,8 @@ impl Netmap {
     }
 }
 
-/// Whether the kernel would let an interface have this name, and nothing of netmap's has it. A
-/// `%` there asks for a number, which is no name.
+/// Whether Linux would accept this name for an interface, and it is not a netmap name. A `%` would
+/// ask Linux for a number.
 fn can_be_interface(name: &str) -> bool {
     let forbidden = |byte: u8| byte.is_ascii_whitespace() || b"/:%{}\x0b".contains(&byte);
     let dots = name == "." || name == "..";
@@ -225,7 +225,7 @@ fn can_be_interface(name: &str) -> bool {
     fits && !dots && !is_vale(name) && !name.bytes().any(forbidden)
 }
 
-/// How an interface is bound for a switch.
+/// Returns the bind request with which an interface is attached.
 fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     let nr_mode = match wish.nr_mode {
         NR_REG_DEFAULT => NR_REG_ALL_NIC,
@@ -235,7 +235,7 @@ fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     Ok(NmreqRegister { nr_mode, nr_flags: 0, nr_extra_bufs: 0, ..*wish })
 }
 
-/// The first port from a place on.
+/// Returns the first port at or after an index.
 fn next(
     switches: &BridgeTable,
     netns: u64,
@@ -244,7 +244,7 @@ fn next(
     let mut hubs: Vec<_> = switches.in_netns(netns).collect();
     hubs.sort_unstable_by_key(|hub| hub.number());
     for hub in hubs.iter().filter(|hub| hub.number() >= from.nr_bridge_idx) {
-        // Those that follow are looked at from their beginning.
+        // Later switches are listed from their first port.
         let first = if hub.number() == from.nr_bridge_idx { from.nr_port_idx } else { 0 };
         if let Some((id, name)) = hub.ports().into_iter().find(|(id, _)| id.0 >= first) {
             let nr_bridge_idx = hub.number();
@@ -254,7 +254,7 @@ fn next(
     None
 }
 
-/// Where a name stands.
+/// Returns the index of a name.
 fn owner(
     switches: &BridgeTable,
     netns: u64,
@@ -271,7 +271,7 @@ fn owner(
     Ok(NmreqValeList { nr_bridge_idx: hub.number(), nr_port_idx, ..*wish })
 }
 
-/// Which worker polls what.
+/// Assigns rings to polling workers.
 fn polling(wish: &NmreqValePolling, rings: usize) -> Result<PollingPlan, Errno> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (first, count) = (wish.nr_first_cpu_id as usize, wish.nr_num_polling_cpus as usize);
@@ -281,7 +281,7 @@ fn polling(wish: &NmreqValePolling, rings: usize) -> Result<PollingPlan, Errno> 
     }
     let workers = match wish.nr_mode {
         NETMAP_POLLING_MODE_SINGLE_CPU if count == 1 => vec![(first, 0..rings)],
-        // A ring each, with the number of its processor.
+        // One ring per worker, with the number of its processor.
         NETMAP_POLLING_MODE_MULTI_CPU if last <= rings => {
             (first..last).map(|cpu| (cpu, cpu..cpu + 1)).collect()
         }

@@ -14,7 +14,7 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use crate::types::state::*;
 
-/// What has to live until the state is written.
+/// References that keep the captured objects alive until the state is written.
 pub(super) struct CapturedRefs {
     _memories: Vec<Arc<NetmapMemory>>,
     _files: Vec<Arc<dyn PersistentOpen>>,
@@ -23,7 +23,7 @@ pub(super) struct CapturedRefs {
     _attached: Vec<Arc<NicAttachment>>,
 }
 
-/// Lists in the making, with what their entries stand for.
+/// The lists of the state under construction, with the captured objects.
 #[derive(Default)]
 struct CaptureLists {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,
@@ -32,9 +32,9 @@ struct CaptureLists {
     monitors: Vec<(Arc<dyn Adapter>, MonitorState)>,
     /// The taps that each monitor listens to.
     monitor_targets: Vec<Option<*const MonitorTaps>>,
-    /// Places in the lists, by where what they stand for lies.
+    /// Index in the lists, by the address of the captured object.
     indices: HashMap<*const (), u32>,
-    /// Ports by their monitors' list.
+    /// Ports by the address of their monitor taps.
     monitored: HashMap<*const MonitorTaps, PortRef>,
 }
 
@@ -73,7 +73,8 @@ impl DomainState {
         let in_switches = in_switches.filter_map(|one| one.state(&mut lists));
         let in_switches = in_switches.collect();
         lists.find_monitored();
-        // After all that takes from them was looked at: what goes meanwhile goes to nobody.
+        // Captured after everything that allocates from them. What is released in the meantime
+        // belongs to nothing.
         let memories = domain.memories();
         let state = Self {
             uid: domain.uid(),
@@ -122,10 +123,11 @@ impl MemoryState {
 }
 
 impl PortState {
-    /// Any port, as far as all have the same.
+    /// Captures the part of the state that all kinds of ports have.
     fn capture(port: &dyn Adapter, kind: SavedPortKind) -> Self {
         let shape = port.shape();
-        // The provider makes pairs, also where the host was asked for more rings one way than the other.
+        // A provided port has ring pairs, even if the host was asked for different numbers per
+        // direction.
         let pairs = shape.all(TxRx::Tx).max(shape.all(TxRx::Rx));
         let count = |dir| if kind == SavedPortKind::Provided { pairs } else { shape.all(dir) };
         let rings = TxRx::BOTH.map(|dir| {
@@ -191,14 +193,14 @@ impl PortVisitor for CaptureVisitor<'_> {
 }
 
 impl CaptureLists {
-    /// The index of a port in a list that has `len` entries, and whether it has to be added there.
+    /// Returns the index of a port in a list with `len` entries, and whether it has to be added.
     fn index_of(&mut self, port: &Arc<dyn Adapter>, len: usize) -> (u32, bool) {
         let next = len as u32;
         let at = *self.indices.entry(Arc::as_ptr(port).cast()).or_insert(next);
         (at, at == next)
     }
 
-    /// The index of a port without state of its own kind.
+    /// Returns the index of a port without state of its own kind; adds it if needed.
     fn plain(&mut self, port: &Arc<dyn Adapter>, kind: SavedPortKind) -> PortRef {
         let (at, is_new) = self.index_of(port, self.ports.len());
         if is_new {
@@ -227,7 +229,7 @@ impl CaptureLists {
         self.monitored.extend(taps.map(|taps| (Arc::as_ptr(taps), port)));
     }
 
-    /// Says which ports the monitors listen to, when all are in the lists.
+    /// Resolves which ports the monitors listen to, once all ports are in the lists.
     fn find_monitored(&mut self) {
         for ((_, state), taps) in self.monitors.iter_mut().zip(&self.monitor_targets) {
             state.target = taps.and_then(|taps| self.monitored.get(&taps).copied());

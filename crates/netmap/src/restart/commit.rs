@@ -10,32 +10,32 @@ use crate::open::domain::Domain;
 use crate::types::state::DomainState;
 
 impl Domain {
-    /// Where words are kept for the process that follows; `None` where there is no store.
+    /// Returns the region for persistent words; `None` without a store.
     pub(crate) fn persistent_words(&self) -> Option<&Arc<Region>> {
         self.commit_log.has_store().then(|| self.ledger.words_region())
     }
 
-    /// A word of the front's own, kept with the domain; there are sixteen.
+    /// Returns one of the front's sixteen words, which are saved with the domain.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If `i` is not below sixteen.
     #[must_use]
     pub fn front_word(&self, i: usize) -> &AtomicU64 {
         self.ledger.front_word(i)
     }
 
-    /// Begins a change, which is over when this is dropped; `None` where nothing is written down.
+    /// Begins a change, which ends when the guard is dropped; `None` if nothing is saved.
     pub(crate) fn begin_change(&self) -> Option<ChangeGuard> {
         self.commit_log.has_store().then(|| CommitLock::begin(&self.commit_log.lock))
     }
 
-    /// Writes down what there is now.
+    /// Saves the current state.
     pub(crate) fn commit(&self) {
         if !self.commit_log.has_store() {
             return;
         }
         let _alone = self.commit_log.lock.lock_exclusive();
-        // Given up before others go on, who count how many hold a port.
+        // Dropped before other changes continue, because they count the references to a port.
         let (state, _held) = DomainState::capture(self);
         match postcard::to_stdvec(&state) {
             Ok(bytes) => self.ledger.write(&bytes),

@@ -1,4 +1,4 @@
-//! A domain made again from its ledger.
+//! Resumes a domain from its ledger.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -32,20 +32,21 @@ use crate::types::params::ObjectPools;
 use crate::types::shape::TxRx;
 use crate::types::state::*;
 
-/// A domain with the open files that it had.
+/// A resumed domain with its open files.
 #[derive(Debug)]
 pub struct ResumedDomain {
     /// The domain.
     pub domain: Arc<Domain>,
-    /// Its files, by the front's numbers.
+    /// Its open files, by the front's numbers.
     pub opens: Vec<OpenHandle>,
-    /// How many have something bound that did not outlive the restart.
+    /// Number of files whose bound port did not survive the restart.
     pub lost: usize,
-    /// Slots of frames that stood in tx rings of interfaces: they may have been sent, or never are.
+    /// Slots of frames that were queued in tx rings of interfaces; they may or may not have been
+    /// sent.
     pub unsent: u64,
 }
 
-/// What has been made again so far.
+/// The parts that have been restored so far.
 struct DomainResume<'r> {
     domain: Arc<Domain>,
     netmap: &'r Netmap,
@@ -60,11 +61,11 @@ struct DomainResume<'r> {
 }
 
 impl Netmap {
-    /// Goes on with a user's memory, ports and open files where a process that is no more left
-    /// them. `namespace` finds network namespaces by their inode numbers.
+    /// Resumes a user's memory, ports and open files from what the previous process left.
+    /// `namespace` finds network namespaces by their inode numbers.
     ///
     /// # Errors
-    /// [`Refused`]: what was left does not fit together.
+    /// [`ResumeError`]: the saved state is inconsistent.
     pub fn resume(
         &self,
         left: RecoveredDomain,
@@ -172,14 +173,15 @@ impl DomainResume<'_> {
             Some(port) => port,
             None => DetachedAdapter::resume(state, made, memory)? as Arc<dyn Adapter>,
         };
-        // The name of what is gone is free for what will have it next.
+        // The name of a vanished port is free for the next port.
         if let Some(key) = state.key.clone().filter(|_| !port.has_vanished()) {
             lock(&self.domain.names).add_port(key, &port);
         }
         Some(port)
     }
 
-    /// The provider's port, with the rings that it had; `None` if it is none, or there no more.
+    /// Resumes the provider's port with its rings; `None` if it is of another kind or no longer
+    /// exists.
     fn provided(
         &mut self,
         state: &PortState,
@@ -221,7 +223,7 @@ impl DomainResume<'_> {
         Some(port)
     }
 
-    /// An interface in a switch, if there still is one.
+    /// Restores an interface attached to a switch, if it still exists.
     fn attach(&self, state: &NicAttachmentState) -> Option<()> {
         let nic = self.find(state.bound.port)?;
         let Netmap { provider, ticker, .. } = self.netmap;
@@ -290,15 +292,15 @@ impl DomainResume<'_> {
         if let Some(bound) = &state.bound {
             let port = self.find(bound.port).ok_or_else(wrong)?;
             let binding = Binding::resume(bound, port, &open.waker).ok_or_else(wrong)?;
-            // It is new: nobody can have set it.
+            // The file is new, so nothing can have set it.
             let _ = open.bound.set(binding);
         }
         Ok(open)
     }
 }
 
-/// Sees to it that each of the `count` slots from `from` on, which are the driver's, has a buffer of
-/// its own, at whatever instruction the one before was killed.
+/// Gives each of the `count` slots from `from` on, which belong to the driver, a usable buffer of
+/// its own, at whatever instruction the previous process was killed.
 fn clear_unusable_slots(ring: &KernRing, from: SlotIdx, count: u32) {
     let (view, region) = (ring.view(), ring.region());
     let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));

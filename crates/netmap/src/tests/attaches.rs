@@ -1,5 +1,5 @@
-//! Interfaces in switches. A "NIC" here is two pipes: what it sends comes out at `wire`, and its
-//! host stack is `stack`.
+//! Interfaces in switches. A "NIC" here is two pipes: frames that it sends arrive at `wire`, and
+//! its host stack is `stack`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +52,7 @@ impl Provider for Arc<Machine> {
     }
 }
 
-/// Ring 0 is the NIC's, ring 1 the host's.
+/// Ring 0 is the NIC's, ring 1 is the host's.
 #[derive(Debug)]
 struct Nic {
     ends: [Arc<dyn Adapter>; 2],
@@ -246,7 +246,7 @@ fn an_interface_is_polled_on_request_and_not_detached_meanwhile() {
     assert_eq!(detach(&world), Ok(1));
 }
 
-/// Takes the interface away and wakes whoever listens to it.
+/// Removes the interface and wakes its listeners.
 fn unplug(machine: &Machine) {
     machine.nic_is_gone.store(true, Ordering::SeqCst);
     for pipe in lock(&machine.pipes).iter() {

@@ -1,4 +1,4 @@
-//! REGISTER: names, modes, memories, sharing, extra buffers, and what closing gives back.
+//! REGISTER: names, modes, memories, sharing, extra buffers, and what a close releases.
 
 use super::*;
 
@@ -212,7 +212,7 @@ fn extra(count: u32) -> NmreqRegister {
     NmreqRegister { nr_extra_bufs: count, ..all() }
 }
 
-/// The extra list as the program walks it.
+/// The extra list as the program traverses it.
 fn extra_list(client: &Client<'_>, got: &NmreqRegister) -> Vec<u32> {
     let ring = client.ring_at(got, 0);
     let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
@@ -261,7 +261,7 @@ fn a_hostile_extra_list_ends_somewhere_and_gives_back_each_buffer_once() {
         let list = extra_list(&client, &got);
         let ring = client.ring_at(&got, 0);
         let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
-        // The last one leads back to the first; the head leads anywhere.
+        // The last buffer links to the first; the head has a random value.
         client.poke(bufs + u64::from(list[3]) * BUF, &list[0]);
         if head != 0 {
             client.poke(got.nr_offset + 32, &head);
@@ -276,7 +276,7 @@ fn buffers_that_a_killed_client_lost_are_found_when_its_memory_is_idle() {
     let world = World::new();
     let mut client = world.open();
     let got = client.register("x{1", &extra(50)).unwrap();
-    // Killed while it had its buffers elsewhere: the list is empty, a slot names nothing.
+    // Killed while its buffers were elsewhere: the list is empty, and a slot names no buffer.
     client.poke(got.nr_offset + 32, &0u32);
     client.poke(slot_at(client.ring_at(&got, 0), 3), &0u32);
     drop(client);

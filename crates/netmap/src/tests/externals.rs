@@ -1,4 +1,4 @@
-//! Option EXTMEM: memory that a program brings along.
+//! Option EXTMEM: memory that a program provides.
 
 use std::os::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ fn file(bytes: u64) -> OwnedFd {
     file
 }
 
-/// All of `file` with the usual sizes, but two rings of 64 slots each way.
+/// All of `file` with the usual sizes, except for two rings of 64 slots each way.
 fn option(bytes: u64) -> NmreqOptExtmem {
     NmreqOptExtmem {
         nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_EXTMEM, ..NmreqOption::default() },

@@ -1,4 +1,4 @@
-//! `NS_FORWARD`: frames that a program passes on between an interface and its host.
+//! `NS_FORWARD`: frames that a program forwards between an interface and its host.
 
 use super::attaches::machine;
 use super::*;
@@ -23,7 +23,7 @@ impl<'w> Bound<'w> {
         self.client.poke(at, &NR_FORWARD);
     }
 
-    /// Gives all that has arrived back, with these flags; how many slots.
+    /// Gives back everything that has arrived, with these flags; returns the number of slots.
     fn give_back(&mut self, ring: u64, flags: u16) -> u32 {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let (NetmapRing { head, tail, .. }, mut count) = (self.client.ring(ring), 0);

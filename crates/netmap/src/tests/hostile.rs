@@ -1,5 +1,5 @@
-//! Clients that do anything at all: random requests, random writes to the shared file, closing at
-//! any time. Nothing panics, nothing hangs, and what they took comes back.
+//! Hostile clients: random requests, random writes to the shared file, closing at any time. Nothing
+//! panics, nothing hangs, and everything that they took is released.
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// Numbers that programs get wrong, and others.
+    /// Returns a number that programs often get wrong, or another one.
     fn number(&mut self) -> u64 {
         match self.below(6) {
             0 => 0,
@@ -41,7 +41,7 @@ const NAMES: [&str; 10] = [
     "y}long_name_of_a_pipe",
     "vale0:a",
     "vale0:b",
-    // Where a request has made a persistent port `x`, that one.
+    // Prefers the persistent port `x`, if a request has created it.
     "vale0:x",
 ];
 
@@ -73,7 +73,7 @@ impl Client<'_> {
         let _ = self.control(&header);
     }
 
-    /// Writes somewhere in the rings, the records and the first words of buffers.
+    /// Writes to a random position in the rings, the records and the first words of buffers.
     fn random_write(&mut self, random: &mut Random) {
         let Some(binding) = self.open.bound.get() else { return };
         let region = binding.port.memory().region();
@@ -85,7 +85,7 @@ impl Client<'_> {
         self.poke((region.file_offset() + at) & !3, &(random.number() as u32));
     }
 
-    /// Moves head and cur of a ring, mostly by a little.
+    /// Moves head and cur of a ring, mostly by a small step.
     fn random_advance(&mut self, random: &mut Random) {
         let Some(binding) = self.open.bound.get() else { return };
         let region = binding.port.memory().region();
@@ -100,7 +100,7 @@ impl Client<'_> {
         self.advance(at, to);
     }
 
-    /// Removes the persistent port that requests may have made.
+    /// Removes the persistent port that requests may have created.
     fn remove_what_stays(&mut self) {
         let _ = self.ask("vale0:x", NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default());
         let _ = self.control(&NmreqHeader { nr_body: 0, ..header("x", NETMAP_REQ_VALE_DELIF) });
@@ -125,7 +125,7 @@ impl Client<'_> {
                 let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
             }
             9 => {
-                // Its words are among what others, and it, write at random.
+                // Its words are in the memory to which it and others write at random.
                 let mut arg = vec![0; LENT_SIZE];
                 arg[0] = random.below(8).min(1) as u8;
                 for cmd in [NIOCLEND, NIOCKICK] {

@@ -1,4 +1,4 @@
-//! The requests of before `NIOCCTRL`.
+//! The requests from before `NIOCCTRL`.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Control blocks and the sync loop, round by round: a call that was cancelled before it began makes
-//! one.
+//! Control blocks and the sync loop, round by round: a call that was cancelled before it began
+//! performs one round.
 
 use slipring_ring::RingView;
 
@@ -35,7 +35,7 @@ impl<'w> Client<'w> {
         self.control(&NmreqHeader { nr_body: 0, nr_options: OPTIONS, ..header })
     }
 
-    /// A start that ends after a round.
+    /// Starts a loop that ends after one round.
     fn one_round(&mut self) -> Result<i32, Errno> {
         let cancel = Arc::<Cancel>::default();
         cancel.cancel();
@@ -48,7 +48,7 @@ impl<'w> Client<'w> {
         self.memory.get(KTOA + 64 * k)
     }
 
-    /// Says how far the program is on ring `k`.
+    /// Writes the program's indices for ring `k`.
     fn say(&mut self, k: u64, to: u32) {
         let told: NmCsbAtok = self.memory.get(ATOK + 64 * k);
         self.memory.put(ATOK + 64 * k, &NmCsbAtok { head: to, cur: to, ..told });
@@ -149,7 +149,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     let mut client = world.open();
     client.memory.pages = Some(file.try_clone().unwrap());
     client.register("x{1", &alone()).unwrap();
-    // Across the border of two pages.
+    // Across a page boundary.
     let option =
         NmreqOptCsb { csb_atok: SHARED + 4096 - 64, csb_ktoa: SHARED + 4096 + 128, ..option() };
     assert_eq!(client.enable(&option), Ok(0));
@@ -161,7 +161,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     assert_eq!(client.one_round(), Err(Errno::INTR));
     assert_eq!(client.ring_view(TxRx::Tx).hwcur(), 9);
     rustix::fs::ftruncate(&file, 0).unwrap();
-    // The first round meets what is gone, the next one knows.
+    // The first round finds the port gone; the next one has recorded it.
     assert!(client.one_round().is_err());
     assert_eq!(client.one_round(), Err(Errno::FAULT));
 }

@@ -1,4 +1,4 @@
-//! Monitors: exactly the frames of the port, in order, and no harm to it.
+//! Monitors see exactly the frames of the port, in order, and do not harm it.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn monitor(flags: u64) -> NmreqRegister {
     NmreqRegister { nr_flags: flags, ..all() }
 }
 
-/// A program and its first rings.
+/// A program and its first ring in each direction.
 struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -41,7 +41,7 @@ impl<'w> Station<'w> {
         self.client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Marks and flags of what has arrived; gives it back.
+    /// Returns marks and flags of the arrived slots and gives them back.
     fn take(&mut self) -> Vec<(u32, u16)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);
@@ -130,7 +130,7 @@ fn a_zero_copy_monitor_of_which_nobody_said_what_it_watches_sees_both_ways_and_t
     for [one, other] in [["x{1", "x}1"], ["vale0:a", "vale0:b"]] {
         let [mut a, mut b] = [one, other].map(|name| Station::new(&world, name, &all()));
         let mut seen = Station::new(&world, other, &monitor(NR_ZCOPY_MON));
-        // The first one tells the switch where b is.
+        // With the first frame the switch learns the port of b.
         b.send([1]);
         assert_eq!((seen.take(), a.marks()), (vec![(1, NS_TXMON)], vec![1]));
         a.send([2, 3]);

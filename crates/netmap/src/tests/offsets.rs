@@ -1,8 +1,8 @@
-//! Option OFFSETS: what is refused, what is granted, and where frames lie.
+//! Option OFFSETS: what is refused, what is granted, and where frames begin.
 
 use super::*;
 
-/// Offsets in the low 16 bits, 128 at first and 256 at most.
+/// Offsets in the low 16 bits, initially 128 and at most 256.
 fn usual() -> NmreqOptOffsets {
     NmreqOptOffsets {
         nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_OFFSETS, ..NmreqOption::default() },
@@ -14,7 +14,7 @@ fn usual() -> NmreqOptOffsets {
 }
 
 impl Client<'_> {
-    /// The bind and, as it was written back, the option.
+    /// The bind, and the option as it was written back.
     fn register_with(
         &mut self,
         name: &str,
@@ -29,7 +29,7 @@ impl Client<'_> {
     }
 }
 
-/// A program and its first rings.
+/// A program and its first ring in each direction.
 struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -53,14 +53,14 @@ impl<'w> Station<'w> {
         (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + buf + at
     }
 
-    /// Sends a frame in as many slots as it has parts, each at its offset.
+    /// Sends a frame with one slot for each part, each at its offset.
     fn send(&mut self, parts: &[(&[u8], u64)]) {
         for (left, &(part, offset)) in (0..parts.len()).rev().zip(parts) {
             let i = self.client.ring(self.tx).head;
             let slot = self.client.slot(self.tx, i);
             let (real, file) = (offset.min(256), self.client.world.domain.file());
             rustix::io::pwrite(file, part, self.byte_at(self.tx, &slot, real)).unwrap();
-            // What lies outside of the mask is the program's own.
+            // Bits outside the mask belong to the program.
             self.client.poke(slot_at(self.tx, i), &NetmapSlot { ptr: 7 << 16 | offset, ..slot });
             let more = if left > 0 { NS_MOREFRAG } else { 0 };
             self.client.queue(self.tx, i, part.len() as u16, more);
@@ -68,7 +68,7 @@ impl<'w> Station<'w> {
         self.client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Offsets and bytes of what has arrived.
+    /// Returns offsets and bytes of the arrived slots.
     fn take(&mut self) -> Vec<(u64, Vec<u8>)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);

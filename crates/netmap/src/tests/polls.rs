@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Both ends of a pipe of 8 slots, and where their rings are: tx and rx of each.
+/// Both ends of a pipe of 8 slots, and the tx and rx ring of each.
 fn pipe(world: &World) -> ([Client<'_>; 2], [[u64; 2]; 2]) {
     let small = NmreqRegister { nr_tx_slots: 8, nr_rx_slots: 8, ..all() };
     let mut ends = [world.open(), world.open()];
@@ -31,7 +31,7 @@ fn a_frame_passes_by_poll_alone_and_its_buffer_is_the_same() {
     assert_eq!(a.poll(PollEvents::OUT), PollEvents::OUT);
     a.queue(tx, 0, 60, 0);
     let sent = a.slot(tx, 0);
-    // A poll for nothing but frames sends too.
+    // A poll that waits only for frames also sends.
     assert_eq!(a.poll(PollEvents::IN), PollEvents::default());
     assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
     let got = b.slot(rx, 0);

@@ -1,4 +1,4 @@
-//! Daemons that end without a word, and those that follow them.
+//! Daemons that are killed, and their successors.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
-/// A store as simple as can be.
+/// A minimal store.
 #[derive(Debug, Default)]
 struct Shelf(Mutex<HashMap<String, OwnedFd>>);
 
@@ -92,7 +92,7 @@ impl Daemon {
         self.bind_again(i, name, wish)
     }
 
-    /// The same call once more.
+    /// Repeats the same call.
     fn bind_again(
         &mut self,
         i: usize,
@@ -122,7 +122,7 @@ impl Daemon {
         self.callers[i].open.poll(wanted, Some(900 + i as u64), Duration::ZERO)
     }
 
-    /// What programs see.
+    /// The state that programs see.
     fn eye(&self) -> Client<'_> {
         self.world.open()
     }
@@ -131,7 +131,7 @@ impl Daemon {
         self.world.domain.memory(id).unwrap().region().free_bufs()
     }
 
-    /// Ends it as a kill does, and starts the next one.
+    /// Ends the daemon as a kill does, and starts its successor.
     fn killed(self) -> Self {
         self.killed_with(Box::new(Nothing)).unwrap()
     }
@@ -186,7 +186,7 @@ fn frames_in_a_pipe_pass_once_and_in_order_whenever_the_daemon_is_killed() {
     let ([a, b], [tx, rx]) = pipe(&mut daemon);
     let (mut next, mut wanted) = (1u16, 1u16);
     for round in 0..40u32 {
-        // Queued, sent, received and given back: a kill behind each.
+        // Queued, sent, received and given back: a kill after each step.
         let eye = daemon.eye();
         let ring = eye.ring(tx);
         let room = (ring.tail + 8 - ring.head) % 8;
@@ -375,7 +375,7 @@ fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
         info.ports.iter().map(|port| (port.id, port.name.clone(), port.config.clone())).collect()
     };
     assert_eq!(ports(&before[0]), ports(&after[0]));
-    // What had arrived is there, and what is sent now follows it.
+    // What had arrived is still there, and what is sent now follows it.
     daemon.eye().queue(tx, 1, 61, 0);
     assert_eq!(daemon.poll(a, PollEvents::OUT), PollEvents::OUT);
     assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::IN);
@@ -393,7 +393,7 @@ fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     let (b, got_b) = daemon.bound("vale0:b", &small());
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
-    // As a kill leaves it in the middle of a sync: it has taken two, and told nobody.
+    // The state after a kill in the middle of a sync: two slots taken, none reported.
     let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
     port.as_switched().unwrap().begin(0, 2);
     let mut daemon = daemon.killed();
@@ -433,7 +433,7 @@ fn persistent_ports_are_there_after_a_restart() {
     let switches = daemon.world.domain.switches();
     let names: Vec<_> = switches.iter().map(|one| one.ports[0].name.as_str()).collect();
     assert_eq!(names, ["vale0:v0", "vale1:v0"]);
-    // It joins the two as before.
+    // It connects the two as before.
     let [(a, got_a), (_, got_b)] = ["vale1:a", "vale0:b"].map(|name| daemon.bound(name, &small()));
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     daemon.eye().queue(tx, 0, 60, 0);

@@ -1,4 +1,5 @@
-//! Programs that sleep at one end of a pipe while another one is lent rings of it, in any order.
+//! Programs that sleep at one end of a pipe while another program is lent rings of that end, in any
+//! order.
 
 use slipring_ring::{DeviceMapping, HostedRx, HostedTx, RingView, SyncReport};
 
@@ -6,7 +7,7 @@ use super::*;
 
 const SLEEPER: u64 = 9;
 
-/// A program that syncs its rings itself and says so by the device.
+/// A program that syncs its rings itself and kicks through the device.
 struct Guest<'w> {
     client: Client<'w>,
     tx: HostedTx,
@@ -14,7 +15,7 @@ struct Guest<'w> {
 }
 
 impl<'w> Guest<'w> {
-    /// Goes on in its own mapping with rings that `client` has bound.
+    /// Takes over, in its own mapping, the rings that `client` has bound.
     fn new(client: Client<'w>) -> Self {
         let kicks = client.world.netmap.kicks().unwrap();
         let PipeDelegation { client_id: who, halves, .. } = client.open.lend(&kicks).unwrap();
@@ -29,14 +30,14 @@ impl<'w> Guest<'w> {
         Self { client, tx, rx }
     }
 
-    /// Sends as many slots as were asked for, and does not yet tell of it.
+    /// Sends the requested number of slots without a kick.
     fn send(&mut self, slots: u32) -> SyncReport {
         let view = self.tx.kern().view();
         view.advance_to(after(&view, view.head(), slots));
         self.tx.sync().unwrap()
     }
 
-    /// Receives all there is, and gives it back.
+    /// Receives everything and gives it back.
     fn read(&mut self) -> SyncReport {
         self.rx.sync().unwrap();
         let view = self.rx.kern().view();
@@ -44,7 +45,7 @@ impl<'w> Guest<'w> {
         self.rx.sync().unwrap()
     }
 
-    /// Tells of what was moved.
+    /// Kicks for the slots that were moved.
     fn tell(&mut self, moved: SyncReport) {
         if moved.wake_host {
             self.client.ioctl(NIOCKICK).unwrap();
@@ -69,7 +70,7 @@ fn told(world: &World) -> Vec<u64> {
     std::mem::take(&mut lock(&world.told.0))
 }
 
-/// A client that has queued as much as goes into the ring, and sleeps until there is room.
+/// A client that has filled its ring and sleeps until a slot is free.
 fn full(client: &mut Client<'_>) {
     let view = view(client, TxRx::Tx);
     view.advance_to(view.tail());
@@ -139,7 +140,7 @@ fn an_edge_triggered_reader_is_told_by_a_sender_that_is_lent_its_rings_later() {
     view(&a, TxRx::Tx).advance_to(1);
     a.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
-    // It takes what there is and does not poll again before it is told.
+    // It takes everything and does not poll again before it is notified.
     view(&b, TxRx::Rx).advance_to(1);
     let mut a = Guest::new(a);
     let moved = a.send(1);
@@ -214,7 +215,7 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     let port = b.open.bound.get().unwrap().port.clone();
     let end = port.as_delegating().unwrap();
     view(&a, TxRx::Tx).advance_to(1);
-    // Before it armed, so it is not told of this.
+    // Sent before it armed, so it is not notified of this.
     a.ioctl(NIOCTXSYNC).unwrap();
     end.while_locked(TxRx::Rx, 0, &mut || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());

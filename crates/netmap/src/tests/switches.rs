@@ -1,9 +1,9 @@
-//! Ports of switches: who gets which frames, whole, in order, counted.
+//! Switch ports: frames reach the right ports, whole, in order, and counted.
 
 use super::*;
 use crate::switch::{SwitchDropReason, SwitchPortCounters};
 
-/// A program with a port of a switch: its rings, and where it is in them.
+/// A program with a switch port: its rings, and its position in them.
 pub(super) struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -32,7 +32,7 @@ impl<'w> Station<'w> {
         rustix::io::pwrite(self.client.world.domain.file(), bytes, at).unwrap();
     }
 
-    /// Queues a frame in as many slots as it has parts.
+    /// Queues a frame with one slot for each part.
     fn queue_parts(&self, parts: &[&[u8]], flags: u16) {
         for (left, part) in (0..parts.len()).rev().zip(parts) {
             let i = self.client.ring(self.tx).head;
@@ -51,7 +51,7 @@ impl<'w> Station<'w> {
         assert_eq!(self.client.ioctl(NIOCTXSYNC), Ok(0));
     }
 
-    /// Slots that have arrived, with their bytes; gives them back.
+    /// Returns the arrived slots with their bytes and gives them back.
     fn slots(&mut self) -> Vec<(u16, Vec<u8>)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);
@@ -75,7 +75,7 @@ impl<'w> Station<'w> {
     }
 }
 
-/// An Ethernet frame of 60 bytes between stations; 255 is everybody.
+/// An Ethernet frame of 60 bytes between stations; 255 is broadcast.
 pub(super) fn frame(to: u8, from: u8, mark: u8) -> Vec<u8> {
     let mac = |station| if station == 255 { [255; 6] } else { [2, 0, 0, 0, 0, station] };
     let mut bytes = [mac(to), mac(from)].concat();
@@ -236,7 +236,7 @@ fn a_frame_without_its_end_waits_for_it() {
 
 #[test]
 fn a_frame_of_too_many_slots_is_lost_whole_and_counted_once_however_it_comes() {
-    // How many of its slots come with each sync.
+    // How many of its slots each sync sees.
     for syncs in [&[100][..], &[64, 36], &[65, 35], &[70, 29, 1], &[1; 100], &[30, 60, 10]] {
         let world = World::new();
         let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
@@ -423,8 +423,8 @@ fn ports_with_virtio_headers_of_different_lengths_understand_each_other() {
     assert!(world.open().register("vale0:b", &wish).is_ok());
 }
 
-/// A TCP segment of `payload` bytes with unfinished checksum, behind a header of 12 bytes that asks
-/// for it to be finished, and cut where `size` is above 0.
+/// A TCP segment of `payload` bytes with an unfinished checksum, after a header of 12 bytes that
+/// requests the checksum, and segmentation if `size` is above 0.
 fn unfinished(payload: usize, size: u16) -> Vec<u8> {
     use slipring_wire::offload::VnetHeader;
     let mut bytes = frame(255, 1, 0);
@@ -432,7 +432,7 @@ fn unfinished(payload: usize, size: u16) -> Vec<u8> {
     let len = (40 + payload) as u16;
     bytes.extend([0x45, 0, (len >> 8) as u8, len as u8, 0, 1, 0, 0, 64, 6, 0, 0]);
     bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
-    // Ports, numbers, flags, window; in place of the checksum the sum of the pseudo header.
+    // Ports, numbers, flags, window; the checksum field holds the sum of the pseudo header.
     bytes.extend([0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 16, 0]);
     let pseudo = 0x0a00 + 1 + 0x0a00 + 2 + 6 + (20 + payload as u32);
     bytes.extend([(pseudo >> 8) as u8, pseudo as u8, 0, 0]);
@@ -449,7 +449,7 @@ fn unfinished(payload: usize, size: u16) -> Vec<u8> {
     [header.encode().to_vec(), bytes].concat()
 }
 
-/// The internet checksum over a TCP segment and its pseudo header: 0 if it is right.
+/// The internet checksum over a TCP segment and its pseudo header: 0 if it is correct.
 fn tcp_sum(frame: &[u8]) -> u16 {
     let tcp = &frame[34..];
     let words = frame[26..34].chunks(2).chain(tcp.chunks(2));
@@ -478,7 +478,7 @@ fn what_a_virtio_header_asks_for_is_done_for_ports_without_one() {
     assert!(got.iter().all(|frame| tcp_sum(frame) == 0));
     let payload: Vec<u8> = got.iter().flat_map(|frame| frame[54..].to_vec()).collect();
     assert_eq!(payload, (0..3000).map(|i| i as u8).collect::<Vec<_>>());
-    // What asks for nonsense is lost, and counted.
+    // A frame with an invalid request is lost, and counted.
     let mut wrong = unfinished(100, 0);
     wrong[6..8].fill(0xff);
     a.send(&wrong);
@@ -535,7 +535,7 @@ fn senders_on_two_threads_reach_one_receiver_and_nothing_is_lost_uncounted() {
                     sender.client.ioctl(NIOCTXSYNC).unwrap();
                 }
                 done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                // Its port must stay until all is counted.
+                // Its port must exist until everything is counted.
                 std::mem::forget(sender.client.open);
             });
         }

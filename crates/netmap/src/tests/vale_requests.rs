@@ -138,7 +138,7 @@ fn a_name_in_a_switch_is_free_again_when_what_had_it_was_unplugged() {
     let mut client = world.open();
     new_port(&mut client, "v0").unwrap();
     attach(&mut client, "vale0:v0").unwrap();
-    // Asking for it must not make it found by this name for ever.
+    // This request must not make the port permanently found by this name.
     client.ask("vale0:v0", NETMAP_REQ_PORT_INFO_GET, &NmreqPortInfoGet::default()).unwrap();
     let inner = world.bound("vale0:v0");
     assert_eq!(detach(&mut client, "vale0:v0"), Ok(0));
@@ -175,7 +175,7 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
         };
         open_files().filter(memfd).count()
     };
-    // Other tests have files of their own, but not so many.
+    // Other tests open files of their own, but fewer than this.
     let before = in_domain();
     let tiny = NmreqValeNewif { nr_tx_slots: 2, nr_rx_slots: 2, ..NmreqValeNewif::default() };
     for i in 0..1024 {
@@ -188,7 +188,7 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
     assert_eq!(new_port(&mut client, "more"), Ok(()));
 }
 
-/// Denies one kind.
+/// Denies one kind of port.
 #[derive(Debug)]
 struct Without(PortKind);
 

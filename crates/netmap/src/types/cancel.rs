@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::types::lock::lock;
 
-/// Makes a sleeping loop look.
+/// Wakes a sleeping sync loop.
 #[derive(Debug)]
 pub(crate) struct KloopBell(OwnedFd);
 
@@ -24,7 +24,7 @@ impl KloopBell {
 
     /// Wakes the loop.
     pub(crate) fn ring(&self) {
-        // A full counter makes it look as well.
+        // A full counter is readable too.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
@@ -39,12 +39,12 @@ impl KloopBell {
     }
 }
 
-/// Ends a call that would go on: its caller was killed, or has a signal to handle.
+/// Cancels a call that would continue: its caller was killed, or has a signal to handle.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
 
 impl Cancel {
-    /// Asks for the end, which comes soon.
+    /// Requests the end of the call, which follows soon.
     pub fn cancel(&self) {
         let mut state = lock(&self.0);
         state.0 = true;
@@ -53,13 +53,13 @@ impl Cancel {
         }
     }
 
-    /// Whether that has been asked for.
+    /// Whether the end was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         lock(&self.0).0
     }
 
-    /// Rings from now on, if it is asked for.
+    /// Rings `bell` on a cancellation from now on.
     pub(crate) fn set_bell(&self, bell: &Arc<KloopBell>) {
         lock(&self.0).1 = Some(bell.clone());
     }

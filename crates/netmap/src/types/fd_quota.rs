@@ -7,16 +7,16 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::types::lock::lock;
 
-/// Descriptors that the loops of one user have, who may have a part of all of them. Root has no
-/// limit.
+/// Descriptors of one user's loops; each user may have a share of the process's descriptors. Root
+/// has no limit.
 #[derive(Debug, Default)]
 pub(crate) struct FdQuota(Mutex<u64>);
 
-/// Some of them, until it is dropped.
+/// Reserved descriptors, until this is dropped.
 pub(crate) struct FdQuotaGuard<'s>(&'s FdQuota, u64);
 
 impl FdQuota {
-    /// One user's part, as a divisor.
+    /// One user may have one descriptor in this many.
     const SHARE_DIVISOR: u64 = 8;
 
     /// Reserves `count` descriptors for the user `uid`.

@@ -1,8 +1,8 @@
-//! Locks a mutex whatever became of its last holder.
+//! Locks a mutex even if it is poisoned.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks; a panic of another thread leaves tables that are valid between any two operations.
+/// Locks a mutex and ignores poisoning: the tables are valid between any two operations.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

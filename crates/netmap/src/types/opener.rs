@@ -3,13 +3,14 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Who opened a file, as far as names depend on it.
+/// The identity of the opener, as far as port names and rules depend on it.
 #[derive(Debug)]
 pub struct Opener {
-    /// Which network namespace: its inode number.
+    /// Inode number of its network namespace.
     pub netns: u64,
-    /// The namespace itself, for ports that live in it. All who opened there share it.
+    /// The namespace itself, for ports in it. All files that were opened in it share the
+    /// descriptor.
     pub netns_fd: Option<Arc<OwnedFd>>,
-    /// The groups that it was in when it opened.
+    /// The groups of the program when it opened the file.
     pub gids: Vec<u32>,
 }

@@ -1,33 +1,34 @@
 //! Results that a port returns: the outcome of a sync, its counters, its limits for payload offsets.
 
-/// How a sync went.
+/// The outcome of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncStatus {
-    /// As it should.
+    /// The sync succeeded.
     Done,
     /// Another thread is syncing this ring.
     Busy,
     /// The program's indices were impossible; the ring was reinitialised.
     Reinit,
-    /// The port is not there any more.
+    /// The port no longer exists.
     Gone,
 }
 
-/// What has passed a port since it was bound, in packets.
+/// Packets that have passed a port since it was bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdapterCounters {
-    /// Given to programs.
+    /// Packets given to programs.
     pub received: u64,
-    /// Sent by them.
+    /// Packets that programs sent.
     pub sent: u64,
-    /// Lost, by cause.
+    /// Packets lost, by cause.
     pub drops: Vec<(&'static str, u64)>,
 }
 
 /// Limits of a port that supports payload offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetLimits {
-    /// The largest offset that leaves room for all that the port puts into a slot, in bytes.
+    /// The largest offset, in bytes, that leaves space for everything that the port puts into a
+    /// slot.
     pub max: u32,
     /// Whether frames in its rings stay there until the port is bound again.
     pub preserves_frames: bool,

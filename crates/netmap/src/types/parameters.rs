@@ -11,34 +11,34 @@ use slipring_ring::{Geometry, is_buf_size};
 use crate::types::params::MemoryParams;
 use crate::types::params::ObjectPools;
 
-/// A parameter: what it is called and what it may be.
+/// A parameter: its name, default and limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// netmap's name.
+    /// The name in netmap.
     pub name: &'static str,
-    /// What it is at first.
+    /// The initial value.
     pub default: i64,
-    /// The least that it can be set to.
+    /// The minimum value.
     pub min: i64,
-    /// The most; less than [`Self::least`] where it can only be read.
+    /// The maximum value; less than [`Self::min`] if the parameter is read-only.
     pub max: i64,
-    /// What setting it does.
+    /// The effect of setting it.
     pub effect: Effect,
 }
 
-/// What setting a parameter does.
+/// The effect of setting a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// What netmap's does.
+    /// As in netmap.
     Works,
-    /// Nothing: the value is kept for programs that read it.
+    /// None: the value is stored for programs that read it.
     Kept,
-    /// It cannot be set.
+    /// The parameter cannot be set.
     ReadOnly,
 }
 
 impl Parameter {
-    /// What it may be set to, in words.
+    /// Describes the allowed values, for messages.
     #[must_use]
     pub fn allowed(&self) -> String {
         match (self.effect, self.name) {
@@ -57,7 +57,7 @@ impl Parameter {
 
 macro_rules! parameters {
     ($($index:ident $name:literal $default:literal $least:literal $most:literal $effect:ident)*) => {
-        /// Where each stands in the table.
+        /// Index of each parameter in the table.
         #[allow(dead_code, non_camel_case_types)]
         enum Index { $($index),* }
 
@@ -104,24 +104,24 @@ parameters! {
     Ptnet_vnet_hdr "ptnet_vnet_hdr" 1 0 1 Kept
 }
 
-/// The values, shared by all users.
+/// The values of all parameters, shared by all users.
 #[derive(Debug)]
 pub struct Parameters {
     values: [AtomicI64; PARAMETERS.len()],
     domain_bytes: AtomicU64,
 }
 
-/// Why a parameter was not set.
+/// The reason why a parameter was not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetParameterError {
-    /// There is none of this name.
+    /// No parameter has this name.
     Unknown,
-    /// It cannot have this value.
+    /// The value is not allowed.
     Invalid(&'static Parameter),
 }
 
 impl Parameters {
-    /// Values that begin as `params` says, and else as netmap's do.
+    /// Creates the values: those of `params`, and netmap's defaults for all others.
     #[must_use]
     pub fn new(params: &MemoryParams) -> Arc<Self> {
         let values = std::array::from_fn(|i| AtomicI64::new(PARAMETERS[i].default));
@@ -141,7 +141,7 @@ impl Parameters {
         Arc::new(all)
     }
 
-    /// The values as they are now.
+    /// Returns the current values.
     #[must_use]
     pub fn current(&self) -> MemoryParams {
         MemoryParams {
@@ -157,7 +157,7 @@ impl Parameters {
         }
     }
 
-    /// What a private memory has at least, beside buffers.
+    /// Returns the minimum sizes of a private memory, without buffers.
     pub(crate) fn private_pools(&self) -> ObjectPools {
         ObjectPools {
             if_num: self.of(Index::Priv_if_num),
@@ -167,18 +167,19 @@ impl Parameters {
         }
     }
 
-    /// The least that a private memory has room for.
+    /// Returns the minimum layout of a private memory.
     pub(crate) fn private_geometry(&self) -> Geometry {
         let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
         Geometry { ring_bytes: self.private_pools().bytes(), bufs, buf_size }
     }
 
-    /// Whether every frame that a program gives back passes between an interface and its host.
+    /// Whether every frame that a program gives back is forwarded between an interface and its
+    /// host.
     pub(crate) fn forwards_between_nic_and_host(&self) -> bool {
         self.of(Index::Fwd) != 0
     }
 
-    /// A global memory was made with these sizes.
+    /// Records the sizes with which a global memory was created.
     pub(crate) fn set_current_sizes(&self, params: &MemoryParams) {
         for (index, value) in [
             (Index::If_curr_num, params.if_num),
@@ -192,17 +193,17 @@ impl Parameters {
         }
     }
 
-    /// The value of a name; `None` where there is none.
+    /// Returns the value of a parameter; `None` if the name is unknown.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<i64> {
         let at = PARAMETERS.iter().position(|one| one.name == name)?;
         Some(self.values[at].load(Ordering::Relaxed))
     }
 
-    /// Sets one.
+    /// Sets a parameter.
     ///
     /// # Errors
-    /// [`NotSet`]; it is as it was then.
+    /// [`SetParameterError`]; the value is unchanged.
     pub fn set(&self, name: &str, value: i64) -> Result<(), SetParameterError> {
         let at =
             PARAMETERS.iter().position(|one| one.name == name).ok_or(SetParameterError::Unknown)?;
@@ -213,7 +214,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Sets how much address space the memory of each new user has.
+    /// Sets the amount of address space for the memory of each new user.
     pub fn set_domain_bytes(&self, bytes: u64) {
         self.domain_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -222,7 +223,7 @@ impl Parameters {
         &self.values[index as usize]
     }
 
-    /// A value of the table's range, all of which are small and not negative.
+    /// Returns a value of the table; all of them are small and not negative.
     fn of(&self, index: Index) -> u32 {
         self.at(index).load(Ordering::Relaxed) as u32
     }

@@ -1,27 +1,27 @@
-//! The sizes that netmap calls module parameters, and the pools of objects that they describe.
+//! netmap's memory parameters, and the object pools that they describe.
 
 use slipring_ring::{BUF_SIZE, Geometry};
 
-/// Sizes of memory and rings; the names are netmap's, and so are the defaults but that of `buf_size`.
+/// Sizes of memory and rings. Names and defaults are netmap's, except the default of `buf_size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryParams {
-    /// Interfaces that the global memory has room for.
+    /// Number of interfaces in the global memory.
     pub if_num: u32,
-    /// Bytes per interface there.
+    /// Bytes per interface in the global memory.
     pub if_size: u32,
-    /// Rings that the global memory has room for.
+    /// Number of rings in the global memory.
     pub ring_num: u32,
-    /// Bytes per ring there.
+    /// Bytes per ring in the global memory.
     pub ring_size: u32,
-    /// Buffers of the global memory.
+    /// Number of buffers in the global memory.
     pub buf_num: u32,
     /// Bytes per buffer ([`slipring_ring::is_buf_size`]).
     pub buf_size: u32,
-    /// Slots of a ring whose opener does not say.
+    /// Slots of a ring whose opener requests no number.
     pub ring_slots: u32,
-    /// Whether rings are stamped only when they ask for it.
+    /// Whether only rings that ask for it are timestamped.
     pub no_timestamp: bool,
-    /// Bytes of address space for all memory of one user. Only what is touched takes memory.
+    /// Bytes of address space for all memory of one user. Only touched pages occupy memory.
     pub domain_bytes: u64,
 }
 
@@ -41,36 +41,36 @@ impl Default for MemoryParams {
     }
 }
 
-/// The most slots of a ring whose number is ours to choose.
+/// The maximum number of slots of a ring whose size this crate chooses.
 pub(crate) const MAX_SLOTS: u32 = 4096;
-/// The most rings each way of a pipe.
+/// The maximum number of rings per direction of a pipe.
 pub(crate) const MAX_RINGS: u16 = 256;
 
 impl MemoryParams {
-    /// The object pools of the global memory, without its buffers.
+    /// Returns the object pools of the global memory, without its buffers.
     pub(crate) fn objects(&self) -> ObjectPools {
         let Self { if_num, if_size, ring_num, ring_size, .. } = *self;
         ObjectPools { if_num, if_size, ring_num, ring_size }
     }
 
-    /// The layout of the global memory: ring area and buffers.
+    /// Returns the layout of the global memory: ring area and buffers.
     pub(crate) fn global(&self) -> Geometry {
         let ring_bytes = self.objects().bytes();
         Geometry { ring_bytes, bufs: self.buf_num, buf_size: self.buf_size }
     }
 
-    /// Slots for a wish; 0 wishes nothing.
+    /// Returns the slots for a request; 0 selects the default.
     pub(crate) fn slots(&self, wish: u32) -> u32 {
         if wish == 0 { self.ring_slots } else { wish.clamp(2, MAX_SLOTS) }
     }
 }
 
-/// Rings for a wish; 0 wishes nothing.
+/// Returns the rings for a request; 0 selects the default.
 pub(crate) fn rings(wish: u16) -> u16 {
     wish.clamp(1, MAX_RINGS)
 }
 
-/// What netmap has pools of, beside buffers: how many, and how large each.
+/// Number and size of the objects in netmap's pools, except buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ObjectPools {
     pub(crate) if_num: u32,
@@ -80,7 +80,7 @@ pub(crate) struct ObjectPools {
 }
 
 impl ObjectPools {
-    /// Bytes of all together.
+    /// Returns the bytes of all pools.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
         product(self.if_num, self.if_size) + product(self.ring_num, self.ring_size)

@@ -8,20 +8,20 @@ use slipring_abi::{
     NR_RX_RINGS_ONLY, NR_TX_RINGS_ONLY,
 };
 
-/// Which way, seen from the program.
+/// A direction, seen from the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TxRx {
     /// Frames that the program sends.
     Tx = 0,
-    /// Frames that it receives.
+    /// Frames that the program receives.
     Rx = 1,
 }
 
 impl TxRx {
-    /// Both.
+    /// Both directions.
     pub const BOTH: [Self; 2] = [Self::Tx, Self::Rx];
 
-    /// The other one.
+    /// Returns the other direction.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self {
@@ -31,32 +31,32 @@ impl TxRx {
     }
 }
 
-/// How many rings of how many slots; the arrays are indexed by [`Dir`].
+/// Numbers of rings and slots; the arrays are indexed by [`TxRx`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdapterShape {
     /// Rings of the NIC side.
     pub rings: [u16; 2],
-    /// Rings of the host side; 0 where there is none, which requests show as 1.
+    /// Rings of the host side; 0 if there is none, which requests show as 1.
     pub host_rings: [u16; 2],
     /// Slots of each ring.
     pub slots: [u32; 2],
 }
 
 impl AdapterShape {
-    /// Rings, those of the host included.
+    /// Returns all rings of a direction, including host rings.
     #[must_use]
     pub fn all(&self, dir: TxRx) -> usize {
         usize::from(self.rings[dir as usize]) + usize::from(self.host_rings[dir as usize])
     }
 
-    /// The host rings that a program is told of: a port without any pretends to have one, which
-    /// nobody can bind.
+    /// Returns the number of host rings that a program is shown: a port without any shows one,
+    /// which cannot be bound.
     #[must_use]
     pub fn shown_host_rings(&self, dir: TxRx) -> u16 {
         self.host_rings[dir as usize].max(1)
     }
 
-    /// The rings that a bind of this mode means, tx and rx.
+    /// Returns the rings that a bind of this mode selects, tx and rx.
     pub(crate) fn bound(
         &self,
         mode: u32,
@@ -85,7 +85,7 @@ impl AdapterShape {
     fn range(&self, dir: TxRx, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
         let (nic, host) = (self.rings[dir as usize], self.host_rings[dir as usize]);
         let (nic, all) = (usize::from(nic), self.all(dir));
-        // The shorter direction then uses its first ring.
+        // A direction without this ring uses its first one.
         let pick = |count: u16| if ringid < count { usize::from(ringid) } else { 0 };
         Ok(match mode {
             NR_REG_ALL_NIC | NR_REG_NULL => 0..nic,

@@ -10,12 +10,12 @@ use crate::types::params::ObjectPools;
 use crate::types::port_name::PortKey;
 use crate::types::shape::AdapterShape;
 
-/// All of it.
+/// The complete state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DomainState {
     pub(crate) uid: u32,
     pub(crate) memories: Vec<MemoryState>,
-    /// Those that others refer to come first.
+    /// Ports that others refer to come first.
     pub(crate) ports: Vec<PortState>,
     pub(crate) pipes: Vec<PipeState>,
     pub(crate) bridges: Vec<BridgeState>,
@@ -33,25 +33,25 @@ pub(crate) struct MemoryState {
     pub(crate) ring_bytes: u64,
     pub(crate) bufs: u32,
     pub(crate) buf_size: u32,
-    /// What it says that it has pools of: interfaces and their size, rings and theirs.
+    /// Its object pools: interfaces and their size, rings and their size.
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
     pub(crate) released: Vec<u64>,
 }
 
 impl ObjectPools {
-    /// As four numbers, in the order of the fields.
+    /// Returns the four numbers in the order of the fields.
     pub(crate) fn numbers(&self) -> [u32; 4] {
         [self.if_num, self.if_size, self.ring_num, self.ring_size]
     }
 
-    /// The same again.
+    /// Builds the pools from these four numbers.
     pub(crate) fn from_numbers([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
         Self { if_num, if_size, ring_num, ring_size }
     }
 }
 
-/// [`Shape`].
+/// A saved [`AdapterShape`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct ShapeState {
     rings: [u16; 2],
@@ -90,7 +90,7 @@ impl RingState {
 }
 
 impl RingState {
-    /// The ring; `None` if there cannot be one.
+    /// Restores the ring; `None` if the state is inconsistent.
     pub(crate) fn resume(&self, region: &Arc<Region>) -> Option<KernRing> {
         let kern = KernRing::resume(region, self.offset, self.slots).ok()?;
         self.offsets.apply(&kern.view());
@@ -98,7 +98,7 @@ impl RingState {
     }
 }
 
-/// A ring's payload offsets, as mask and maximum; no mask where there are none.
+/// A ring's payload offsets, as mask and maximum; a mask of 0 means none.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct OffsetsState(u64, u32);
 
@@ -107,44 +107,44 @@ impl OffsetsState {
         view.offsets().map_or_else(Self::default, |offsets| Self(offsets.mask, offsets.max))
     }
 
-    /// Gives them to a ring that has none yet in this process.
+    /// Sets the offsets of a ring that has none yet in this process.
     pub(crate) fn apply(self, view: &RingView) {
         let Self(mask, max) = self;
         if mask != 0 {
-            // What is out of a buffer means its end.
+            // An offset beyond the buffer selects the buffer's end.
             view.set_host_offsets(RingOffsets { mask, max: max.min(view.region().buf_size()) });
         }
     }
 }
 
-/// A port that stands alone.
+/// The state that all kinds of ports have.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PortState {
     pub(crate) kind: SavedPortKind,
-    /// The name under which others find it.
+    /// The name under which other files find it.
     pub(crate) key: Option<PortKey>,
     pub(crate) name: String,
     pub(crate) shape: ShapeState,
     pub(crate) memory: u16,
-    /// By direction; `None` for those that are not made before somebody binds them.
+    /// By direction; `None` for rings that are created at the first bind.
     pub(crate) rings: [Vec<Option<RingState>>; 2],
 }
 
 impl PortState {
-    /// Those of its rings that there are.
+    /// Returns its existing rings.
     pub(crate) fn made(&self) -> [Vec<RingState>; 2] {
         self.rings.each_ref().map(|rings| rings.iter().flatten().copied().collect())
     }
 }
 
-/// Which kind.
+/// The kind of a port without state of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SavedPortKind {
-    /// Nothing is behind it.
+    /// It is connected to nothing.
     Detached,
-    /// The provider's.
+    /// It belongs to the provider.
     Provided,
-    /// What was behind it did not outlive the daemon.
+    /// Its underlying object did not survive a restart.
     Gone,
 }
 
@@ -152,12 +152,12 @@ pub(crate) enum SavedPortKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PipeState {
     pub(crate) key: Option<PortKey>,
-    /// Of master and slave.
+    /// Names of master and slave.
     pub(crate) names: [String; 2],
-    /// The master's.
+    /// Shape of the master end.
     pub(crate) shape: ShapeState,
     pub(crate) parent: PortRef,
-    /// What each end sends on.
+    /// The directions in which each end sends.
     pub(crate) directions: [Vec<PipeDirectionState>; 2],
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct PipeDirectionState {
     pub(crate) rx: u64,
     pub(crate) words: u64,
     pub(crate) slots: u32,
-    /// Of the sender's ring and of the receiver's.
+    /// Offsets of the sender's ring and of the receiver's.
     pub(crate) offsets: [OffsetsState; 2],
 }
 
@@ -182,31 +182,31 @@ pub(crate) struct BridgeState {
     pub(crate) is_vlan_aware: bool,
 }
 
-/// A port of a switch, or one that can be plugged into switches.
+/// A switch port, or a port that can be attached to switches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ValePortState {
     pub(crate) port: PortState,
     pub(crate) is_persistent: bool,
     pub(crate) vnet: u32,
-    /// The number of the switch that it joins with its first opener.
+    /// The number of the switch to which its first opener attaches it.
     pub(crate) home_bridge: Option<u16>,
     pub(crate) attachment: Option<BridgeAttachmentState>,
-    /// Where the words of its tx rings lie.
+    /// Offsets of the words of its tx rings.
     pub(crate) words: Vec<u64>,
 }
 
-/// An interface in a switch.
+/// An interface attached to a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NicAttachmentState {
     pub(crate) key: PortKey,
     pub(crate) nic: BridgeAttachmentState,
     pub(crate) host: Option<BridgeAttachmentState>,
     pub(crate) bound: BoundState,
-    /// Processors that ask rings for frames: each with the first of its rings, and their end.
+    /// The polling workers: processor, first ring and end of its rings.
     pub(crate) polling: Option<Vec<[u32; 3]>>,
 }
 
-/// A place in a switch.
+/// An attachment to a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BridgeAttachmentState {
     pub(crate) bridge: u16,
@@ -220,10 +220,10 @@ pub(crate) struct BridgeAttachmentState {
 pub(crate) struct BridgePortState {
     pub(crate) learns: bool,
     pub(crate) is_isolated: bool,
-    /// Broadcasts, multicasts, frames for unknown addresses.
+    /// Whether it takes broadcasts, multicasts, and frames for unknown addresses.
     pub(crate) takes: [bool; 3],
     pub(crate) vlan: VlanState,
-    /// Limits of the same: whether of bits, per second, at once.
+    /// Limits of these three: whether in bits, rate per second, burst.
     pub(crate) storm: [Option<(bool, u64, u64)>; 3],
 }
 
@@ -238,20 +238,20 @@ pub(crate) enum VlanState {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MonitorState {
     pub(crate) port: PortState,
-    /// The port that it listens to, as long as that is bound.
+    /// The port that it listens to, while that is bound.
     pub(crate) target: Option<PortRef>,
     pub(crate) wants: [bool; 2],
     pub(crate) bound: [u32; 2],
-    /// Of the port that it listens to, or did.
+    /// Shape of the monitored port.
     pub(crate) parent: ShapeState,
     pub(crate) copies: bool,
 }
 
-/// A port, by its place in the lists of [`State`].
+/// Refers to a port by its index in the lists of [`DomainState`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum PortRef {
     Port(u32),
-    /// And whether the slave's end is meant.
+    /// The flag selects the slave end.
     Pipe(u32, bool),
     Vale(u32),
     Monitor(u32),
@@ -264,13 +264,13 @@ pub(crate) struct OpenState {
     pub(crate) call: u64,
     pub(crate) netns: u64,
     pub(crate) gids: Vec<u32>,
-    /// Where its words lie.
+    /// Offset of its words.
     pub(crate) words: u64,
     pub(crate) answered: Option<AnsweredCall>,
     pub(crate) bound: Option<BoundState>,
 }
 
-/// The last request that changed something, and what it was answered: it may come again.
+/// The last request that changed something, with its answer, because it may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnsweredCall {
     pub(crate) call: u64,
@@ -283,16 +283,16 @@ pub(crate) struct AnsweredCall {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BoundState {
     pub(crate) port: PortRef,
-    /// First and end, by direction.
+    /// First ring and end, by direction.
     pub(crate) rings: [[u32; 2]; 2],
     pub(crate) flags: u64,
-    /// Where its record lies, and for how many rings it has places.
+    /// Offset of its interface record; the next field is its number of ring entries.
     pub(crate) record: u64,
     pub(crate) slots: u32,
 }
 
 impl PipeDirectionState {
-    /// Of the rings of one direction, as sender and receiver have them.
+    /// Captures one direction, with the views of sender and receiver.
     pub(crate) fn capture(place: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
         let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = place;
         Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }

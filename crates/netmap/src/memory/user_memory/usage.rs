@@ -1,26 +1,26 @@
-//! What a user's memory comes to.
+//! The memory usage of a user.
 
 use super::UserMemory;
 use crate::types::lock::lock;
 
-/// Bytes of one user.
+/// Memory usage of one user, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// The most that can be touched: the size of the file.
+    /// The upper limit: the size of the file.
     pub limit: u64,
-    /// Those of memories that ports use, touched or not.
+    /// Bytes of memories that ports use, touched or not.
     pub placed: u64,
-    /// Those that take memory of the machine, wherever in the file they lie.
+    /// Bytes that occupy memory of the machine, anywhere in the file.
     pub touched: u64,
 }
 
 impl UserMemory {
-    /// What its memory comes to now.
+    /// Returns the current usage.
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
-        /// Bytes of a block, whatever the file system's are.
+        /// Bytes of a block in `st_blocks`, independent of the file system's block size.
         const BLOCK_BYTES: u64 = 512;
-        // What cannot be asked for is told as 0.
+        // A file whose status cannot be read counts as 0.
         let blocks = rustix::fs::fstat(&self.file).map_or(0, |stat| stat.st_blocks as u64);
         let space = lock(&self.space);
         let placed = space.allocated.values().sum();

@@ -1,7 +1,8 @@
-//! Program and sync loop at their control blocks under loom: every interleaving, within three
+//! The control-block protocol of program and sync loop under loom: every interleaving, within three
 //! preemptions. Each model also runs with one step or ordering wrong, and must then fail.
 //!
-//! The program's half is `nm_sync_kloop_appl_write` and its kin of `include/net/netmap.h`.
+//! The program's half follows `nm_sync_kloop_appl_write` and related functions of
+//! `include/net/netmap.h`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,26 +17,26 @@ use super::words::{
     KTOA_KERN_NEED_KICK_OFFSET, publish_indices, read_app_state, set_need_kick,
 };
 
-/// Runs `model` over all schedules; panics where it fails.
+/// Runs `model` over all schedules; panics if one fails.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Whether there is a schedule in which `model` fails.
+/// Whether `model` fails in some schedule.
 fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
 }
 
 const RIGHT: u8 = 0;
-/// The loop's reads order nothing.
+/// The loop's reads do not order anything.
 const WEAK_READ: u8 = 1;
-/// The loop's writes order nothing.
+/// The loop's writes do not order anything.
 const WEAK_WRITE: u8 = 2;
 /// The loop has no fence.
 const NO_FENCE: u8 = 3;
-/// The loop's fence is acquire and release only.
+/// The loop's fence is only acquire and release.
 const WEAK_FENCE: u8 = 4;
 
 /// The blocks of one ring.
@@ -45,7 +46,7 @@ struct ModelBlocks {
     ktoa: [AtomicU32; 3],
 }
 
-/// The loop's way to them, right or with one mistake.
+/// The loop's access to the blocks, correct or with one mistake.
 struct LoopBlocks<'b, const KIND: u8>(&'b ModelBlocks);
 
 impl<const KIND: u8> CsbStorage for LoopBlocks<'_, KIND> {
@@ -78,14 +79,14 @@ impl ModelBlocks {
         [KTOA_HWTAIL_OFFSET, KTOA_HWCUR_OFFSET].map(|at| self.ktoa[at / 4].load(Acquire))
     }
 
-    /// Whether the program signals the loop for what it has written.
+    /// Whether the program signals the loop about what it has written.
     fn app_kicks(&self) -> bool {
         fence(SeqCst);
         self.ktoa[KTOA_KERN_NEED_KICK_OFFSET / 4].load(Acquire) != 0
     }
 }
 
-/// The program moves both indices on, twice, and the loop reads them by `read`.
+/// The program advances both indices twice, and the loop reads them with `read`.
 fn program_writes(read: fn(&ModelBlocks) -> [u32; 2]) -> impl Fn() + Send + Sync + 'static {
     move || {
         let blocks = Arc::new(ModelBlocks::default());
@@ -120,7 +121,7 @@ fn reads_in_another_order_or_that_order_nothing_show_a_head_beyond_cur() {
     assert!(fails(program_writes(reversed)), "cur before head");
 }
 
-/// The loop moves both indices on, twice, by `publish`, and the program reads them.
+/// The loop advances both indices twice with `publish`, and the program reads them.
 fn loop_publishes(publish: fn(&ModelBlocks, u32)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let blocks = Arc::new(ModelBlocks::default());
@@ -154,8 +155,8 @@ fn writes_in_another_order_or_that_order_nothing_show_such_a_tail() {
     assert!(fails(loop_publishes(reversed)), "hwtail before hwcur");
 }
 
-/// The loop goes to sleep by `prepare`, which returns the head that it saw last, while the program
-/// sends.
+/// The loop goes to sleep with `prepare`, which returns the last head that it saw, while the
+/// program sends.
 fn loop_sleeps(prepare: fn(&ModelBlocks) -> u32) -> impl Fn() + Send + Sync + 'static {
     move || {
         let blocks = Arc::new(ModelBlocks::default());

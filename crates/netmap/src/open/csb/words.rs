@@ -1,5 +1,5 @@
-//! The order in which program and sync loop write and read a ring's control blocks, over any storage:
-//! what `loom` explores is what runs.
+//! The order in which program and sync loop write and read a ring's control blocks, generic over
+//! the storage, so that `loom` explores the production code.
 //!
 //! ```text
 //!   program                                        loop
@@ -13,38 +13,39 @@ use rustix::io::Errno;
 use slipring_abi::NmCsbAtok;
 use slipring_abi::Plain;
 
-/// Bytes of a block, each way.
+/// Bytes of a block in either direction.
 pub(super) const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
-/// Words of the program's block.
+/// Word offsets in the program's block.
 pub(super) const ATOK_HEAD_OFFSET: usize = 0;
 pub(super) const ATOK_CUR_OFFSET: usize = 4;
 pub(super) const ATOK_APPL_NEED_KICK_OFFSET: usize = 8;
 pub(super) const ATOK_SYNC_FLAGS_OFFSET: usize = 12;
-/// Words of the loop's block.
+/// Word offsets in the loop's block.
 pub(super) const KTOA_HWCUR_OFFSET: usize = 0;
 pub(super) const KTOA_HWTAIL_OFFSET: usize = 4;
 pub(super) const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
 
 /// The two blocks of one ring.
 pub(super) trait CsbStorage {
-    /// Reads a word of the program's block. Acquire: what it wrote before is there.
+    /// Reads a word of the program's block. Acquire: what the program wrote before is visible.
     fn read_atok(&mut self, offset: usize) -> Result<u32, Errno>;
-    /// Writes a word of the loop's block. Release: what was done before is seen by whoever sees it.
+    /// Writes a word of the loop's block. Release: a reader of the word also sees what was done
+    /// before.
     fn write_ktoa(&mut self, offset: usize, value: u32) -> Result<(), Errno>;
-    /// Orders all that came before, in every thread's view, before all that follows.
+    /// Full fence: orders all earlier accesses before all later ones, in every thread's view.
     fn full_fence();
 }
 
-/// What the program says of a ring.
+/// The program's state of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CsbAppState {
     pub(crate) head: u32,
     pub(crate) cur: u32,
-    /// It sleeps until it is woken.
+    /// The program sleeps until it is woken.
     pub(crate) needs_kick: bool,
 }
 
-/// Reads what the program says. `cur` is never older than `head`.
+/// Reads the program's state. `cur` is never older than `head`.
 pub(super) fn read_app_state(blocks: &mut impl CsbStorage) -> Result<CsbAppState, Errno> {
     // The program writes cur before head.
     let head = blocks.read_atok(ATOK_HEAD_OFFSET)?;
@@ -53,7 +54,7 @@ pub(super) fn read_app_state(blocks: &mut impl CsbStorage) -> Result<CsbAppState
     Ok(CsbAppState { head, cur, needs_kick })
 }
 
-/// Tells the program how far the ring is.
+/// Publishes the ring's progress to the program.
 pub(super) fn publish_indices(
     blocks: &mut impl CsbStorage,
     hwcur: u32,
@@ -64,10 +65,11 @@ pub(super) fn publish_indices(
     blocks.write_ktoa(KTOA_HWTAIL_OFFSET, hwtail)
 }
 
-/// Tells the program whether the loop wants to be woken. A loop that does reads once more afterwards.
+/// Publishes whether the loop wants to be woken. A loop that does reads once more afterwards.
 pub(super) fn set_need_kick<B: CsbStorage>(blocks: &mut B, wanted: bool) -> Result<(), Errno> {
     blocks.write_ktoa(KTOA_KERN_NEED_KICK_OFFSET, wanted.into())?;
-    // Pairs with the program's fence: either it sees the wish, or the loop sees what it has written.
+    // Pairs with the program's fence: either the program sees the request, or the loop sees what
+    // the program has written.
     B::full_fence();
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! An interface plugged into a switch, with or without its host stack.
+//! An interface attached to a switch, with or without its host stack.
 //!
-//! It is bound as a program would bind it, exclusively, and a worker does what a program would:
-//! sleeps until frames are there, hands them to the switch, gives the slots back. What the switch
-//! has for the interface its senders put into the tx rings themselves. An interface that is no more
-//! is plugged out by the worker that meets its end.
+//! It is bound exclusively, as a program would bind it, and a worker acts as a program would: it
+//! sleeps until frames arrive, passes them to the switch, and gives the slots back. Senders put the
+//! frames for the interface directly into its tx rings. A worker that finds that the interface has
+//! vanished detaches it.
 
 mod restart;
 
@@ -30,46 +30,47 @@ use crate::types::outcome::SyncStatus;
 use crate::types::port_name::PortKey;
 use crate::types::shape::TxRx;
 
-/// The interface in the switch; dropping it plugs it out and gives it back.
+/// An attached interface. Dropping it detaches and releases it.
 #[derive(Debug)]
 pub(crate) struct NicAttachment {
     workers: Mutex<NicWorkers>,
     attached: Arc<AttachedNic>,
 }
 
-/// Who asks the rx rings for frames.
+/// The workers that poll the rx rings.
 #[derive(Debug)]
 enum NicWorkers {
-    /// One worker that sleeps while there are none.
+    /// One worker, which sleeps while no frames arrive.
     Sleeping { _all: NicWorker },
-    /// Workers that never sleep, for the rings of the NIC; one that does, for those of the host.
+    /// Workers that never sleep for the rings of the NIC, and one that sleeps for those of the
+    /// host.
     Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
-    /// Between the two.
+    /// While workers are being replaced.
     None,
 }
 
-/// What workers work on.
+/// The state that workers share.
 #[derive(Debug)]
 struct AttachedNic {
     nic: BridgeAttachment,
     host: Option<BridgeAttachment>,
     binding: Binding,
-    /// How many of the rx rings are the NIC's.
+    /// Number of the NIC's rx rings; those of the host follow.
     nic_rings: usize,
     owner: AttachmentOwner,
 }
 
-/// Where an attachment is kept, and who is told of its end.
+/// Identifies an attachment and handles the end of its interface.
 #[derive(Debug)]
 pub(crate) struct AttachmentOwner {
     pub(crate) key: PortKey,
     pub(crate) handler: Arc<dyn NicVanishedHandler>,
 }
 
-/// Acts on the end of an attached interface.
+/// Handles the end of an attached interface.
 pub(crate) trait NicVanishedHandler: Send + Sync + Debug {
-    /// The interface attached as `key` has vanished: drops the attachment of this name if `is_current`
-    /// accepts it. Another one may have taken the name since.
+    /// Handles that the interface attached as `key` has vanished: drops the attachment of this name
+    /// if `is_current` accepts it. Another attachment may have taken the name since.
     fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool);
 }
 
@@ -81,8 +82,8 @@ pub(crate) struct PollingPlan {
 }
 
 impl NicAttachment {
-    /// Binds the interface as `register` says and plugs it in under the name of its place; with its
-    /// host stack, that becomes `NAME^`.
+    /// Binds the interface as `register` says and attaches it under the name in `place`. Its host
+    /// stack, if included, becomes the port `NAME^`.
     pub(crate) fn new(
         hub: &Arc<Bridge>,
         place: AttachmentOwner,
@@ -95,12 +96,13 @@ impl NicAttachment {
         Self::attach(place, &nic, binding, ticker, |name, member| hub.attach(name, member))
     }
 
-    /// For its binding: its workers listen for themselves.
+    /// Returns an unused waker for the binding: the workers register their own.
     fn idle_waker(ticker: &Arc<Ticker>) -> Arc<Waker> {
         Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
 
-    /// Plugs in what is bound; `join` is told the name, first of the NIC's side, then of the host's.
+    /// Attaches a bound interface; `join` is called with the name of the NIC port, then of the host
+    /// port.
     fn attach(
         place: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
@@ -156,7 +158,7 @@ impl NicAttachment {
         matches!(*lock(&self.workers), NicWorkers::Polling { .. })
     }
 
-    /// Lets workers that never sleep ask for frames.
+    /// Starts workers that poll without sleeping.
     pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
         *workers = NicWorkers::None;
@@ -174,7 +176,7 @@ impl NicAttachment {
         Ok(())
     }
 
-    /// Lets a worker that sleeps do it again.
+    /// Returns to a worker that sleeps.
     pub(crate) fn stop_polling(&self, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
         *workers = NicWorkers::None;
@@ -190,7 +192,7 @@ impl NicAttachment {
     }
 }
 
-/// A thread, ended when this is dropped.
+/// A worker thread; it ends when this is dropped.
 #[derive(Debug)]
 struct NicWorker {
     bell: Arc<WorkerBell>,
@@ -200,7 +202,7 @@ struct NicWorker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a worker sleeps.
+/// Wakes and stops a worker.
 #[derive(Debug, Default)]
 struct WorkerBell {
     is_rung: Mutex<bool>,
@@ -223,7 +225,7 @@ impl Notify for WorkerBell {
 }
 
 impl NicWorker {
-    /// Works on the rx rings `rings`; with a processor, on that one and without sleeping.
+    /// Starts a worker for the rx rings `rings`; with a processor, it runs there and never sleeps.
     fn start(
         plugged: Arc<AttachedNic>,
         rings: Range<usize>,
@@ -246,7 +248,7 @@ impl NicWorker {
             None => work.serve(&told, &woken),
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
-        // Made first: dropping it takes the listeners back.
+        // Created first: dropping it removes the listeners again.
         let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)
@@ -258,9 +260,9 @@ impl Drop for NicWorker {
         self.bell.stopped.store(true, Ordering::Release);
         self.bell.notify(0);
         let itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
-        // The one that met the interface's end drops itself, and returns next.
+        // A worker that finds the interface gone drops itself here, and returns afterwards.
         if let Some(thread) = self.thread.take().filter(|thread| !itself(thread)) {
-            // One that panicked has said so already.
+            // A panic has already been reported.
             let _ = thread.join();
         }
         for i in self.rings.clone() {
@@ -271,11 +273,11 @@ impl Drop for NicWorker {
     }
 }
 
-/// What a worker does.
+/// The loop of a worker.
 struct NicWorkerLoop {
     attached: Arc<AttachedNic>,
     rings: Range<usize>,
-    /// By ring, as a frame may come in parts.
+    /// By ring, because a frame may arrive in parts.
     frames: Vec<SyncFrames>,
     batch: SwitchBatch,
 }
@@ -286,15 +288,15 @@ impl NicWorkerLoop {
         Self { attached, rings, frames, batch: SwitchBatch::new() }
     }
 
-    /// Works until the bell is stopped or the interface is no more; sleeps while there is nothing
-    /// to do.
+    /// Works until the bell is stopped or the interface vanishes; sleeps while there is nothing to
+    /// do.
     fn serve(&mut self, bell: &WorkerBell, waker: &Waker) {
         while !bell.stopped.load(Ordering::Acquire) {
             if self.poll_rings() {
                 continue;
             }
             waker.arm(0, false, true, false);
-            // What came before it was armed would be slept through.
+            // Frames that arrived before the waker was armed cause no wake-up.
             if self.poll_rings() {
                 continue;
             }
@@ -307,12 +309,12 @@ impl NicWorkerLoop {
         }
     }
 
-    /// Works until the bell is stopped or the interface is no more, on one processor and without
+    /// Works until the bell is stopped or the interface vanishes, on one processor and without
     /// sleeping.
     fn poll(&mut self, cpu: usize, bell: &WorkerBell) {
         let mut here = CpuSet::new();
         here.set(cpu);
-        // Where that is not allowed, it polls wherever it may.
+        // If pinning fails, the worker polls on any processor.
         let _ = rustix::thread::sched_setaffinity(None, &here);
         while !bell.stopped.load(Ordering::Acquire) {
             if self.poll_rings() {
@@ -329,7 +331,7 @@ impl NicWorkerLoop {
         self.attached.binding.port.has_vanished()
     }
 
-    /// Switches what has arrived on all rings; whether there was anything.
+    /// Switches the frames that have arrived on all rings; returns whether there were any.
     fn poll_rings(&mut self) -> bool {
         let Self { attached: plugged, rings, frames, batch } = self;
         let numbered = rings.clone().zip(frames);
@@ -341,7 +343,7 @@ impl NicWorkerLoop {
 }
 
 impl AttachedNic {
-    /// Switches what has arrived on ring `i`; whether there was anything.
+    /// Switches the frames that have arrived on ring `i`; returns whether there were any.
     fn forward_ring(&self, i: usize, frames: &mut SyncFrames, batch: &mut SwitchBatch) -> bool {
         let port = &self.binding.port;
         if matches!(port.sync(TxRx::Rx, i), SyncStatus::Gone) {
@@ -362,14 +364,15 @@ impl AttachedNic {
         end != from
     }
 
-    /// Takes the attachment out of its switch, if it is there still: its interface is no more.
+    /// Removes the attachment from its switch, unless that has happened already: its interface has
+    /// vanished.
     fn detach_vanished(self: &Arc<Self>) {
         let AttachmentOwner { key, handler } = &self.owner;
         handler.nic_vanished(key, &|one| Arc::ptr_eq(&one.attached, self));
     }
 }
 
-/// The slots that a program would read now; indices out of the ring mean none.
+/// Returns the range of slots that a program could read now; empty if an index is invalid.
 fn received_range(view: &RingView) -> (SlotIdx, SlotIdx) {
     let (head, tail, n) = (view.head(), view.tail(), view.num_slots());
     if head < n && tail < n { (head, tail) } else { (0, 0) }

@@ -1,7 +1,7 @@
-//! One switch: who is plugged in, who is where, and the way of a batch through it.
+//! One switch: its ports, its learned addresses, and the forwarding of a batch.
 //!
-//! Deciding is done under a lock, a few nanoseconds a frame; copying under none. Whoever plugs in
-//! or out waits for the batches under way, which never wait for a program.
+//! Decisions are made under a lock, in a few nanoseconds per frame; copying needs no lock.
+//! Attaching and detaching wait for the batches in progress, which never wait for a program.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,7 +19,7 @@ use crate::port::vale::destination_ring::DestinationRing;
 use crate::port::vale::frames::SyncFrames;
 use crate::types::lock::lock;
 
-/// Ports of one switch: as many as slot flags and lists can name, four times over.
+/// The maximum number of ports of a switch: four times what slot flags and lists can name.
 const MAX_PORTS: usize = 1024;
 
 /// A switch.
@@ -34,21 +34,21 @@ pub(crate) struct Bridge {
     start: Instant,
 }
 
-/// A port under the name that it has here.
+/// A port with its name in this switch.
 #[derive(Debug, Clone)]
 struct NamedBridgePort {
-    /// As requests have it: `vale0:a`.
+    /// The name in requests: `vale0:a`.
     name: String,
     port: Arc<BridgePort>,
 }
 
-/// What is plugged in.
+/// A port of a switch.
 #[derive(Debug)]
 pub(crate) struct BridgePort {
     pub(crate) rings: Vec<DestinationRing>,
     /// Bytes of the virtio-net header before each frame.
     pub(crate) vnet: AtomicU32,
-    /// Who else sees its frames.
+    /// The monitors that also see its frames.
     monitor_taps: Option<Arc<MonitorTaps>>,
 }
 
@@ -66,7 +66,7 @@ impl BridgePort {
     }
 }
 
-/// A place in a switch, given up when it is dropped.
+/// An attachment to a switch; dropping it detaches the port.
 #[derive(Debug)]
 pub(crate) struct BridgeAttachment {
     pub(crate) bridge: Arc<Bridge>,
@@ -98,17 +98,17 @@ impl Bridge {
         &self.name
     }
 
-    /// What requests call its index.
+    /// Returns the number that requests call the switch's index.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
 
-    /// Now, as the engine counts it.
+    /// Returns the current time of the engine.
     pub(crate) fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Plugs in; the number of the port is the lowest that is free.
+    /// Attaches a port under the lowest free number.
     pub(crate) fn attach(
         self: &Arc<Self>,
         name: &str,
@@ -129,7 +129,7 @@ impl Bridge {
         Ok(BridgeAttachment { bridge: self.clone(), id })
     }
 
-    /// Plugs in where a port of a process that is no more was, with the settings that it had.
+    /// Attaches a port under the number and settings that it had in the previous process.
     pub(crate) fn attach_at(
         self: &Arc<Self>,
         name: &str,
@@ -142,7 +142,7 @@ impl Bridge {
         if at >= MAX_PORTS {
             return None;
         }
-        // Numbers are given from the lowest on: those before it are taken meanwhile.
+        // Numbers are assigned from the lowest on, so those below are occupied temporarily.
         let mut before = Vec::new();
         let got = loop {
             match engine.attach(config.clone()).ok()? {
@@ -164,24 +164,24 @@ impl Bridge {
         Some(BridgeAttachment { bridge: self.clone(), id })
     }
 
-    /// Plugs out.
+    /// Detaches a port.
     fn detach(&self, id: SwitchPortId) {
         let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
         lock(&self.engine).detach(id);
-        // Outside of the lock: it may be the last hold on an interface.
+        // Dropped outside the lock: this may be the last reference to an interface.
         let gone = members.get_mut(id.0 as usize).and_then(Option::take);
         drop(members);
         drop(gone);
     }
 
-    /// The ports in order of their numbers, with their names.
+    /// Returns the ports in order of their numbers, with their names.
     pub(crate) fn ports(&self) -> Vec<(SwitchPortId, String)> {
         let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
         let numbered = (0..).map(SwitchPortId).zip(members.iter());
         numbered.filter_map(|(id, port)| Some((id, port.as_ref()?.name.clone()))).collect()
     }
 
-    /// How a port's monitors fare.
+    /// Returns the counters of a port's monitors.
     pub(crate) fn monitors(&self, id: SwitchPortId) -> Vec<MonitorInfo> {
         let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
         let port = members.get(id.0 as usize).and_then(Option::as_ref);
@@ -190,17 +190,17 @@ impl Bridge {
             .unwrap_or_default()
     }
 
-    /// The number of a port.
+    /// Returns the number of a port.
     pub(crate) fn number_of(&self, name: &str) -> Option<SwitchPortId> {
         self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
     }
 
-    /// Looks at or changes the engine.
+    /// Reads or changes the engine.
     pub(crate) fn with_engine<T>(&self, visit: impl FnOnce(&mut Switch) -> T) -> T {
         visit(&mut lock(&self.engine))
     }
 
-    /// Switches the frames that `source` sends from its ring `ring`.
+    /// Forwards the frames that `source` sends from its ring `ring`.
     pub(crate) fn transmit(
         &self,
         source: SwitchPortId,

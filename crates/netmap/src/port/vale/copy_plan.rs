@@ -1,5 +1,5 @@
-//! How frames get into slots: as they are, with a tag or a header changed, or made anew because of
-//! what a virtio-net header asks for.
+//! Copies frames into slots: unchanged, with a changed tag or header, or rebuilt as a virtio-net
+//! header requests.
 
 use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 use slipring_switch::{DeliveryCounts, FrameCopy};
@@ -9,39 +9,40 @@ use crate::port::vale::frame_edit::FrameEdit;
 use crate::port::vale::frames::SyncFrames;
 use crate::port::vale::offload_fixup::apply_offloads;
 
-/// Where frames come from.
+/// The source of frames.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameSource<'s> {
     pub(crate) ring: &'s RingView,
     pub(crate) frames: &'s SyncFrames,
-    /// Bytes of the virtio-net header before each.
+    /// Bytes of the virtio-net header before each frame.
     pub(crate) vnet: usize,
 }
 
-/// Slots ahead of the one that is filled whose buffers are brought near.
+/// How many slots ahead of the current one buffers are prefetched.
 const PREFETCH_DISTANCE: u32 = 8;
 
-/// The slot that is filled so much later than `at`, or, in a very short ring, one that is not.
+/// Returns the slot that is filled that much later than `at`; in a very short ring, possibly
+/// another slot.
 #[inline(always)]
 fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
-    // Not by a remainder: a division takes as long as the rest of a short frame.
+    // Avoids a remainder: a division takes as long as the rest of a short frame.
     let to = at + PREFETCH_DISTANCE;
     if to < n { to } else { (to - n).min(at) }
 }
 
-/// A run of slots to be filled.
+/// A range of leased slots to fill.
 pub(super) struct LeasedSlots {
     pub(super) start: SlotIdx,
-    /// Its lease.
+    /// Number of the lease.
     pub(super) number: u64,
     pub(super) count: u32,
 }
 
-/// How frames get from one ring to another.
+/// How frames are copied from one ring to another.
 #[derive(Clone, Copy)]
 pub(super) struct CopyPlan<'p> {
     pub(super) view: &'p RingView,
-    /// Whether a program is there, which is told how many slots a frame takes.
+    /// Whether the receiver is a program, which gets the number of slots of a frame.
     pub(super) tells_count: bool,
     pub(super) source: FrameSource<'p>,
     /// Bytes of the virtio-net header that each frame gets.
@@ -49,10 +50,10 @@ pub(super) struct CopyPlan<'p> {
 }
 
 impl CopyPlan<'_> {
-    /// Bytes of a frame that any buffer has room for.
+    /// Returns the frame bytes that fit into any buffer.
     fn buf_size(&self) -> usize {
         let before = self.view.offsets().map_or(0, |offsets| offsets.max);
-        // What asked for offsets left room for more than all that is ever put before a frame.
+        // The largest offset leaves more than all headers ever put before a frame.
         (self.view.region().buf_size() - before) as usize
     }
 
@@ -70,7 +71,7 @@ impl CopyPlan<'_> {
         FrameEdit::new(self.source.ring, slots, copy.tag, (self.source.vnet, self.vnet))
     }
 
-    /// Slots of those frames that fit into `room`.
+    /// Counts the slots of the frames that fit into `room` slots.
     pub(super) fn slots_within(&self, copies: impl Iterator<Item = FrameCopy>, room: u32) -> u32 {
         let mut taken = 0;
         for copy in copies {
@@ -84,7 +85,7 @@ impl CopyPlan<'_> {
         taken
     }
 
-    /// Frames of one slot each, as they are.
+    /// Copies frames of one slot each, unchanged.
     pub(super) fn copy_simple(
         &self,
         run: &LeasedSlots,
@@ -96,7 +97,8 @@ impl CopyPlan<'_> {
             view.prefetch(prefetch_slot(at, n), copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
-            // A whole line where there is one: cheaper than to look how much of it counts.
+            // Copies a whole line where the buffer has one: that is cheaper than computing how much
+            // is needed.
             let short = len.min(line.len());
             view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
             let mut len = short;
@@ -112,7 +114,7 @@ impl CopyPlan<'_> {
         delivered
     }
 
-    /// Frames of any kind.
+    /// Copies frames of any kind.
     pub(super) fn copy_all(
         &self,
         run: &LeasedSlots,
@@ -133,7 +135,7 @@ impl CopyPlan<'_> {
         delivered
     }
 
-    /// One frame into `count` slots from `at` on; the slot behind them.
+    /// Copies one frame into `count` slots from `at` on; returns the slot after them.
     fn copy_frame(
         &self,
         at: SlotIdx,
@@ -152,7 +154,7 @@ impl CopyPlan<'_> {
             let from = (part.from.buf, usize::from(part.from.offset) + part.from_at);
             view.copy(to, self.source.ring, from, part.len);
         });
-        // A program is told how many fragments there are.
+        // A program gets the number of fragments.
         let shown = if self.tells_count && count > 1 { count << 8 } else { 0 };
         let more = |i: u32| if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
         edit.each_len(slots, self.buf_size(), |i, len| {
@@ -163,7 +165,7 @@ impl CopyPlan<'_> {
         place(count)
     }
 
-    /// Whether a frame's virtio-net header may ask for anything, or has to be kept.
+    /// Whether a frame's virtio-net header may request offloads or has to be kept.
     pub(super) fn needs_fixup(&self, copy: FrameCopy) -> bool {
         let mut flags = [0; 2];
         let first = self.source.frames.slots(copy.slots).first();
@@ -173,7 +175,7 @@ impl CopyPlan<'_> {
         self.vnet > 0 || flags != [0; 2]
     }
 
-    /// What the receiver gets of a frame; nothing if that cannot be made.
+    /// Returns the frames that the receiver gets for one frame; none if they cannot be built.
     pub(super) fn apply_offloads(&self, copy: FrameCopy) -> Vec<Vec<u8>> {
         let slots = self.source.frames.slots(copy.slots);
         let vnet = (self.source.vnet, self.vnet);
@@ -184,7 +186,7 @@ impl CopyPlan<'_> {
         frames.iter().map(|frame| frame.len().div_ceil(self.buf_size()) as u32).sum()
     }
 
-    /// Writes frames that were made anew, each with the length that it had.
+    /// Writes rebuilt frames; each has the length of the original.
     pub(super) fn write_all(
         &self,
         run: &LeasedSlots,
@@ -195,14 +197,14 @@ impl CopyPlan<'_> {
             let Some(rest) = left.checked_sub(self.slots_of(parts)) else { break };
             at = parts.iter().fold(at, |at, part| self.write(at, part));
             left = rest;
-            // What could not be finished is lost.
+            // A frame whose offloads failed is lost.
             delivered.packets += u32::from(!parts.is_empty());
             delivered.bytes += if parts.is_empty() { 0 } else { u64::from(*len) };
         }
         delivered
     }
 
-    /// Writes a frame into slots from `at` on; the slot behind them.
+    /// Writes a frame into slots from `at` on; returns the slot after them.
     fn write(&self, mut at: SlotIdx, frame: &[u8]) -> SlotIdx {
         let view = self.view;
         let count = frame.len().div_ceil(self.buf_size());

@@ -1,12 +1,12 @@
-//! A ring that a switch delivers to: an rx ring of a program, or a tx ring of an interface.
+//! A ring to which a switch delivers: an rx ring of a program, or a tx ring of an interface.
 //!
-//! Several senders copy into one ring at the same time. Each takes a run of free slots (a lease),
-//! copies without any lock, and hands the run back; what is visible grows up to the first run that
-//! is not finished, and whoever finishes that one publishes those behind it as well.
+//! Several senders copy into one ring at the same time. Each leases a range of free slots, copies
+//! without any lock, and completes the lease. Slots become visible up to the first lease that is
+//! not complete; its sender then also publishes the complete leases after it.
 //!
 //! ```text
 //!   slots   | the program's | lease 1 | lease 2 (done) | lease 3 | free |
-//!                            ^ tail: moves behind lease 2 when lease 1 is done
+//!                            ^ tail: moves past lease 2 when lease 1 is done
 //! ```
 
 use std::collections::VecDeque;
@@ -23,25 +23,25 @@ use crate::types::lock::lock;
 use crate::types::outcome::SyncStatus;
 use crate::types::shape::TxRx;
 
-/// The ring.
+/// A destination ring.
 #[derive(Debug)]
 pub(crate) struct DestinationRing {
     view: RingView,
     leases: Mutex<RingLeases>,
-    /// The interface and its ring, where it is one.
+    /// The interface and its ring number, for a ring of an interface.
     nic: Option<(Arc<dyn Adapter>, usize)>,
-    /// Who else sees what a program receives, and the number of the ring.
+    /// The monitors of a program's ring, and the number of the ring.
     monitor_taps: Option<(Arc<MonitorTaps>, usize)>,
-    /// Those who wait for frames, where it is a program's.
+    /// Listeners that wait for frames in a program's ring.
     pub(crate) listeners: Listeners,
 }
 
-/// Which slots are whose.
+/// Leased and free slots.
 #[derive(Debug)]
 struct RingLeases {
-    /// Our half of a program's ring; of an interface's ring we are the program.
+    /// The kernel side of a program's ring. For an interface's ring this process is the program.
     kern: Option<KernRing>,
-    /// First slot that nobody has taken.
+    /// The first slot that is not leased.
     next_free: SlotIdx,
     leases: VecDeque<SlotLease>,
     /// Number of the first lease in the list.
@@ -50,19 +50,20 @@ struct RingLeases {
 
 #[derive(Debug)]
 struct SlotLease {
-    /// First slot behind it.
+    /// The first slot after the lease.
     end: SlotIdx,
     done: bool,
 }
 
 impl DestinationRing {
-    /// A program's rx ring; `taps` see what comes there as a ring of that number.
+    /// Creates the destination for a program's rx ring; `taps` see its frames under that ring
+    /// number.
     pub(crate) fn of_program(kern: KernRing, taps: (Arc<MonitorTaps>, usize)) -> Self {
         let (view, next) = (kern.view(), kern.hwtail());
         Self { monitor_taps: Some(taps), ..Self::new(view, Some(kern), next, None) }
     }
 
-    /// A tx ring of an interface; `None` if it has no such ring.
+    /// Creates the destination for a tx ring of an interface; `None` if there is no such ring.
     pub(crate) fn of_nic(nic: &Arc<dyn Adapter>, i: usize) -> Option<Self> {
         let view = nic.ring(TxRx::Tx, i)?.clone();
         let next = view.head().min(view.num_slots() - 1);
@@ -89,9 +90,9 @@ impl DestinationRing {
         &self.view
     }
 
-    /// Takes back what the program has read.
+    /// Takes back the slots that the program has read.
     pub(crate) fn sync(&self) -> SyncStatus {
-        // Waited for: whoever has it is a sender, which copies nothing meanwhile but for monitors.
+        // Waiting is short: the holder is a sender, which under this lock copies only for monitors.
         let mut room = lock(&self.leases);
         let Some(kern) = &mut room.kern else { return SyncStatus::Done };
         let Ok(head) = kern.released() else { return SyncStatus::Reinit };
@@ -104,7 +105,7 @@ impl DestinationRing {
         SyncStatus::Done
     }
 
-    /// Copies the frames of a destination, as many as there is room for; what got there.
+    /// Copies as many frames of a destination as there are free slots; returns what was delivered.
     pub(crate) fn deliver(
         &self,
         source: FrameSource<'_>,
@@ -134,7 +135,7 @@ impl DestinationRing {
         delivered
     }
 
-    /// As [`Self::deliver`], where what the sender's virtio-net headers ask for has to be done.
+    /// As [`Self::deliver`], if the sender's virtio-net headers request offloads.
     #[cold]
     fn deliver_with_fixup(
         &self,
@@ -157,14 +158,15 @@ impl DestinationRing {
         delivered
     }
 
-    /// Takes as many slots as `wanted` says, given how many are free.
+    /// Leases as many slots as `wanted` returns for the number of free slots.
     fn lease(&self, wanted: impl Fn(u32) -> u32) -> Option<LeasedSlots> {
         let mut room = lock(&self.leases);
         let mut count = wanted(room.free(&self.view));
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // What was sent may have left by now. No lock is held: it may lead into another switch.
+            // Sent frames may have freed slots. The flush needs no lock: it may lead into another
+            // switch.
             drop(room);
             nic.flush(*i);
             room = lock(&self.leases);
@@ -193,10 +195,10 @@ impl RingLeases {
     fn free(&self, view: &RingView) -> u32 {
         let n = view.num_slots();
         match &self.kern {
-            // What its program gave back with the last sync: between syncs it may be about to write
-            // head and cur, and still read the slots before them.
+            // Only slots that the program gave back with the last sync: between syncs it may be
+            // about to write head and cur, and still read the slots before them.
             Some(kern) => n - 1 - distance(kern.hwcur(), self.next_free, n),
-            // Written by our own driver; a client of the same user can write to it, too.
+            // Our own driver writes the tail, but a program of the same user can write it as well.
             None => distance(self.next_free, view.tail().min(n - 1), n),
         }
     }
@@ -209,7 +211,7 @@ impl RingLeases {
         LeasedSlots { start, number: self.first_number + self.leases.len() as u64 - 1, count }
     }
 
-    /// Whether more can be seen now.
+    /// Completes a lease; returns whether more slots became visible.
     fn complete(
         &mut self,
         run: &LeasedSlots,

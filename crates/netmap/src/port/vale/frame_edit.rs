@@ -1,5 +1,5 @@
-//! What changes about a frame on its way through a switch: its VLAN tag, its virtio-net header,
-//! and, where buffers differ in size, how it is cut.
+//! The changes to a frame on its way through a switch: its VLAN tag, its virtio-net header, and,
+//! where buffer sizes differ, its division into slots.
 //!
 //! ```text
 //!   source    | vnet | addresses | tag? | ...            each slot of the source begins
@@ -12,12 +12,12 @@ use slipring_switch::TagAction;
 use crate::port::slot_snapshot::SlotSnapshot;
 use crate::port::vale::frames::MAX_VNET_HEADER_LEN;
 
-/// Bytes of both addresses.
+/// Bytes of both MAC addresses.
 const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 const MAX_HEAD_LEN: usize = MAX_VNET_HEADER_LEN + MAC_ADDRESSES_LEN + VLAN_TAG_LEN;
 
-/// The first bytes of a copy, and where the source goes on behind them.
+/// The new first bytes of a copy, and where it continues in the source.
 #[derive(Debug)]
 pub(crate) struct FrameEdit {
     head: [u8; MAX_HEAD_LEN],
@@ -25,20 +25,20 @@ pub(crate) struct FrameEdit {
     skip: usize,
 }
 
-/// Bytes to be copied.
+/// A range of bytes to copy.
 pub(crate) struct CopyPart {
-    /// Which slot of the copy, and where in it.
+    /// Slot of the copy, and the offset in it.
     pub(crate) slot: u32,
     pub(crate) at: usize,
-    /// From where.
+    /// Source of the bytes.
     pub(crate) from: SlotSnapshot,
     pub(crate) from_at: usize,
     pub(crate) len: usize,
 }
 
 impl FrameEdit {
-    /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes, none or as many as
-    /// there are to be, to one of `vnet.1`.
+    /// Builds the changes for a tag, and for the lengths of the virtio-net header: `vnet.0` bytes
+    /// in the source, `vnet.1` in the copy. The lengths are equal or one of them is 0.
     pub(crate) fn new(
         ring: &RingView,
         slots: &[SlotSnapshot],
@@ -50,7 +50,7 @@ impl FrameEdit {
             return edit;
         }
         let source = first_bytes(ring, slots);
-        // A header that the source has not asks for nothing: zeros.
+        // A header that the source lacks requests nothing: it is all zeros.
         if vnet.0 == vnet.1 {
             edit.head[..vnet.0].copy_from_slice(&source[..vnet.0]);
         }
@@ -84,19 +84,19 @@ impl FrameEdit {
         self.head_len += VLAN_TAG_LEN;
     }
 
-    /// Bytes that replace the first ones of the source.
+    /// Returns the bytes that replace the first bytes of the source.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         (self.head_len > 0).then(|| &self.head[..self.head_len])
     }
 
-    /// Slots that the copy takes, with buffers of `size` bytes.
+    /// Returns the number of slots of the copy, with buffers of `size` bytes.
     pub(crate) fn slots(&self, slots: &[SlotSnapshot], size: usize) -> u32 {
         let mut last = 0;
         self.each_part(slots, size, |part| last = part.slot);
         last + 1
     }
 
-    /// The length of each slot of the copy.
+    /// Visits each slot of the copy with its length.
     pub(crate) fn each_len(
         &self,
         slots: &[SlotSnapshot],
@@ -114,7 +114,7 @@ impl FrameEdit {
         see(slot, len);
     }
 
-    /// What to copy whereto, in order.
+    /// Visits the ranges to copy, in order.
     pub(crate) fn each_part(
         &self,
         slots: &[SlotSnapshot],
@@ -122,7 +122,7 @@ impl FrameEdit {
         mut see: impl FnMut(CopyPart),
     ) {
         let (mut slot, mut at, mut skip) = (0, self.head_len, self.skip);
-        // The first bytes behind the head share its slot.
+        // The first bytes after the head share its slot.
         let mut begins = false;
         for &from in slots {
             let mut from_at = skip.min(from.len.into());
@@ -142,7 +142,7 @@ impl FrameEdit {
     }
 }
 
-/// The first bytes of a frame, wherever they lie; zeros behind its end.
+/// Returns the first bytes of a frame, in whatever slots they are; zeros after its end.
 fn first_bytes(ring: &RingView, slots: &[SlotSnapshot]) -> [u8; MAX_HEAD_LEN] {
     let (mut bytes, mut filled) = ([0; MAX_HEAD_LEN], 0);
     for slot in slots {

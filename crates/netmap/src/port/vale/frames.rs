@@ -1,5 +1,5 @@
-//! Frames that a ring holds, read once: what a switch decides on is what was seen here, whatever
-//! the program writes meanwhile.
+//! Frames of a ring, read once. A switch decides on what was read here, whatever the program writes
+//! in the meantime.
 
 use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
 use slipring_ring::{RingView, SlotFlags, SlotIdx};
@@ -7,32 +7,32 @@ use slipring_switch::{FrameSlots, SlotMarks, SwitchPacket, SwitchPortId};
 
 use crate::port::slot_snapshot::SlotSnapshot;
 
-/// Bytes of a frame that are kept: a cache line, of which the switch looks at the first bytes.
-/// Short frames are copied on from here, so that a buffer of the source is touched once.
+/// Bytes kept of each frame: a cache line, whose first bytes the switch examines. Short frames are
+/// copied from here, so that a buffer of the source is touched once.
 const LINE_BYTES: usize = 64;
-/// Bytes that the switch is shown.
+/// Bytes that the switch examines.
 const HEADER_BYTES: usize = 24;
-/// Slots that a frame may take; longer ones are lost.
+/// The maximum number of slots of a frame; longer frames are lost.
 const MAX_FRAGMENTS: usize = 64;
-/// Slots ahead of the one that is read whose buffers' first lines are brought near: memory is
-/// further away than the processor looks by itself.
+/// How many slots ahead of the current one first lines are prefetched, because the processor's own
+/// prefetching does not reach that far.
 const PREFETCH_DISTANCE: u32 = 8;
 /// The longest virtio-net header.
 pub(crate) const MAX_VNET_HEADER_LEN: usize = 12;
 
-/// The frames of one sync. Made once per ring and used again and again.
+/// The frames of one sync. Created once per ring and reused.
 #[derive(Debug, Default)]
 pub(crate) struct SyncFrames {
-    /// Those of `frames`, in order.
+    /// The slots of `frames`, in order.
     slots: Vec<SlotSnapshot>,
     frames: Vec<FrameEntry>,
-    /// The first bytes of each.
+    /// The first bytes of each frame.
     lines: Vec<CacheLine>,
-    /// Whether any frame takes more than one slot, or does not begin with its buffer.
+    /// Whether any frame takes more than one slot or does not begin at its buffer's start.
     fragmented: bool,
-    /// Frames of this sync that took more slots than any may.
+    /// Frames of this sync that took too many slots.
     too_long: u32,
-    /// The slots up to the next end of a frame belong to one that was counted as too long.
+    /// The slots up to the next end of a frame belong to one that was already counted as too long.
     in_discarded: bool,
 }
 
@@ -49,9 +49,9 @@ struct FrameEntry {
 }
 
 impl SyncFrames {
-    /// Reads the whole frames in the slots `from..to`, each behind a virtio-net header of `vnet`
-    /// bytes. The first slot that is not part of them: a frame that goes on beyond `to` waits, and
-    /// so does one whose bytes lie elsewhere (`NS_INDIRECT`).
+    /// Reads the whole frames in the slots `from..to`, each after a virtio-net header of `vnet`
+    /// bytes. Returns the first slot that was not consumed: a frame that continues beyond `to`
+    /// waits, and so does one whose bytes are elsewhere (`NS_INDIRECT`).
     pub(crate) fn read(
         &mut self,
         ring: &RingView,
@@ -87,7 +87,7 @@ impl SyncFrames {
             }
             (first, end) = (self.slots.len(), at);
         }
-        // Longer than a frame may be, or than the ring can ever hold: its end will not help it.
+        // Longer than a frame may be, or than the ring can hold, so its end will not make it valid.
         let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
         if begun > 0 && (self.in_discarded || begun > MAX_FRAGMENTS || begun == room) {
             self.discard(first);
@@ -97,7 +97,7 @@ impl SyncFrames {
         end
     }
 
-    /// Drops the slots from `first` on: those of a frame that is too long, which is counted once.
+    /// Drops the slots from `first` on, which belong to a frame that is too long; counts it once.
     #[cold]
     fn discard(&mut self, first: usize) {
         self.slots.truncate(first);
@@ -130,27 +130,27 @@ impl SyncFrames {
         self.lines.push(line);
     }
 
-    /// Whether there is nothing to be sent or counted.
+    /// Whether there is nothing to send or count.
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.too_long == 0
     }
 
-    /// Frames that took too many slots, each counted when that was seen.
+    /// Returns the number of frames that took too many slots.
     pub(crate) fn too_long(&self) -> u32 {
         self.too_long
     }
 
-    /// The slots of all frames, in order.
+    /// Returns the slots of all frames, in order.
     pub(crate) fn all_slots(&self) -> &[SlotSnapshot] {
         &self.slots
     }
 
-    /// Whether any frame takes more than one slot, or does not begin with its buffer.
+    /// Whether any frame takes more than one slot or does not begin at its buffer's start.
     pub(crate) fn is_fragmented(&self) -> bool {
         self.fragmented
     }
 
-    /// What the switch is told.
+    /// Returns the frames as the switch examines them.
     #[inline]
     pub(crate) fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
         self.frames.iter().zip(&self.lines).map(|(frame, line)| SwitchPacket {
@@ -161,29 +161,29 @@ impl SyncFrames {
         })
     }
 
-    /// Where no frame takes more than one slot: a frame's slot, and its first bytes.
+    /// Returns a frame's slot and first bytes, if no frame takes more than one slot.
     #[inline(always)]
     pub(crate) fn single(&self, range: FrameSlots) -> (SlotSnapshot, &[u8; LINE_BYTES]) {
         let at = range.first as usize;
         (self.slots[at], &self.lines[at].0)
     }
 
-    /// The slots of a frame.
+    /// Returns the slots of a frame.
     #[inline(always)]
     pub(crate) fn slots(&self, range: FrameSlots) -> &[SlotSnapshot] {
         &self.slots[range.first as usize..][..range.count.into()]
     }
 }
 
-/// Has the first bytes that slot `i` names brought near; the next slot.
+/// Prefetches the first bytes of the buffer of slot `i`; returns the next slot.
 #[inline(always)]
 fn prefetch(ring: &RingView, i: SlotIdx) -> SlotIdx {
     ring.prefetch(i, LINE_BYTES as u32);
     if i + 1 == ring.num_slots() { 0 } else { i + 1 }
 }
 
-/// What the flags of a frame's first slot ask for. Those of a received frame, copied, never name
-/// a port: there the byte counts fragments, and is 0 for a frame of one slot.
+/// Returns what the flags of a frame's first slot request. Copied flags of a received frame never
+/// name a port: there the byte counts fragments, and is 0 for a frame of one slot.
 #[inline(always)]
 fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     let flags = slots.first().map_or(0, |slot| slot.flags.0);
@@ -192,7 +192,7 @@ fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     SlotMarks { no_learn: flags & NS_NO_LEARN != 0, to: named.then(|| SwitchPortId(port.into())) }
 }
 
-/// The first bytes behind a header of `vnet` bytes, wherever they lie.
+/// Returns the first bytes after a header of `vnet` bytes, in whatever slots they are.
 #[cold]
 fn gather_header(ring: &RingView, slots: &[SlotSnapshot], vnet: usize) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; MAX_VNET_HEADER_LEN + HEADER_BYTES];

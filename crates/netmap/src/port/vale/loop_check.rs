@@ -1,4 +1,4 @@
-//! Persistent ports in two switches, which they join.
+//! Persistent ports in two switches, which they connect.
 //!
 //! ```text
 //!   senders of vale1 --> tx rings --> vale0          in the thread of the sender
@@ -6,9 +6,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Switches that are joined make no ring, whichever way they are joined: frames for all would go
-//!    round it for ever, and a sender that comes back to its own switch would wait for itself.
-//! 2. Both switches see the same bytes: there is no virtio-net header before the frames.
+//! 1. Connected switches form no loop, in whichever direction they are connected: a broadcast would
+//!    circulate in it for ever, and a sender that reaches its own switch again would wait for
+//!    itself.
+//! 2. Both switches see the same bytes: frames have no virtio-net header.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::port::vale::port::ValePort;
 use crate::port::vale::switches::BridgeTable;
 
 impl BridgeTable {
-    /// Ports that are in a switch as interfaces are, with that switch.
+    /// Returns the ports that are in a switch as interfaces are, with that switch.
     fn patch_ports(&self) -> impl Iterator<Item = (&ValePort, &Arc<Bridge>)> {
         self.attached.iter().filter_map(|((netns, name), attached)| {
             // An attached interface may have the same name as a persistent port.
@@ -32,17 +33,17 @@ impl BridgeTable {
         })
     }
 
-    /// The switch that a port is in as interfaces are.
+    /// Returns the switch that a port is in as an interface.
     pub(crate) fn patched_bridge(&self, port: &dyn Adapter) -> Option<&Arc<Bridge>> {
         let mut seconds = self.patch_ports();
         seconds.find(|(one, _)| std::ptr::addr_eq(*one, port)).map(|(_, hub)| hub)
     }
 
-    /// Whether a port can be plugged into a switch, beside the one that it is in already.
+    /// Checks that a port can be attached to a switch in addition to its current one.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: it is in this one, or in two. [`Errno::LOOP`]: something joins the two
-    /// already. [`Errno::INVAL`]: its frames have headers.
+    /// [`Errno::BUSY`]: it is in this switch, or in two. [`Errno::LOOP`]: the two switches are
+    /// already connected. [`Errno::INVAL`]: its frames have headers.
     pub(crate) fn check_loop(&self, port: &ValePort, hub: &Arc<Bridge>) -> Result<(), Errno> {
         let first = port.attachment().map(|(hub, _)| hub);
         let other = match (first, self.patched_bridge(port).cloned()) {
@@ -59,7 +60,7 @@ impl BridgeTable {
         if self.are_connected(other.number(), hub.number()) { Err(Errno::LOOP) } else { Ok(()) }
     }
 
-    /// Whether a way leads from one switch to another.
+    /// Whether a path leads from one switch to another.
     fn are_connected(&self, from: u16, to: u16) -> bool {
         let joints = self.patch_ports().filter_map(|(port, hub)| {
             let (first, _) = port.attachment()?;

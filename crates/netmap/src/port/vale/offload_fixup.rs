@@ -1,7 +1,8 @@
-//! What a virtio-net header asks for, done for a port that has none, or one of another length.
+//! Performs what a virtio-net header requests, for a receiver without such a header or with one of
+//! another length.
 //!
 //! A sender with such a header may leave checksums unfinished and send 64 KiB as one frame. A
-//! receiver without one could not know.
+//! receiver without the header could not know that.
 
 use slipring_ring::RingView;
 use slipring_switch::TagAction;
@@ -9,14 +10,14 @@ use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::port::slot_snapshot::SlotSnapshot;
 
-/// Most frames that one is cut into: twice what 64 KiB need at the least size that IPv4 knows.
+/// The maximum number of segments of a frame: twice what 64 KiB need at the smallest IPv4 size.
 const MAX_SEGMENTS: usize = 256;
-/// Bytes of both addresses.
+/// Bytes of both MAC addresses.
 const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 
-/// One frame of the sender as the frames that the receiver gets, each behind its header; `None`
-/// if it cannot be done.
+/// Converts one frame of the sender to the frames that the receiver gets, each after its header;
+/// `None` on failure.
 pub(crate) fn apply_offloads(
     ring: &RingView,
     slots: &[SlotSnapshot],
@@ -27,7 +28,7 @@ pub(crate) fn apply_offloads(
     let header = VnetHeader::parse(&bytes, VnetForm::from_len(from)?).ok()?;
     bytes.drain(..from);
     if to > 0 {
-        // Its receiver does what is asked.
+        // The receiver itself does what the header requests.
         let header = header.encode();
         bytes.splice(..0, header.get(..to)?.iter().copied());
         return Some(vec![retag(bytes, to, tag)?]);
@@ -63,7 +64,7 @@ fn gather_frame(ring: &RingView, slots: &[SlotSnapshot]) -> Vec<u8> {
     bytes
 }
 
-/// The frame, which begins at byte `at`, with its tag changed.
+/// Changes the tag of the frame that begins at byte `at`.
 fn retag(mut frame: Vec<u8>, at: usize, tag: TagAction) -> Option<Vec<u8>> {
     let at = at + MAC_ADDRESSES_LEN;
     let old = |frame: &[u8]| frame.get(at..at + VLAN_TAG_LEN)?.first_chunk().copied();

@@ -1,8 +1,9 @@
-//! A port of a switch that programs bind: rings of its own, frames by copy.
+//! A switch port that programs bind. It has rings of its own, and frames are copied.
 //!
-//! Most live as long as somebody has them bound (`vale0:a`). Persistent ones are made and removed
-//! by requests and plugged into a switch by others; outside of a switch what they send vanishes. In
-//! a second switch they are what an interface is there: its senders put frames into the tx rings.
+//! Most ports live as long as a program has them bound (`vale0:a`). Persistent ports are created
+//! and removed by requests, and attached to switches by others. Outside a switch, what they send is
+//! discarded. In a second switch they act as an interface: its senders put frames into the tx
+//! rings.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
@@ -31,20 +32,20 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{PortRef, PortState, ValePortState};
 
-/// The port.
+/// A switch port.
 #[derive(Debug)]
 pub(crate) struct ValePort {
     shape: AdapterShape,
     vnet: AtomicU32,
-    /// The switch that it joins with its first opener.
+    /// The switch to which its first opener attaches it.
     home_bridge: Option<Arc<Bridge>>,
     attachment: RwLock<Option<BridgeAttachment>>,
     monitor_taps: Arc<MonitorTaps>,
     rings: OnceLock<ValeRings>,
     making: Mutex<()>,
-    /// Where words are kept for the process that follows.
+    /// The region with the persistent words.
     persistent_words: Arc<Region>,
-    /// Behind the rings, which go first.
+    /// Last field: the rings are dropped first.
     base: AdapterBase,
 }
 
@@ -54,12 +55,12 @@ struct ValeRings {
     port: Arc<BridgePort>,
 }
 
-/// A ring that the program sends on.
+/// A tx ring of the program.
 #[derive(Debug)]
 struct SourceRing {
     view: RingView,
     sender: Mutex<ValeSender>,
-    /// How far frames were taken to be sent, and how far they were.
+    /// Word 0: the end of the slots taken to be sent. Word 1: the end of the slots sent.
     words: PersistentWords,
     listeners: Listeners,
 }
@@ -93,7 +94,7 @@ impl ValePort {
         })
     }
 
-    /// Plugs it into a switch under the name that it has there.
+    /// Attaches it to a switch under the given name.
     pub(crate) fn attach(&self, hub: &Arc<Bridge>, name: &str) -> Result<SwitchPortId, Errno> {
         self.ensure_rings()?;
         let mut seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
@@ -107,19 +108,19 @@ impl ValePort {
         Ok(id)
     }
 
-    /// Unplugs it; the number that it had.
+    /// Detaches it; returns the number that it had.
     pub(crate) fn detach(&self) -> Option<SwitchPortId> {
         let seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
         seat.map(|seat| seat.id)
     }
 
-    /// The switch that it is plugged into, and its number there.
+    /// Returns its switch and its number there.
     pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
         let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
         seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
     }
 
-    /// Plugs it in where it was in a process that is no more.
+    /// Attaches it where it was in the previous process.
     pub(crate) fn reattach(
         &self,
         hub: &Arc<Bridge>,
@@ -133,7 +134,7 @@ impl ValePort {
         Some(())
     }
 
-    /// Gives it the rings that it had in a process that is no more.
+    /// Sets the rings that it had in the previous process.
     pub(crate) fn set_rings(&self, tx: Vec<(KernRing, PersistentWords)>, rx: Vec<KernRing>) {
         let tx = tx.into_iter().map(|(kern, words)| SourceRing::new(kern, words)).collect();
         let rx = rx.into_iter().enumerate();
@@ -141,7 +142,7 @@ impl ValePort {
             rx.map(|(i, kern)| DestinationRing::of_program(kern, (self.monitor_taps.clone(), i)));
         let vnet = self.vnet.load(Ordering::Relaxed);
         let member = BridgePort::new(outlets.collect(), vnet, Some(self.monitor_taps.clone()));
-        // It is new: nobody can have set them.
+        // The port is new, so its rings are not set yet.
         let _ = self.rings.set(ValeRings { tx, port: member });
     }
 
@@ -153,7 +154,7 @@ impl ValePort {
         self.base.memory().region().clone()
     }
 
-    /// What of it the process that follows needs.
+    /// Returns the saved form for the successor process.
     fn state(&self, port: PortState) -> ValePortState {
         let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
         let name = |seat: &BridgeAttachment| {
@@ -178,7 +179,7 @@ impl ValePort {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
             let rings = self.create_rings()?;
-            // The lock is held, so nobody else has set it.
+            // The lock is held, so no other thread has set it.
             let _ = self.rings.set(rings);
         }
         Ok(())
@@ -210,14 +211,15 @@ impl ValePort {
         self.rings.get()?.tx.get(i)
     }
 
-    /// Sends what is queued on ring `i`.
+    /// Sends the frames that are queued on ring `i`.
     fn send(&self, i: usize, inlet: &SourceRing, sender: &mut ValeSender) -> SyncStatus {
         let ValeSender { kern, frames, batch } = sender;
         let Ok(head) = kern.released() else { return SyncStatus::Reinit };
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
-            // Before the first of them is anywhere: after a kill none is sent twice.
+            // Recorded before the first frame is delivered, so that a kill makes no frame appear
+            // twice.
             inlet.record_begin(end);
             self.monitor_taps.observe_slots(TxRx::Tx, i, &inlet.view, frames.all_slots());
             let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +230,7 @@ impl ValePort {
             kern.complete_to(end);
             inlet.words.word(0, 1).store(end.into(), Ordering::Release);
         }
-        // All that was sent has been copied, so its slots are free at once.
+        // All sent frames have been copied, so their slots are free at once.
         let tail = kern.prev(kern.hwcur());
         kern.set_tail(tail);
         SyncStatus::Done
@@ -258,8 +260,8 @@ impl SourceRing {
         }
     }
 
-    /// Visits the slots that were queued and not sent, and whose bytes lie elsewhere. Indices that
-    /// make no sense queue nothing, and are left for the sync that tells of them.
+    /// Visits the queued slots whose bytes are elsewhere. Invalid indices queue nothing; the next
+    /// sync reports them.
     fn indirect<T>(&self, visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T) -> T {
         let sender = self.try_sender();
         let queued = sender.as_ref().and_then(|sender| {
@@ -370,7 +372,8 @@ impl SwitchedPort for ValePort {
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         let Some(inlet) = self.source_ring(i) else { return Ok(()) };
         let mut bytes = Vec::new();
-        // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
+        // No lock is held while the program makes this thread wait; its own syncs stop before these
+        // slots.
         for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {
             let region = self.base.memory().region();
             bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
@@ -378,10 +381,10 @@ impl SwitchedPort for ValePort {
             let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
             let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
             region.copy_in(buf, &bytes);
-            // Now it is a frame as any other.
+            // Now it is an ordinary frame.
             let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
             if inlet.view.offsets().is_some() {
-                // Its `ptr` was an address, and would now be an offset.
+                // Its `ptr` was an address, and would otherwise be read as an offset.
                 inlet.view.set_slot_ptr(at, 0);
             }
             inlet.view.set_slot(at, Slot { buf, len, flags });

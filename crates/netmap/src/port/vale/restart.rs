@@ -1,8 +1,8 @@
-//! Switches and their ports as a ledger has them.
+//! Saves and restores switches and their ports.
 //!
-//! A frame that was being sent when the daemon was killed is not sent again: it may be in some
-//! rings already. So at most what one sync of each tx ring had taken is missing, which the port
-//! counts as lost by a restart; what is in rx rings, and what was queued behind that, goes on.
+//! A frame that was being sent when the daemon was killed is not sent again: it may already be in
+//! some rings. So at most the frames of one sync of each tx ring are missing, which the port counts
+//! as lost by a restart. Frames in rx rings, and frames queued after that sync, are preserved.
 
 use std::sync::Arc;
 
@@ -23,34 +23,34 @@ use crate::types::state::{
 };
 
 impl BridgeTable {
-    /// Persistent ports.
+    /// Returns all persistent ports.
     pub(crate) fn all_persistent(&self) -> Vec<(PortKey, Arc<ValePort>)> {
         self.persistent.iter().map(|(key, port)| (key.clone(), port.clone())).collect()
     }
 
-    /// Interfaces in switches.
+    /// Returns all interfaces attached to switches.
     pub(crate) fn all_attached(&self) -> Vec<Arc<NicAttachment>> {
         self.attached.values().cloned().collect()
     }
 
-    /// Lets an interface in a switch be found again.
+    /// Restores an attached interface under its name.
     pub(crate) fn add_attached(&mut self, key: PortKey, attachment: NicAttachment) {
         self.attached.insert(key, Arc::new(attachment));
     }
 
-    /// Lets a persistent port be found again.
+    /// Restores a persistent port under its name.
     pub(crate) fn add_persistent(&mut self, key: PortKey, port: Arc<ValePort>) {
         self.persistent.insert(key, port);
     }
 
-    /// The switches that there are.
+    /// Returns the saved form of all switches.
     pub(crate) fn states(&self) -> Vec<BridgeState> {
         let hubs = self.bridges.iter().filter_map(|(key, hub)| Some((key, hub.upgrade()?)));
         let state = |(key, hub): (&PortKey, Arc<Bridge>)| hub.state(key.clone());
         hubs.map(state).collect()
     }
 
-    /// A switch of a process that is no more; `None` if its number is taken or out of all reason.
+    /// Restores a switch of the previous process; `None` if its number is taken or implausible.
     pub(crate) fn resume(&mut self, state: &BridgeState) -> Option<Arc<Bridge>> {
         let at = usize::from(state.number);
         while self.bridges.len() <= at {
@@ -87,7 +87,7 @@ impl Bridge {
         })
     }
 
-    /// Where a port sits, with its settings there.
+    /// Returns the attachment of a port with its settings.
     pub(crate) fn attachment_state(
         &self,
         id: SwitchPortId,
@@ -130,7 +130,7 @@ impl BridgePortState {
         }
     }
 
-    /// For a port of so many rings; `None` if they make no sense.
+    /// Converts it for a port with this number of rings; `None` if it is inconsistent.
     pub(crate) fn config(&self, rings: u32) -> Option<SwitchPortConfig> {
         let id = |id: &u16| VlanId::new(*id).ok();
         let vlan = match &self.vlan {
@@ -162,7 +162,7 @@ impl BridgePortState {
 }
 
 impl ValePort {
-    /// One of a process that is no more; `None` if it makes no sense.
+    /// Restores a port of the previous process; `None` if the state is inconsistent.
     pub(crate) fn resume(
         state: &ValePortState,
         memory: Arc<NetmapMemory>,
@@ -207,7 +207,8 @@ impl ValePort {
     }
 }
 
-/// The ring from where nothing was sent yet, and how many slots were being sent.
+/// Returns the ring, positioned after all slots that were being sent, and the number of those
+/// slots.
 fn resume_tx(mut kern: KernRing, words: &PersistentWords) -> (KernRing, u32) {
     use std::sync::atomic::Ordering::Acquire;
     let (begun, done) =

@@ -9,29 +9,29 @@ use crate::port::vale::bridge::Bridge;
 use crate::port::vale::port::ValePort;
 use crate::types::port_name::PortKey;
 
-/// A user's switches, and what in them outlives its openers.
+/// A user's switches, persistent ports and attached interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct BridgeTable {
-    /// By number; those that are gone leave a place.
+    /// By number; a switch that is gone leaves an empty entry.
     pub(crate) bridges: Vec<(PortKey, Weak<Bridge>)>,
-    /// Ports made by request.
+    /// Ports that requests created.
     pub(crate) persistent: HashMap<PortKey, Arc<ValePort>>,
-    /// Interfaces and second places of persistent ports, by their name in the switch.
+    /// Interfaces and second attachments of persistent ports, by their name in the switch.
     pub(crate) attached: HashMap<PortKey, Arc<NicAttachment>>,
 }
 
 impl BridgeTable {
-    /// Whether anything here outlives those who have files open.
+    /// Whether anything here outlives the programs that have files open.
     pub(crate) fn is_lasting(&self) -> bool {
         !self.persistent.is_empty() || !self.attached.is_empty()
     }
 
-    /// Whether a name is that of a persistent port.
+    /// Whether the name is that of a persistent port.
     pub(crate) fn is_persistent(&self, key: &PortKey) -> bool {
         self.persistent.contains_key(key)
     }
 
-    /// All that [`Self::existing`] finds, by their own names.
+    /// Returns all ports that [`Self::existing`] finds, with their own names.
     pub(crate) fn named(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
         let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
         let persistent = self.persistent.iter();
@@ -40,7 +40,7 @@ impl BridgeTable {
         attached.chain(persistent).collect()
     }
 
-    /// An interface in a switch, or a persistent port by either of its names.
+    /// Finds an interface in a switch, or a persistent port by either of its names.
     pub(crate) fn existing(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {
             return Some(attached.nic().clone());
@@ -52,18 +52,18 @@ impl BridgeTable {
         there.then(|| port.clone() as Arc<dyn Adapter>)
     }
 
-    /// Those of a network namespace that are there.
+    /// Returns the existing switches of a network namespace.
     pub(crate) fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Bridge>> + '_ {
         let ours = self.bridges.iter().filter(move |((at, _), _)| *at == netns);
         ours.filter_map(|(_, hub)| hub.upgrade())
     }
 
-    /// The switch of this name, if it is there.
+    /// Finds the switch with this name.
     pub(crate) fn find(&self, netns: u64, name: &str) -> Option<Arc<Bridge>> {
         self.in_netns(netns).find(|hub| hub.name() == name)
     }
 
-    /// The switch of this name; a new one has the lowest number that is free.
+    /// Finds or creates the switch with this name; a new one has the lowest free number.
     pub(crate) fn get_or_create(&mut self, netns: u64, name: &str) -> Arc<Bridge> {
         if let Some(hub) = self.find(netns, name) {
             return hub;

@@ -10,28 +10,28 @@ use loom::thread;
 
 use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
 
-/// Runs `model` over all schedules; panics where it fails.
+/// Runs `model` over all schedules; panics if one fails.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Whether there is a schedule in which `model` fails.
+/// Whether `model` fails in some schedule.
 fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
 }
 
-/// As `AtomicU64` has it.
+/// Like `AtomicU64`.
 const RIGHT: u8 = 0;
 /// Without fences.
 const NO_FENCE: u8 = 1;
-/// With fences that are acquire and release only.
+/// Fences are only acquire and release.
 const WEAK_FENCE: u8 = 2;
-/// Updates order nothing.
+/// Updates do not order anything.
 const WEAK_UPDATE: u8 = 3;
 
-/// A word, right or with one mistake.
+/// A word, correct or with one mistake.
 struct ModelWord<const KIND: u8>(AtomicU64);
 
 impl<const KIND: u8> Default for ModelWord<KIND> {
@@ -69,13 +69,13 @@ impl<const KIND: u8> WakerWord for ModelWord<KIND> {
     }
 }
 
-/// What the program or the publisher does wrong.
+/// The mistake of the program or the publisher.
 #[derive(Clone, Copy, PartialEq)]
 enum Mistake {
     None,
-    /// The publisher looks for listeners before it publishes.
+    /// The publisher checks for listeners before it publishes.
     AsksFirst,
-    /// The program looks for frames before it arms, and not afterwards.
+    /// The program checks for frames before it arms, and not afterwards.
     LooksFirst,
     /// Wakers that are enlisted are never ticked.
     NoTicks,
@@ -83,15 +83,15 @@ enum Mistake {
 
 const HANDLE: u64 = 7;
 
-/// A ring, one program that has it open, and what it was told.
+/// A ring, one program that has it open, and its notifications.
 struct Ring<const KIND: u8> {
     /// Frames published so far.
     published: AtomicU64,
-    /// Frames that the program knew of, and has used up.
+    /// Frames that the program knew of and has used up.
     used: AtomicU64,
     any: ModelWord<KIND>,
     waker: WakerState<ModelWord<KIND>>,
-    /// How often it was notified.
+    /// Number of notifications.
     notified: AtomicU64,
     enlisted: AtomicU64,
 }
@@ -137,7 +137,7 @@ impl<const KIND: u8> Ring<KIND> {
         self.notified.fetch_add(1, AcqRel);
     }
 
-    /// As `OpenHandle::poll` does; the frames that it has seen.
+    /// As `OpenHandle::poll` does; returns the frames that it has seen.
     fn poll(&self, interest: u64, mistake: Mistake) -> u64 {
         self.waker.begin_poll(interest);
         let first = self.published.load(Acquire);
@@ -151,7 +151,7 @@ impl<const KIND: u8> Ring<KIND> {
         seen
     }
 
-    /// What the ticker does when all is quiet.
+    /// Performs the ticks of an idle period.
     fn tick_twice(&self, mistake: Mistake) {
         if mistake == Mistake::NoTicks || self.enlisted.load(Acquire) == 0 {
             return;
@@ -163,7 +163,8 @@ impl<const KIND: u8> Ring<KIND> {
         }
     }
 
-    /// Whether the program, which saw `seen` frames and sleeps, knows or is told of all.
+    /// Checks that the program, which saw `seen` frames and sleeps, knows of all frames or is
+    /// notified.
     fn assert_awake(&self, seen: u64) {
         let was_notified = self.notified.load(Acquire) != 0;
         assert!(seen == self.published.load(Acquire) || was_notified, "asleep for ever");
@@ -214,7 +215,7 @@ fn without_the_order_of_updates_a_handle_is_notified_that_nobody_has() {
     }));
 }
 
-/// An edge-triggered program is answered "ready", uses up all there is, and sleeps without another
+/// An edge-triggered program is answered "ready", uses up everything, and sleeps without another
 /// poll, while one more frame is published.
 fn edge_triggered<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'static {
     move || {
@@ -243,8 +244,8 @@ fn without_fences_or_ticks_an_edge_triggered_program_may_sleep_for_ever() {
     assert!(fails(edge_triggered::<NO_FENCE>(Mistake::None)), "no fences");
 }
 
-/// Two programs share an open file: one sleeps for frames, the other one polls for room, which there
-/// is.
+/// Two programs share an open file: one sleeps for frames, the other polls for tx slots, which are
+/// free.
 fn shared_file(tick: bool) -> impl Fn() + Send + Sync + 'static {
     move || {
         let ring = Ring::<RIGHT>::with(0);

@@ -1,32 +1,32 @@
-//! The words of one waker, over any storage: what `loom` explores is what runs.
+//! The words of one waker, generic over the storage, so that `loom` explores the production code.
 //!
 //! ```text
 //!   program's poll                                   publisher
 //!   arm: stores handle and bits, full fence          publishes, full fence
-//!   looks for frames once more                       has_listeners, then wake_for: reads the bits
+//!   checks for frames once more                      has_listeners, then wake_for: reads the bits
 //! ```
 //!
-//! Of the two fences one comes first, so either the poll sees what was published, or the publisher
+//! One of the two fences comes first, so either the poll sees what was published, or the publisher
 //! sees the bits.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A word that polls and publishers write.
 pub(super) trait WakerWord: Default {
-    /// Reads it; what was written before its last update is visible afterwards.
+    /// Reads it. Acquire: what was written before its last update is visible afterwards.
     fn acquire(&self) -> u64;
-    /// Reads it, and orders nothing.
+    /// Reads it; orders nothing.
     fn load_relaxed(&self) -> u64;
-    /// Writes it, and orders nothing.
+    /// Writes it; orders nothing.
     fn store_relaxed(&self, value: u64);
-    /// Adds one, and orders nothing.
+    /// Adds one; orders nothing.
     fn increment(&self);
-    /// Subtracts one, after everything written so far.
+    /// Subtracts one. Release: orders everything written so far before it.
     fn decrement(&self);
-    /// Replaces it atomically by what `change` returns, if anything; the value before, if it did.
-    /// Acquire and release.
+    /// Atomically replaces the value by what `change` returns, if anything; returns the previous
+    /// value if it did. Acquire and release.
     fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64>;
-    /// Orders all that came before, in every thread's view, before all that follows.
+    /// Full fence: orders all earlier accesses before all later ones, in every thread's view.
     fn full_fence();
 }
 
@@ -64,18 +64,18 @@ impl WakerWord for AtomicU64 {
 
 pub(super) const WANTS_TX: u64 = 1;
 pub(super) const WANTS_RX: u64 = 1 << 1;
-/// Every poll since it was armed first was answered "ready".
+/// Every poll since the waker was armed was answered "ready".
 const ANSWERED_READY: u64 = 1 << 2;
-/// Something was published since then that the program has not been told of.
+/// Something was published since then, and the program has not been notified.
 const HAS_PENDING: u64 = 1 << 3;
-/// It is in the ticker's list.
+/// The waker is in the ticker's list.
 const IN_TICKER: u64 = 1 << 4;
 /// A tick has seen that something is pending.
 const TICKED_ONCE: u64 = 1 << 5;
-/// When it was answered "ready" last, it polled again without being told.
+/// After the last "ready" answer, the program polled again without being notified.
 const POLLS_AGAIN: u64 = 1 << 6;
 
-/// What a publisher has to do for one waker.
+/// What a publisher has to do for a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeAction {
     Nothing,
@@ -85,7 +85,7 @@ pub(super) enum WakeAction {
     Enlist,
 }
 
-/// What became of a waker in the ticker's list.
+/// The result of a tick for a waker in the ticker's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TickResult {
     /// Notify this handle.
@@ -94,17 +94,17 @@ pub(super) struct TickResult {
     pub(super) stays: bool,
 }
 
-/// What one open file's polls have said.
+/// The state of one open file's polls.
 #[derive(Debug, Default)]
 pub(super) struct WakerState<W> {
     bits: W,
-    /// Polls under way.
+    /// Polls in progress.
     polls: W,
     handle: W,
 }
 
 impl<W: WakerWord> WakerState<W> {
-    /// The bits, to be shown.
+    /// Returns the bits, for display.
     pub(super) fn bits(&self) -> u64 {
         self.bits.load_relaxed()
     }
@@ -116,7 +116,7 @@ impl<W: WakerWord> WakerState<W> {
             if !is_armed(bits) || bits & ANSWERED_READY == 0 {
                 return None;
             }
-            // Another poll of the same file may wait for the other direction.
+            // Another poll of the same file may still wait for the other direction.
             let all = bits & (WANTS_TX | WANTS_RX) & !interest == 0;
             Some((if all { bits & !(HAS_PENDING | TICKED_ONCE) } else { bits }) | POLLS_AGAIN)
         });
@@ -127,12 +127,12 @@ impl<W: WakerWord> WakerState<W> {
         self.polls.decrement();
     }
 
-    /// Asks to be woken for these directions; `ready` is what the poll is answered. A poll that is
-    /// not ready looks once more afterwards.
+    /// Arms the waker for these directions; `ready` is the answer of the poll. A poll that is not
+    /// ready checks once more afterwards.
     pub(super) fn arm(&self, handle: u64, interest: u64, ready: bool) {
         self.handle.store_relaxed(handle);
         self.bits.update(|bits| {
-            // Another poll of the same file may sleep since earlier.
+            // Another poll of the same file may already sleep.
             let ready = ready && (!is_armed(bits) || bits & ANSWERED_READY != 0);
             Some((bits & !ANSWERED_READY) | interest | if ready { ANSWERED_READY } else { 0 })
         });
@@ -140,21 +140,21 @@ impl<W: WakerWord> WakerState<W> {
         W::full_fence();
     }
 
-    /// Disarms it, whatever it waits for; the handle to notify, if it was armed.
+    /// Disarms it, whatever it waits for; returns the handle to notify, if it was armed.
     pub(super) fn disarm(&self) -> Option<u64> {
         let before = self.bits.update(|bits| is_armed(bits).then(|| without_arming(bits)));
         before.map(|_| self.handle.load_relaxed())
     }
 
-    /// Has it notified in a tick or two. Whether it is to be added to the ticker's list.
+    /// Requests a notification in a tick or two; returns whether to add it to the ticker's list.
     pub(super) fn mark_pending(&self) -> bool {
         let before =
             self.bits.update(|bits| is_armed(bits).then_some(bits | HAS_PENDING | IN_TICKER));
         before.is_some_and(|bits| bits & IN_TICKER == 0)
     }
 
-    /// Something was published for a direction; `idle` tells whether the program has used up all
-    /// that it knew of.
+    /// Handles what was published for a direction; `idle` tells whether the program has used up
+    /// everything that it knew of.
     pub(super) fn wake_for(&self, direction: u64, idle: impl Fn() -> bool) -> WakeAction {
         let mut urgent = false;
         let before = self.bits.update(|bits| {
@@ -172,7 +172,7 @@ impl<W: WakerWord> WakerState<W> {
         }
     }
 
-    /// A tick, while it is in the ticker's list.
+    /// Handles a tick while it is in the ticker's list.
     pub(super) fn tick(&self) -> TickResult {
         let (mut notified, mut stays) = (false, false);
         self.bits.update(|bits| {
@@ -180,7 +180,7 @@ impl<W: WakerWord> WakerState<W> {
             notified = pending && bits & TICKED_ONCE != 0;
             stays = pending && !notified;
             Some(match (notified, stays) {
-                // It did not come back.
+                // The program did not poll again.
                 (true, _) => without_arming(bits) & !(IN_TICKER | POLLS_AGAIN),
                 (_, true) => bits | TICKED_ONCE,
                 _ => bits & !IN_TICKER,
@@ -190,7 +190,7 @@ impl<W: WakerWord> WakerState<W> {
     }
 }
 
-/// Whether anybody may wait for a ring, asked after something was published.
+/// Whether anything may wait for a ring, checked after something was published.
 #[inline(always)]
 pub(super) fn has_listeners<W: WakerWord>(any: &W) -> bool {
     // Pairs with the fence in `WakerState::arm`.

@@ -1,4 +1,4 @@
-//! The eventfds of a sync loop: a pair for each ring, by which the two sides wake each other.
+//! The eventfds of a sync loop: a pair for each ring, with which the two sides wake each other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -12,32 +12,32 @@ use crate::open::csb::Csb;
 use crate::request::message::NetmapRequest;
 use crate::types::shape::TxRx;
 
-/// Bits of a mode, by direction.
+/// Mode bits by direction.
 const DIRECT_MODE_BITS: [u32; 2] = [NM_OPT_SYNC_KLOOP_DIRECT_TX, NM_OPT_SYNC_KLOOP_DIRECT_RX];
 
-/// One ring's.
+/// The eventfds of one ring.
 #[derive(Debug, Default)]
 struct RingEventfds {
     /// The program signals it.
     io: Option<OwnedFd>,
-    /// We do.
+    /// The loop signals it.
     irq: Option<OwnedFd>,
 }
 
-/// All of them; none where there is no such option.
+/// The eventfds of all rings; empty without the option.
 #[derive(Debug)]
 pub(super) struct KloopKicks {
     pairs: Vec<RingEventfds>,
-    /// A kick means its ring only; by direction.
+    /// By direction: whether a kick concerns its own ring only.
     direct: [bool; 2],
 }
 
 impl KloopKicks {
-    /// What the options of a start say.
+    /// Reads the options of a start request.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: not one pair per ring, a mode that is none, or a direct one without the
-    /// eventfds that it needs. [`Errno::BADF`] and others: eventfds that cannot be had.
+    /// [`Errno::INVAL`]: not one pair per ring, an invalid mode, or direct mode without the
+    /// eventfds that it needs. [`Errno::BADF`] and others: the eventfds cannot be opened.
     pub(super) fn from_request(
         request: &mut NetmapRequest,
         csb: &Csb,
@@ -56,12 +56,12 @@ impl KloopKicks {
         Ok(Self { pairs, direct })
     }
 
-    /// Whether every ring has one by which the program wakes us.
+    /// Whether every ring has an eventfd with which the program wakes the loop.
     pub(super) fn covers_all_rings(&self) -> bool {
         !self.pairs.is_empty() && self.pairs.iter().all(|pair| pair.io.is_some())
     }
 
-    /// Sleeps until the program or the bell wakes us; which rings are to be looked at.
+    /// Sleeps until the program or the bell wakes the loop; returns which rings to check.
     pub(super) fn wait(&self, bell: BorrowedFd<'_>, rings: &RingDirs) -> Result<Vec<bool>, Errno> {
         let kicks = self.pairs.iter().filter_map(|pair| pair.io.as_ref().map(AsFd::as_fd));
         let fds: Vec<_> = std::iter::once(bell).chain(kicks).collect();
@@ -79,7 +79,7 @@ impl KloopKicks {
     /// Wakes the program for ring `k`.
     pub(super) fn wake(&self, k: usize) {
         let Some(irq) = self.pairs.get(k).and_then(|pair| pair.irq.as_ref()) else { return };
-        // A counter that is full, because nobody reads it, would make us wait.
+        // A full counter, which the program does not read, would block the write.
         let mut room = [PollFd::new(irq, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut room, Some(&now)) == Ok(1) {
@@ -119,13 +119,13 @@ fn direct(
     if known && !rings.iter().enumerate().any(lacks) { Ok(direct) } else { Err(Errno::INVAL) }
 }
 
-/// Sets an eventfd back. The program may have been there first, and we do not wait.
+/// Resets an eventfd. The program may already have read it; this must not block.
 fn clear(fd: BorrowedFd<'_>) {
     let mut count = [0; 8];
     let _ = preadv2(fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
-/// Waits until one of them is readable, or the time is over; which are.
+/// Waits until a descriptor is readable or the time is over; returns which are readable.
 pub(super) fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -138,5 +138,5 @@ pub(super) fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bo
     polled.iter().map(|one| !one.revents().is_empty()).collect()
 }
 
-/// Which direction a ring has, and its number there.
+/// The direction of each ring, and its number in that direction.
 type RingDirs = [(TxRx, usize)];

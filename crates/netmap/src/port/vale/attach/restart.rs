@@ -1,7 +1,7 @@
-//! Interfaces in switches as a ledger has them.
+//! Saves and restores interfaces attached to switches.
 //!
-//! What had arrived and was not given back may have been switched already, so it is not switched
-//! again: the port counts it as lost by a restart.
+//! Frames that had arrived but were not given back may have been switched already, so they are not
+//! switched again. The port counts them as lost by a restart.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::types::shape::TxRx;
 use crate::types::state::{BridgeAttachmentState, NicAttachmentState};
 
 impl NicAttachment {
-    /// What of it the process that follows needs; `None` if it is being plugged out.
+    /// Returns the saved form for the successor process; `None` while it is being detached.
     pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<NicAttachmentState> {
         let bound = self.attached.binding.state(ports);
         let AttachedNic { nic, host, owner: place, .. } = &*self.attached;
@@ -49,7 +49,8 @@ impl NicAttachment {
         })
     }
 
-    /// One of a process that is no more, with the interface made again; `None` if it makes no sense.
+    /// Restores an attachment of the previous process, with its recreated interface; `None` if the
+    /// state is inconsistent.
     pub(crate) fn resume(
         state: &NicAttachmentState,
         place: AttachmentOwner,
@@ -85,7 +86,7 @@ impl NicAttachment {
     }
 }
 
-/// Gives back what has arrived; how many slots.
+/// Gives back the slots that have arrived; returns their number.
 fn discard_in_flight(view: &RingView) -> u64 {
     let (from, to) = received_range(view);
     view.advance_to(to);
