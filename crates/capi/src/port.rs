@@ -102,7 +102,7 @@ impl PortHandle {
         CallError::new(SLIPRING_ERR_DEFECT, what)
     }
 
-    /// Facts.
+    /// Returns the port's capabilities, MAC address, MTU and so on, as the C struct.
     pub(crate) fn facts(&self) -> SlipringPortInfo {
         let PortInfo { caps, mac, mtu, .. } = &self.info;
         SlipringPortInfo {

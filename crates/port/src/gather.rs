@@ -36,7 +36,7 @@ impl IoVec {
         self.address
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) fn len(self) -> usize {
         self.len
     }

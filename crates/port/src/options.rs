@@ -61,11 +61,11 @@ pub struct OpenOptions {
     pub busy_poll_us: u32,
     /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
     pub vnet_hdr: u32,
-    /// The native door of the daemon that pipes belong to; without one they are this process's.
+    /// Path of the daemon's native socket, for its pipes; `None` means pipes of this process.
     pub daemon: Option<PathBuf>,
     /// Send a frame as soon as it is queued rather than by the kernel's queueing discipline.
     pub qdisc_bypass: bool,
-    /// Rings of a process that is no more, with which the port goes on: tx and rx of each pair.
+    /// Rings left by a previous process, which the port resumes: tx and rx of each pair.
     /// They have as many slots as [`Self::slots`] says. Empty: it makes new ones.
     pub rings: Vec<[RingView; 2]>,
 }
@@ -119,7 +119,7 @@ impl Default for OpenOptions {
 pub struct RegionNeeds {
     /// Bytes of ring area.
     pub ring_bytes: u64,
-    /// Buffers.
+    /// Number of buffers.
     pub bufs: u32,
 }
 

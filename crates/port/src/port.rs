@@ -9,7 +9,7 @@ use crate::stats::QueueSnapshot;
 
 /// What one name opens. Take `queues` apart to give each thread its own.
 pub struct Port {
-    /// Facts.
+    /// Capabilities, MAC address, MTU and so on.
     pub info: PortInfo,
     /// Ring pairs; at least one.
     pub queues: Vec<Box<dyn Queue>>,

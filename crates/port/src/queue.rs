@@ -33,9 +33,9 @@ impl Interest {
     pub const RX: Self = Self { rx: true, tx: false };
     /// Free slots to send on.
     pub const TX: Self = Self { rx: false, tx: true };
-    /// Either.
+    /// Both directions.
     pub const BOTH: Self = Self { rx: true, tx: true };
-    /// Neither.
+    /// Neither direction.
     pub const NONE: Self = Self { rx: false, tx: false };
 }
 

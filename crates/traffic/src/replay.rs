@@ -30,7 +30,7 @@ pub struct ReplayTimeline {
     pass_gap_ns: Option<u64>,
     /// `None` repeats for ever.
     passes_left: Option<u64>,
-    /// Unscaled time since the very first packet.
+    /// Unscaled time since the first packet of the first pass.
     elapsed_ns: u64,
     pass: ReplayPass,
     out_of_order: u64,

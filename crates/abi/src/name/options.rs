@@ -24,11 +24,11 @@ pub enum MemorySource {
 pub struct Extmem {
     /// Path of the file.
     pub file: String,
-    /// Interfaces.
+    /// Interface records (`netmap_if`): size and number.
     pub interfaces: PoolSpec,
-    /// Rings.
+    /// Ring memory: size and number.
     pub rings: PoolSpec,
-    /// Buffers.
+    /// Buffers: size and number.
     pub buffers: PoolSpec,
 }
 

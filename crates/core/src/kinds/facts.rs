@@ -44,7 +44,7 @@ pub struct NameRow {
 /// What a port takes from the host's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceUse {
-    /// Nothing.
+    /// The port takes no frames from the stack.
     None,
     /// All frames of the interface, also where `--shared` is asked for.
     Whole,

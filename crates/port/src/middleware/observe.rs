@@ -12,9 +12,9 @@ use crate::stats::QueueCounters;
 /// Which way a frame goes, from the program's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameDirection {
-    /// Received.
+    /// Received frames.
     Rx,
-    /// Sent.
+    /// Sent frames.
     Tx,
 }
 

@@ -56,7 +56,7 @@ pub struct BufferArea {
     pub len: u64,
     /// Bytes of a buffer's chunk.
     pub buf_size: u32,
-    /// Buffers.
+    /// Number of buffers.
     pub bufs: u32,
 }
 
