@@ -295,10 +295,8 @@ impl<D> AppRing<D> {
     }
 
     /// Moves the frame in our `i`-th slot to slot `at` of a driver's ring, with the given flags,
-    /// and takes
-    /// that slot's buffer. False, with nothing done, if one of the slots is not owned by its half,
-    /// or the
-    /// rings lie in different regions.
+    /// and takes that slot's buffer. False, with nothing done, if one of the slots is not owned by
+    /// its half, or the rings lie in different regions.
     ///
     /// # Panics
     /// If `at` is not a slot of that ring.
@@ -348,10 +346,8 @@ impl<D> AppRing<D> {
     }
 
     /// Calls `look` for the frames in slots `from..to`, whoever owns them: for an observer between
-    /// program
-    /// and driver while neither runs. Does nothing if an index is not a slot. Frames are copied
-    /// first,
-    /// except for our own in a private region.
+    /// program and driver while neither runs. Does nothing if an index is not a slot. Frames are
+    /// copied first, except for our own in a private region.
     pub fn for_each_frame(
         &mut self,
         from: SlotIdx,

@@ -6,12 +6,10 @@
 //! ```
 //!
 //! At first a host does the syncs of both ends, and the words that the halves share are private to
-//! it,
-//! so no program can forge them. [`share`] moves them into the region. From then on a program may
-//! sync
-//! its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`]; the host may still
-//! sync either half, for programs that cannot. The `owner` word serializes the syncs of a half, and
-//! other words hold all state that the next owner needs.
+//! it, so no program can forge them. [`share`] moves them into the region. From then on a program
+//! may sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`]; the host
+//! may still sync either half, for programs that cannot. The `owner` word serializes the syncs of a
+//! half, and other words hold all state that the next owner needs.
 //!
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
@@ -166,10 +164,8 @@ impl DirectionLayout {
     /// Resumes a direction whose process ended, possibly in the middle of a sync.
     ///
     /// A sync publishes its word after all writes that the word covers, and repeating those writes
-    /// is
-    /// harmless. So the words say how far both ends are, and the receiver's tail says how much its
-    /// program
-    /// has seen.
+    /// is harmless. So the words say how far both ends are, and the receiver's tail says how much
+    /// its program has seen.
     ///
     /// # Errors
     /// [`RegionError`] where no such direction can lie.

@@ -31,16 +31,12 @@
 //! | by buffer index ([`Region::copy_out`], [`RingView`]) | nothing | copies |
 //!
 //! A [`SharedBuf`] is accessed by copying only. [`AppRing::write_back`] stores a program's changes
-//! to a
-//! lent copy in the buffer. Drivers do not need to know which kind of region they work in.
-//! buffer by [`AppRing::write_back`]. Drivers do not need to know which kind of region they work in.
+//! to a lent copy in the buffer. Drivers do not need to know which kind of region they work in.
 //!
 //! In a private region safe code cannot break invariant 1: buffers move by exchange or as an
 //! [`OwnedBuf`], a ring has one half of each kind, and a half reaches its own slots only. In a
-//! shared
-//! region a peer can name a buffer twice, but it cannot make another party panic or leave the
-//! region:
-//! indices are clamped, and an impossible index fails the sync.
+//! shared region a peer can name a buffer twice, but it cannot make another party panic or leave
+//! the region: indices are clamped, and an impossible index fails the sync.
 //!
 //! This crate does no I/O: `slipring-port` connects rings to devices.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -154,10 +154,8 @@ impl Region {
     }
 
     /// Creates a region within a larger, sparse file, at offset `at`, in a range that no other
-    /// region uses.
-    /// Pages are allocated on first access and freed when the region is dropped; `lease` is dropped
-    /// after
-    /// that, when the range is free again.
+    /// region uses. Pages are allocated on first access and freed when the region is dropped;
+    /// `lease` is dropped after that, when the range is free again.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
@@ -173,10 +171,8 @@ impl Region {
     }
 
     /// Resumes a region that a previous process created by [`Self::within`] and did not drop.
-    /// `left` is
-    /// the last result of its [`Self::free_buf_state`]; ring bytes count as free until the rings
-    /// and
-    /// records there are resumed.
+    /// `left` is the last result of its [`Self::free_buf_state`]; ring bytes count as free until
+    /// the rings and records there are resumed.
     ///
     /// # Errors
     /// As [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not exist.

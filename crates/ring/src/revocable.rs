@@ -1,11 +1,10 @@
 //! Memory that another program has lent us and may revoke.
 //!
 //! The file is not ours: any process that has it open may truncate it at any moment. An access
-//! beyond
-//! its end then raises SIGBUS, which would end this process and every client with it. So the first
-//! such fault replaces the whole mapping by zero pages ([`RevocableMapping::is_revoked`] is true
-//! from
-//! then on), and the faulting access is retried. Only the lender loses what it shared with us.
+//! beyond its end then raises SIGBUS, which would end this process and every client with it. So the
+//! first such fault replaces the whole mapping by zero pages ([`RevocableMapping::is_revoked`] is
+//! true from then on), and the faulting access is retried. Only the lender loses what it shared
+//! with us.
 //!
 //! ```text
 //!   access --> fault --> SIGBUS handler --> is it in the list? --> mapping replaced, access again

@@ -1,10 +1,8 @@
 //! A view of a ring for a process that has neither of its halves.
 //!
 //! A host that serves other processes syncs their rings for them. It has to know when a ring is
-//! worth
-//! reading and which slot holds which buffer. All values here are copies of what some process
-//! wrote;
-//! the caller checks them.
+//! worth reading and which slot holds which buffer. All values here are copies of what some process
+//! wrote; the caller checks them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,10 +209,8 @@ impl RingView {
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of one of ours;
-    /// fewer where
-    /// a buffer ends, and none into a private region, whose rings lend their buffers. Buffers out
-    /// of range
-    /// count as the reserved one.
+    /// fewer where a buffer ends, and none into a private region, whose rings lend their buffers.
+    /// Buffers out of range count as the reserved one.
     ///
     /// Concurrent writers can corrupt the copied bytes, and nothing else.
     #[inline(always)]

@@ -122,9 +122,8 @@ impl SlotRun {
 /// Has the buffers of the slots `from..to` filled; returns the slot where that ended.
 ///
 /// Slots are written per run of equal lengths. Stores commit in order: a store to a slot between
-/// two
-/// frames, whose cache lines come from the core that last read them, prevents the processor from
-/// fetching these in parallel, which costs a third of a pipe's rate.
+/// two frames, whose cache lines come from the core that last read them, prevents the processor
+/// from fetching these in parallel, which costs a third of a pipe's rate.
 #[inline(always)]
 fn fill_slots<'m, M: FreeBufs<'m>>(
     free: M,
