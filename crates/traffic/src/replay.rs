@@ -100,9 +100,9 @@ impl ReplayTimeline {
         true
     }
 
-    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the very
-    /// first packet. Times never go back: a packet with an earlier timestamp than its predecessor
-    /// is sent together with it.
+    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the first
+    /// packet of the first pass. Times never go back: a packet with an earlier timestamp than its
+    /// predecessor is sent together with it.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);
