@@ -42,8 +42,8 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(to_host.max(from_host).max(1), options.slots)
 }
 
-/// Returns how many rings an interface's host side gets for a request of `[to_host, from_host]`: at most as many
-/// as the interface has itself.
+/// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`: at
+/// most as many as the interface has itself.
 #[must_use]
 pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     let most = iface.rx_queues.max(iface.tx_queues).max(1);

@@ -349,7 +349,7 @@ impl RingMem {
     pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
         let len = len.min(self.buf_size) as usize;
         // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+        // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
         // - Mapped: `block` holds the region, and the result borrows us.
         unsafe { SharedBuf::new(self.data(buf), len) }
     }
@@ -359,7 +359,7 @@ impl RingMem {
     pub(crate) fn write(&self, buf: BufIdx, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.buf_size as usize);
         // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it.
+        // - In bounds: `data` has `buf_size` bytes from there on.
         // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
         //   the rules may have named its buffer twice.
         unsafe { std::ptr::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };

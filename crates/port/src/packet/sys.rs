@@ -127,7 +127,7 @@ pub(super) enum SocketSetting {
     IgnoreOutgoing,
     QdiscBypass,
     Fanout,
-    /// Beyond the system's limit where the capability is there, else up to it.
+    /// Exceeds the system's limit if the process has the capability, else is capped by it.
     ReceiveBuffer,
     SendBuffer,
     Mark,
@@ -177,16 +177,17 @@ pub(super) fn promiscuous(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> 
     set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
 }
 
-/// Makes a new group of sockets that share an interface's frames by receive queue; its number.
+/// Creates a group of sockets that share an interface's frames by receive queue; returns its
+/// number.
 pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
     SocketSetting::Fanout.set(socket, fanout(0) | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16)?;
     let group: c_int = get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
     Ok(group as u32 & 0xffff)
 }
 
-/// Joins a group that [`fanout_new`] made. A frame goes to the member that joined as number "queue
-/// mapping modulo members", the maker being number 0. The mapping is the receive queue plus one;
-/// on devices that do not note the queue it is 0, or what the sender had there.
+/// Joins a group that [`fanout_new`] created. A frame goes to the member that joined as number
+/// "queue mapping modulo members", the creator being number 0. The mapping is the receive queue
+/// plus one; on devices that do not record the queue it is 0, or a value left by the sender.
 pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
     SocketSetting::Fanout.set(socket, fanout(group))
 }
