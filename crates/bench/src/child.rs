@@ -1,4 +1,4 @@
-//! Commands of `slipring`, run as processes of their own.
+//! Commands of `slipring`, run as separate processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,12 +11,12 @@ use super::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, pin, process_cpu};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Where `slipring` lies, relative to this program: below the build directory, and as installed.
+/// Directories with `slipring`, relative to this program: in the build directory, and as installed.
 const SLIPRING_DIRS: [&str; 2] = [".", "../../bin"];
-/// No command outlives the run by more.
+/// Time limit of commands, so that none outlives the run for long.
 pub(super) const MAX_RUN_SECS: &str = "120";
 
-/// The program `slipring`.
+/// Path of the program `slipring`.
 pub(super) fn slipring() -> Result<PathBuf, BenchError> {
     let found = find_sibling_program("slipring", &SLIPRING_DIRS);
     found.ok_or_else(|| BenchError::Skipped("no slipring beside slipring-bench or in PATH".into()))
@@ -55,7 +55,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
     let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
-    // It has opened its ports then.
+    // By then it has opened its ports.
     std::thread::sleep(Duration::from_millis(300));
     Ok(Box::new(move |time| {
         let _ = &lab;
@@ -70,7 +70,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// How exactly the generator keeps a rate over ten seconds.
+/// How precisely the generator holds a rate over ten seconds.
 pub(crate) fn pacing(rate: u32) -> BenchRow {
     let title = format!("gen, error of {rate} pps over 10 s, null:");
     BenchRow::new(format!("pacing-{rate}"), title, RowUnit::Share)
@@ -91,11 +91,11 @@ pub(super) fn saturating(port: &str, time: Duration) -> Result<BenchReading, Ben
     Ok(BenchReading::of(generate(port, &[], time)?.rate))
 }
 
-/// What `gen` says of a run.
+/// The result of a run of `gen`.
 #[derive(Debug, PartialEq)]
 struct GenResult {
     packets: u64,
-    /// The whole run, in nanoseconds.
+    /// Duration of the whole run, in nanoseconds.
     nanos: u64,
     /// Packets per second by its own count, from the first to the last.
     rate: f64,

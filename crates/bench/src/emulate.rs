@@ -1,4 +1,4 @@
-//! The link emulator between ports in memory, beside the floor of copying every frame twice
+//! The link emulator between ports in memory, compared with the floor of copying every frame twice
 //! through as much memory as is in flight.
 
 mod error;
@@ -25,7 +25,7 @@ use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 /// The delay of all rows.
 const DELAY_NS: u64 = 20_000_000;
 const FLOOR_NAME: &str = "copy in, copy out";
-/// In flight where that was not measured before.
+/// Frames in flight, if not measured before.
 const DEFAULT_LAG_FRAMES: usize = 200_000;
 
 /// All rows.
@@ -101,8 +101,8 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<BenchRound, BenchEr
     }))
 }
 
-/// Full load for that long, once as much is in flight as ever will be; also how many frames that
-/// are on average, as it swings with the delay.
+/// Full load for `time`, once the maximum is in flight. Also returns the average number of frames
+/// in flight, which varies with the delay.
 fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(BenchTally, u64), BenchError> {
     let mut emulator = emulator(plan, ports::pair(len)?)?;
     let tally = on_cpu(PROGRAM_CPU, || -> Result<BenchTally, BenchError> {
@@ -112,7 +112,7 @@ fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(BenchTally, u
     Ok((tally, in_flight(&tally)))
 }
 
-/// Frames that are in flight on average.
+/// Average number of frames in flight.
 fn in_flight(tally: &BenchTally) -> u64 {
     tally.packets * DELAY_NS / tally.wall.max(1)
 }
@@ -126,7 +126,7 @@ fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchE
         .map_err(|error| BenchError::Failed(error.to_string()))
 }
 
-/// Turns for that long.
+/// Runs the emulator for `time`.
 fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<BenchTally, BenchError> {
     let (start, cpu) = (now(), thread_cpu());
     let until = start + time.as_nanos() as u64;

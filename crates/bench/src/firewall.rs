@@ -1,6 +1,6 @@
-//! The firewall: what rules, tables, states and pipes cost, without ports and between namespaces.
+//! The firewall: the cost of rules, tables, states and pipes, without ports and between namespaces.
 //!
-//! Figures without ports are per second of CPU time: a busy machine changes them less.
+//! Figures without ports are per second of CPU time, which other load affects less.
 
 mod accuracy;
 mod between;

@@ -1,11 +1,11 @@
-//! Memory of a port with default rings: what this process holds more of once it is open.
+//! Memory of a port with default rings: how much this process grows by opening it.
 
 use super::lab::{BenchLab, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::veth::{InterfacePath, open};
 
-/// The most that is right: 16 MiB beside the region.
+/// Maximum growth: 16 MiB in addition to the region.
 const MAX_OVERHEAD_BYTES: f64 = (16 << 20) as f64;
 const REGION_NAME: &str = "region";
 

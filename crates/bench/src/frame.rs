@@ -23,7 +23,7 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
-/// As [`write`], to bytes that are written by value.
+/// As [`write`], to a buffer that is written by value.
 #[inline(always)]
 pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) -> usize {
     let word = |i: usize| sequence.wrapping_add(i as u64).to_ne_bytes();
@@ -43,7 +43,7 @@ pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) 
     N
 }
 
-/// As [`is_right`], of bytes that are read by value.
+/// As [`is_right`], for a buffer that is read by value.
 #[inline(always)]
 pub(super) fn is_right_by_value<const N: usize>(bytes: SharedBuf<'_>, sequence: u64) -> bool {
     if bytes.len() != N {

@@ -10,10 +10,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, pin, tally};
 use super::row::BenchRound;
 
-/// What it is called in the table.
+/// Its name in the table.
 pub(super) const FLOOR_NAME: &str = "eventfds, one CPU";
 
-/// Nanoseconds from asking to being answered.
+/// Nanoseconds from a request to its reply.
 pub(super) fn round_trip() -> Result<BenchRound, BenchError> {
     let bells = [new_eventfd()?, new_eventfd()?];
     Ok(Box::new(move |time| measure(&bells, time)))

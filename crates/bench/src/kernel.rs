@@ -22,7 +22,7 @@ use super::row::BenchRound;
 /// Name of the contender.
 pub(super) const CONTENDER_NAME: &str = "kernel, ip_forward";
 
-/// The pair behind the router, the far end in a namespace of its own.
+/// The pair after the router, with the far end in its own namespace.
 pub(super) const NEAR_IFNAME: &str = "srbench2a";
 const FAR_IFNAME: &str = "srbench2b";
 
@@ -31,7 +31,7 @@ const ROUTER_IN_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 const ROUTER_OUT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 1);
 const RECEIVER_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 2);
 
-/// Lets ARP pass, so that the router finds its neighbour, and drops everything else.
+/// Passes ARP, so that the router finds its neighbour, and drops everything else.
 const DROP_BUT_ARP: [BpfInsn; 11] = [
     load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, 0),
     load(AccessWidth::Word, BpfReg::R3, BpfReg::R1, 4),
@@ -57,7 +57,7 @@ pub(super) fn round(len: usize) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// What the router needs beside the lab.
+/// State that the router needs in addition to the lab.
 pub(super) struct KernelRouter {
     _far: Netns,
     _drop: BpfLink,
@@ -78,7 +78,7 @@ impl KernelRouter {
     }
 }
 
-/// The far end.
+/// Sets up the far end.
 fn receiver() -> Result<BpfLink, BenchError> {
     configure_link(&Netlink::open()?, FAR_IFNAME, RECEIVER_ADDR)?;
     attach(FAR_IFNAME, &DROP_BUT_ARP)
@@ -90,8 +90,8 @@ fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<()
     Ok(netlink.set_up(index)?)
 }
 
-/// Moves the router's work to the CPU that programs have for theirs (RPS); the source's CPU only
-/// receives, as for them.
+/// Moves the router's work to the CPU that programs use (RPS); the source's CPU only receives, as
+/// for them.
 fn spread_receive_work() -> Result<(), BenchError> {
     let mask = 1 << PROGRAM_CPU;
     let script = format!(
@@ -117,10 +117,10 @@ pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, BenchError> {
     frame(&spec, len)
 }
 
-/// Packets that leave by `ifname` in `time`, and how long the program's CPU was busy meanwhile,
-/// whoever kept it so: much is done in softirqs, which nobody accounts to a process.
+/// Counts packets that leave by `ifname` in `time`, and how long the program's CPU was busy
+/// meanwhile, for any reason: softirqs, which do much of the work, are not accounted to a process.
 pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchError> {
-    // The neighbour is found meanwhile.
+    // Meanwhile the router finds its neighbour.
     std::thread::sleep(Duration::from_millis(20));
     let (before, busy, start) = (sent(ifname)?, busy(PROGRAM_CPU)?, now());
     std::thread::sleep(time);
@@ -134,7 +134,8 @@ fn busy(cpu: usize) -> Result<Nanos, BenchError> {
     busy_of(&text, cpu).ok_or_else(|| BenchError::Failed(format!("no times of CPU {cpu}")))
 }
 
-/// user, nice, system, idle, iowait, irq, softirq, ... in hundredths of a second; see proc(5).
+/// Columns: user, nice, system, idle, iowait, irq, softirq, ... in hundredths of a second; see
+/// proc(5).
 fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
     let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
     let times: Option<Vec<Nanos>> = row.split(' ').map(|time| time.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! A network namespace of its own for each contender: pairs of veth links, programs that drop
-//! what arrives, and the fastest source of frames there is.
+//! A network namespace for each contender: pairs of veth links, programs that drop received frames,
+//! and the fastest source of frames available.
 
 use std::mem::forget;
 use std::rc::Rc;
@@ -19,27 +19,27 @@ use slipring_wire::frame::FrameSpec;
 
 use super::measure::{BenchError, FEEDER_CPU, pin};
 
-/// The pair through which frames come in, and the end of it that a program receives on.
+/// The pair on the input side, and its end on which a program receives.
 pub(super) const SOURCE_IFNAME: &str = "srbench0a";
 pub(super) const INPUT_IFNAME: &str = "srbench0b";
-/// The pair through which frames go out: the end that a program sends on, and the far end.
+/// The pair on the output side: the end on which a program sends, and the far end.
 pub(super) const OUTPUT_IFNAME: &str = "srbench1a";
 pub(super) const SINK_IFNAME: &str = "srbench1b";
 
 /// `XDP_DROP`
 const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
-/// Frames per run of the source, some 4 ms worth, and per batch within.
+/// Frames per run of the source, some 4 ms worth, and per batch within a run.
 const FRAMES_PER_RUN: u32 = 50_000;
 const FRAMES_PER_BATCH: u32 = 64;
 
-/// A namespace with both pairs, up. The far end of the output drops whatever reaches it.
+/// A namespace with both pairs, up. The far end of the output drops all frames.
 pub(super) struct BenchLab {
     netns: Netns,
     _drop: BpfLink,
 }
 
 impl BenchLab {
-    /// Makes one.
+    /// Creates a lab.
     pub(super) fn new() -> Result<Rc<Self>, BenchError> {
         let netns = Netns::new()?;
         let drop = within(&netns, || {
@@ -58,7 +58,7 @@ impl BenchLab {
         within(&self.netns, work)
     }
 
-    /// Makes `value` in the namespace, where it will also be taken down.
+    /// Creates `value` in the namespace, where it will also be dropped.
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
         make: impl FnOnce() -> Result<T, BenchError> + Send,
@@ -80,7 +80,7 @@ impl BenchLab {
                 self.netns.enter()?;
                 feed(&program, frame, &stop)
             });
-            // The first frames are on their way then.
+            // By then the first frames are in flight.
             thread::sleep(Duration::from_millis(20));
             let worked = self.within(work);
             stop.store(true, Ordering::Relaxed);
@@ -90,14 +90,14 @@ impl BenchLab {
     }
 }
 
-/// Something that lives in a lab.
+/// A value that lives in a lab.
 pub(super) struct LabOwned<T: Send> {
     value: Option<T>,
     pub(super) lab: Rc<BenchLab>,
 }
 
 impl<T: Send> LabOwned<T> {
-    /// The thing itself, and where it lives.
+    /// The value, and its lab.
     pub(super) fn parts(&mut self) -> (&mut T, &BenchLab) {
         let value = self.value.as_mut().expect("only the destructor takes it");
         (value, &self.lab)
@@ -105,10 +105,10 @@ impl<T: Send> LabOwned<T> {
 }
 
 impl<T: Send> Drop for LabOwned<T> {
-    /// Within the namespace, because some things put interfaces back by name.
+    /// Within the namespace, because some values restore interfaces by name.
     fn drop(&mut self) {
         let value = self.value.take();
-        // Where even entering fails, it has been dropped with the closure.
+        // If even entering fails, the value has been dropped with the closure.
         let _ = self.lab.within(move || {
             drop(value);
             Ok(())
@@ -123,7 +123,7 @@ fn within<T: Send>(
     netns.run(|| Ok(work()))?
 }
 
-/// Two joined links, up, in the calling thread's namespace.
+/// Creates two joined links, up, in the calling thread's namespace.
 pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     let netlink = Netlink::open()?;
     netlink.add_veth(one, other, None)?;
@@ -137,16 +137,16 @@ pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
 
 /// Frames that BPF redirects are lost unless the peer has a native program or coalesces.
 pub(super) fn receive_by_napi(iface: &Iface) {
-    // Nobody else knows the interface: it goes as it is.
+    // The interface is ours alone: it is removed in this state.
     forget(iface.with_features(&[(Feature::Gro, true)]));
 }
 
-/// An interface of the calling thread's namespace.
+/// Finds an interface of the calling thread's namespace.
 pub(super) fn find(name: &str) -> Result<Iface, BenchError> {
     Iface::find(name).map_err(failed)
 }
 
-/// Drops whatever arrives at an interface, as long as the link lives.
+/// Drops all frames received on an interface, as long as the link exists.
 pub(super) fn drop_all(ifname: &str) -> Result<BpfLink, BenchError> {
     attach(ifname, &XDP_DROP_ALL)
 }
@@ -170,10 +170,11 @@ fn failed(cause: OpenCause) -> BenchError {
     }
 }
 
-/// A program that sends what it is run on out of `ifname`.
+/// Loads a program that redirects the frames it is run on out of `ifname`.
 ///
-/// It is attached where no frame arrives: the kernel waits for a grace period whenever the first
-/// user of a program comes or the last one goes, so each run would take tens of milliseconds.
+/// It is also attached to an interface on which no frame arrives: the kernel waits for a grace
+/// period when a program gets its first user or loses its last one, so each run would take tens of
+/// milliseconds.
 fn source(ifname: &str) -> Result<(BpfProgram, BpfLink), BenchError> {
     let out = find(ifname)?.index as i32;
     let program = load(&[
@@ -196,7 +197,7 @@ fn feed(program: &BpfProgram, frame: &[u8], stop: &AtomicBool) -> Result<(), Ben
     Ok(())
 }
 
-/// A UDP frame of `len` bytes with its CRC, so of four bytes less.
+/// A UDP frame of `len` bytes including the CRC, so four bytes shorter in memory.
 pub(super) fn frame(spec: &FrameSpec, len: usize) -> Result<Vec<u8>, BenchError> {
     let template = spec.build(len - 4);
     Ok(template.map_err(|error| BenchError::Failed(error.to_string()))?.bytes)

@@ -15,14 +15,14 @@ use super::veth::{InterfacePath, open};
 /// 10,000 frames per second.
 const SEND_INTERVAL_NS: Nanos = 100_000;
 const FRAME_BYTES: usize = 60;
-/// Where the time stands: behind the Ethernet header.
+/// Position of the timestamp: after the Ethernet header.
 const STAMP_BYTES: std::ops::Range<usize> = 14..22;
-/// At least this many frames make a median.
+/// Minimum number of frames for a median.
 const MIN_SAMPLES: usize = 100;
 const P99_NAME: &str = "p99";
 const CPU_NAME: &str = "receiver cpu";
 
-/// The row for one way of waiting.
+/// The row for one wait strategy.
 pub(crate) fn row(patience: WaitStrategy) -> BenchRow {
     let (id, word, bound) = match patience {
         WaitStrategy::Spin => ("latency-spin", "spinning", 1_500.0),
@@ -65,7 +65,7 @@ fn send(port: &mut Port, stop: &AtomicBool) -> Result<(), RunError> {
     let queue = &mut port.queues[0];
     let mut next = now();
     while !stop.load(Ordering::Relaxed) {
-        // Sleeping would leave the sender's caches to others, and measure that.
+        // Sleeping would leave the sender's caches to other programs, and measure that.
         while now() < next {
             spin_loop();
         }

@@ -1,7 +1,7 @@
-//! `slipring-bench`, which `slipring bench` runs: one table of what this machine reaches, each row beside its floor and its
-//! peers, measured in turn in the same run.
+//! `slipring-bench`, which `slipring bench` runs: one table of this machine's performance. Each row
+//! has its floor and its peers, measured in turn in the same run.
 //!
-//! All traffic stays in pipes, in memory, and in network namespaces that nobody else sees.
+//! All traffic stays in pipes, in memory, and in private network namespaces.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -49,7 +49,7 @@ use process::ReaderTask;
 use report::BenchHeader;
 use row::BenchRow;
 
-/// It reads the command line that `slipring` was given, and reports under the same name.
+/// It parses the command line of `slipring`, and reports under the same name.
 static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "Measure what this machine reaches with slipring",
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     PROGRAM.main()
 }
 
-/// What was asked for.
+/// The rows and settings of a run.
 struct BenchPlan {
     rows: Vec<BenchRow>,
     effort: BenchEffort,
@@ -113,7 +113,7 @@ fn usage_error(summary: &str, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-/// The rows whose names start with one of the words; all without words.
+/// The rows whose names start with one of the words; all rows if there are no words.
 fn selected(rows: Vec<BenchRow>, words: &[String]) -> Result<Vec<BenchRow>, Failure> {
     if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
     {
@@ -133,7 +133,7 @@ fn list(rows: &[BenchRow], session: &mut Session<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// This process is the other end of a pipe.
+/// Runs this process as the other end of a pipe.
 fn run_reader(part: ReaderTask, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let tally = process::run_reader(part).map_err(|why| {
         Diagnostic::new(codes::SR0204, "the other end of the pipe").with_cause(why.to_string())

@@ -11,13 +11,13 @@ use slipring_ring::{RegionError, SyncFault};
 
 /// The CPU of senders, generators and the kernel's receive work.
 pub(crate) const FEEDER_CPU: usize = 0;
-/// The CPU of the program that is measured.
+/// The CPU of the measured program.
 pub(crate) const PROGRAM_CPU: usize = 1;
 
-/// Why a contender has no figure.
+/// Why a contender has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BenchError {
-    /// Something that it needs is not on this machine.
+    /// This machine lacks something that it needs.
     Skipped(String),
     /// It ran and went wrong.
     Failed(String),
@@ -73,30 +73,30 @@ impl From<RegionError> for BenchError {
     }
 }
 
-/// What one run of a contender gave.
+/// The result of one run of a contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BenchReading {
-    /// In the row's unit.
+    /// The main figure, in the row's unit.
     pub(crate) value: f64,
-    /// Packets per second of CPU time, where that is known.
+    /// Packets per second of CPU time, if known.
     pub(crate) per_cpu_second: Option<f64>,
     /// Further figures, in the row's unit.
     pub(crate) extra: Vec<(&'static str, f64)>,
 }
 
 impl BenchReading {
-    /// A figure alone.
+    /// A result with a single figure.
     pub(crate) fn of(value: f64) -> Self {
         Self { value, per_cpu_second: None, extra: Vec::new() }
     }
 }
 
-/// Packets, and the time they took.
+/// Number of packets, and the time they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BenchTally {
     pub(crate) packets: u64,
     pub(crate) wall: Nanos,
-    /// 0 where it is not known.
+    /// CPU time; 0 if unknown.
     pub(crate) cpu: Nanos,
 }
 
@@ -108,7 +108,7 @@ impl From<BenchTally> for BenchReading {
     }
 }
 
-/// Runs `work`, which returns how many packets it did, again and again for `time`.
+/// Repeats `work`, which returns how many packets it processed, for `time`.
 pub(crate) fn tally<E>(
     time: Duration,
     mut work: impl FnMut() -> Result<u64, E>,
@@ -117,7 +117,7 @@ pub(crate) fn tally<E>(
     let until = start + time.as_nanos() as Nanos;
     let mut packets = 0;
     loop {
-        // The clock is not worth a look each time.
+        // Reading the clock each time would cost too much.
         for _ in 0..16 {
             packets += work()?;
         }
@@ -128,7 +128,7 @@ pub(crate) fn tally<E>(
     }
 }
 
-/// Runs `work` in a thread of its own on one CPU.
+/// Runs `work` in a separate thread on one CPU.
 pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -139,7 +139,7 @@ pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T 
     })
 }
 
-/// Binds the calling thread to a CPU. On a machine that has not got it, the thread stays free.
+/// Binds the calling thread to a CPU. If this machine does not have it, the thread stays unbound.
 pub(crate) fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -152,7 +152,7 @@ pub(crate) fn thread_cpu() -> Nanos {
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
 }
 
-/// CPU time of another process, from its threads that are alive; `None` when it is gone.
+/// CPU time of another process, summed over its living threads; `None` when it has ended.
 pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let spent = |task: io::Result<std::fs::DirEntry>| {

@@ -1,5 +1,4 @@
-//! The floor of everything that copies: frames copied from buffer to buffer, both areas as large
-//! as a ring's.
+//! The floor of all copying: frames copied from buffer to buffer, both areas as large as a ring's.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub(crate) fn copies<const N: usize>() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// One round through all buffers.
+/// Copies all buffers once.
 fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
     for (from, to) in from.chunks_exact(BUF_SIZE).zip(to.chunks_exact_mut(BUF_SIZE)) {
         if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
@@ -32,7 +31,7 @@ fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
     NUM_BUFS as u64
 }
 
-/// The floor on its own.
+/// The row with the floor alone.
 pub(crate) fn row<const N: usize>() -> BenchRow {
     BenchRow::new(format!("copy-{N}"), format!("memory copy, {N} B"), RowUnit::PacketsPerSec).with(
         ContenderRole::Floor,

@@ -1,4 +1,5 @@
-//! The pipe of a daemon by its native door, between two processes, beside one of a process's own.
+//! The native socket API: a pipe of a daemon between two processes, compared with a pipe of one
+//! process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,7 +39,7 @@ impl BenchPipeEnd for NativeEnd {
     }
 }
 
-/// The row: held to what a pipe of this process does in the same run.
+/// The row: its goal is relative to a pipe of this process in the same run.
 pub(crate) fn row() -> BenchRow {
     let title = "native door, pipe between two processes, 64 B, batch 256";
     BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
@@ -71,7 +72,7 @@ fn open(door: &Path, name: &str) -> Result<NativeEnd, BenchError> {
     ends.into_iter().next().ok_or_else(|| BenchError::Failed("a pipe without rings".into()))
 }
 
-/// The other process's whole life.
+/// Runs the other process: reads for `time`.
 pub(super) fn read(door: &Path, time: Duration) -> Result<BenchTally, BenchError> {
     let end = open(door, "bench}1")?;
     pin(PROGRAM_CPU);

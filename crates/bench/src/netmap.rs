@@ -1,5 +1,5 @@
-//! What `/dev/netmap` costs programs that were compiled for netmap: a C program that knows nothing
-//! but system calls, beside a daemon of our own in a run directory that nobody else sees.
+//! The cost of `/dev/netmap` for programs that were compiled for netmap: a C program that only
+//! makes system calls, and a daemon of our own in a private run directory.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ const FRAME_BYTES: &str = "64";
 /// How calls reach the daemon.
 #[derive(Debug, Clone, Copy)]
 struct FuseTransport {
-    /// Behind the names of rows.
+    /// Suffix of row names.
     suffix: &'static str,
     name: &'static str,
-    /// The daemon's setting.
+    /// The daemon's setting `uring`.
     uring: &'static str,
-    /// Packets per second that a pipe shall carry.
+    /// Packets per second that a pipe should carry.
     goal: f64,
 }
 
@@ -36,7 +36,7 @@ const FUSE_TRANSPORTS: [FuseTransport; 2] = [
     FuseTransport { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
 ];
 
-/// Two rows for each way.
+/// Two rows for each transport.
 pub(crate) fn rows() -> impl Iterator<Item = BenchRow> {
     FUSE_TRANSPORTS.into_iter().flat_map(|way| [sync_row(way), pipe_row(way)])
 }
@@ -74,7 +74,7 @@ fn idle_sync(device: &BenchDaemon, time: Duration) -> Result<BenchReading, Bench
 fn pipe_between(device: &BenchDaemon, time: Duration) -> Result<BenchReading, BenchError> {
     let served = process_cpu(device.daemon.id());
     let receiver = device.start(&["rx", "bench}1", &seconds(time), FRAME_BYTES])?;
-    // It sends a little longer than the other one listens.
+    // The sender runs a little longer than the receiver.
     let longer = seconds(time + Duration::from_millis(100));
     let sender = device.start(&["tx", "bench{1", &longer, FRAME_BYTES])?;
     let (received, sent) = (receiver.tally()?, sender.tally()?);
@@ -86,14 +86,14 @@ fn seconds(time: Duration) -> String {
     time.as_secs_f64().to_string()
 }
 
-/// A daemon, and the program for it. Both end with this value.
+/// A daemon, and the program that uses it. Both end when this value is dropped.
 pub(super) struct BenchDaemon {
     files: ScratchDir,
     daemon: Child,
 }
 
 impl BenchDaemon {
-    /// With this setting of `uring`.
+    /// Starts a daemon with this setting of `uring`.
     pub(super) fn new(uring: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         compile(files.path())?;
@@ -109,11 +109,11 @@ impl BenchDaemon {
         }
     }
 
-    /// Why the daemon has not started.
+    /// Returns why the daemon has not started.
     fn startup_error(&mut self) -> String {
         let mut said = String::new();
         if let Some(mut stderr) = self.daemon.stderr.take() {
-            // What cannot be read is not said.
+            // Output that cannot be read is ignored.
             let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
         }
         said.lines().next().unwrap_or("slipringd ended at once").to_owned()
@@ -163,14 +163,14 @@ fn first_line(stdout: Option<impl std::io::Read>) -> Option<String> {
     (read > 0).then_some(line)
 }
 
-/// A program that runs.
+/// A running program.
 struct BenchClient {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
 impl BenchClient {
-    /// `packets wall cpu`, or what went wrong.
+    /// Parses `packets wall cpu`, or returns an error.
     fn tally(mut self) -> Result<BenchTally, BenchError> {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut text)?;

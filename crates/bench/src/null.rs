@@ -6,7 +6,7 @@ use super::measure::{BenchError, PROGRAM_CPU, on_cpu, tally};
 use super::row::{BenchRound, BenchRow, ContenderRole, RowUnit};
 use super::testpmd;
 
-/// Frames appear, their buffers are exchanged, they vanish.
+/// Frames are created, exchanged between rings, and dropped.
 pub(crate) fn row(batch: u32) -> BenchRow {
     let title = format!("null: to null:, 60 B, batch {batch}");
     BenchRow::new(format!("null-{batch}"), title, RowUnit::PacketsPerSec)

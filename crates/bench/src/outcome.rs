@@ -1,18 +1,18 @@
-//! Measures a row and sums it up: contenders take turns, so that all of them see the same machine.
+//! Measures a row and summarizes it: contenders take turns, so that all see the same conditions.
 
 use std::time::Duration;
 
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchGoal, BenchRound, BenchRow, Contender, ContenderRole, GoalMetric, RowUnit};
 
-/// How a row is measured.
+/// How long and how often to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BenchEffort {
-    /// Turns of each contender.
+    /// Number of turns of each contender.
     pub(crate) runs: u32,
-    /// Time of each turn.
+    /// Duration of each turn.
     pub(crate) time: Duration,
-    /// Only ours.
+    /// Whether to measure our contenders only.
     pub(crate) alone: bool,
 }
 
@@ -34,29 +34,29 @@ pub(crate) struct RowResult {
     pub(crate) goals: Vec<BenchGoal>,
 }
 
-/// How a goal was kept.
+/// Whether a goal was met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GoalVerdict {
     pub(crate) goal: BenchGoal,
-    /// What was reached; `None` where it could not be measured.
+    /// The value reached; `None` if it could not be measured.
     pub(crate) reached: Option<f64>,
     pub(crate) met: bool,
 }
 
-/// One in the ring.
+/// A contender that is being measured.
 struct ContenderRun {
     round: Option<BenchRound>,
     measured: ContenderResult,
 }
 
-/// Measures a row; ends early once `stopped` says so.
+/// Measures a row; ends early once `stopped` returns true.
 pub(crate) fn measure(row: BenchRow, effort: BenchEffort, stopped: impl Fn() -> bool) -> RowResult {
     let (runs, time) = row.once.map_or((effort.runs, effort.time), |time| (1, time));
     let wanted = |contender: &Contender| !effort.alone || contender.role == ContenderRole::Ours;
     let contenders = row.contenders.into_iter().filter(wanted);
     let mut fighters: Vec<_> = contenders.map(ContenderRun::start).collect();
     if row.once.is_none() {
-        // Caches, clocks and branch predictors settle.
+        // Lets caches, clocks and branch predictors settle.
         fighters.iter_mut().for_each(|fighter| fighter.warm_up(time / 4));
     }
     for _ in 0..runs {
@@ -92,7 +92,7 @@ impl ContenderRun {
         }
     }
 
-    /// One that fails is out.
+    /// Runs once; a contender that fails is not run again.
     fn run(&mut self, time: Duration) -> Option<BenchReading> {
         match self.round.as_mut()?(time) {
             Ok(reading) => Some(reading),
@@ -120,7 +120,7 @@ impl ContenderResult {
         self.median(|reading| Some(reading.value))
     }
 
-    /// The least and the greatest value.
+    /// The minimum and the maximum.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let values = self.readings().iter().map(|reading| reading.value);
         let least = values.clone().min_by(f64::total_cmp)?;
@@ -139,18 +139,18 @@ impl ContenderResult {
 }
 
 impl RowResult {
-    /// Ours, which the others are compared with.
+    /// Our contender, which the others are compared with.
     fn ours(&self) -> Option<&ContenderResult> {
         self.results.iter().find(|measured| measured.role == ContenderRole::Ours)
     }
 
-    /// The median over the rounds of our figure by `other`'s.
+    /// The median over the rounds of our figure divided by `other`'s.
     pub(crate) fn ratio_to(&self, other: &ContenderResult) -> Option<f64> {
         let rounds = self.ours()?.readings().iter().zip(other.readings());
         median(rounds.map(|(ours, other)| ours.value / other.value).collect())
     }
 
-    /// Each goal with what was reached.
+    /// The verdict on each goal.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = GoalVerdict> {
         self.goals.iter().map(|&goal| {
             let reached = self.reached(goal.metric);
@@ -173,7 +173,7 @@ impl RowResult {
         }
     }
 
-    /// Whether anything went wrong, or a goal that could be measured was missed.
+    /// Whether anything failed, or a measurable goal was missed.
     pub(crate) fn falls_short(&self) -> bool {
         let failed =
             |measured: &ContenderResult| matches!(measured.readings, Err(BenchError::Failed(_)));

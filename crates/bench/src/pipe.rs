@@ -1,5 +1,5 @@
-//! Pipe rows: one party writes every byte of every frame, the other reads them all and checks
-//! that none is lost, doubled or out of order.
+//! Pipe rows: one party writes every byte of every frame, the other reads them all and checks that
+//! none is lost, duplicated or reordered.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use super::{memory, process, testpmd};
 
 pub(super) const SLOTS_PER_RING: u32 = 1024;
 
-/// Who the two ends belong to.
+/// The owners of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeLayout {
     OneThread,
@@ -31,7 +31,7 @@ pub(crate) enum PipeLayout {
 /// What happens to a frame at the reading end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// Read where it lies.
+    /// Read in place.
     Swap,
     /// Copied to another region, as between ports that share none, and read there.
     Copy,
@@ -83,7 +83,7 @@ fn with_goals<const N: usize>(row: BenchRow, batch: u32) -> BenchRow {
     }
 }
 
-/// A pipe in a region of its own, to be passed to another process or not.
+/// Creates a pipe in a region of its own, private or shared.
 pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     let geometry =
         Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
@@ -91,7 +91,7 @@ pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     Ok(PipePair::create(&create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
 }
 
-/// An end of a pipe of either kind: of this process and those it is passed to, or of a daemon.
+/// An end of a pipe of any kind: of this process, passed to another one, or of a daemon.
 pub(super) trait BenchPipeEnd {
     fn tx(&mut self) -> &mut TxRing;
     fn rx(&mut self) -> &mut RxRing;
@@ -173,11 +173,11 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
     }
 }
 
-/// The reading end, and the number of the frame that must come next.
+/// The reading end, and the number of the next expected frame.
 pub(super) struct PipeReader<E = PipeEnd> {
     end: E,
     next: u64,
-    /// Where frames are copied to.
+    /// The ring that frames are copied to.
     copies: Option<RingHalves<Tx>>,
 }
 
@@ -226,7 +226,7 @@ impl<E: BenchPipeEnd> PipeReader<E> {
     }
 }
 
-/// How many frames there were, and whether all were right.
+/// Returns how many frames there were, and whether all were right.
 #[inline(always)]
 fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
@@ -245,7 +245,7 @@ fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> 
     (sequence - first, right)
 }
 
-/// The same through a ring in another region, whose driver half reads.
+/// As [`read`], through a ring in another region, whose driver half reads.
 #[inline(always)]
 fn read_copies<const N: usize>(
     end: &mut impl BenchPipeEnd,
@@ -281,8 +281,8 @@ fn one_thread<const N: usize>(way: ReadMode, batch: u32) -> Result<BenchRound, B
     }))
 }
 
-/// Each turn has a pipe of its own: where its pages lie in the caches is a matter of luck, worth a
-/// tenth of the rate, and the median should be over that too.
+/// Each turn has its own pipe: where its pages fall in the caches is random and changes the rate by
+/// a tenth, and the median should cover that too.
 pub(super) fn two_threads<const N: usize>(
     way: ReadMode,
     batch: u32,

@@ -1,5 +1,4 @@
-//! A scheduling group of the run's own, so that figures do not depend on what else runs more than
-//! they must.
+//! A scheduling group for the run, so that other load affects the figures as little as possible.
 
 use std::path::Path;
 
@@ -7,11 +6,11 @@ use rustix::process::{Signal, getpid, getsid, set_parent_process_death_signal, s
 
 const AUTOGROUP_PATH: &str = "/proc/self/autogroup";
 
-/// Puts this process and those that it will start first; says how far that went.
+/// Puts this process and its future children first; returns how far that succeeded.
 ///
 /// The kernel groups processes by session, and the group's weight counts before that of its
-/// processes. A process that leads a group of its own, as one that a shell starts does, cannot
-/// leave its session; `make bench` starts one that can.
+/// processes. A process group leader, such as one started by a shell, cannot leave its session;
+/// `make bench` starts a process that can.
 pub(crate) fn raise() -> &'static str {
     if rustix::process::nice(-20).is_err() {
         return "ordinary priority";
@@ -19,7 +18,7 @@ pub(crate) fn raise() -> &'static str {
     if !Path::new(AUTOGROUP_PATH).exists() {
         return "nice -20";
     }
-    // Only the weight of a session of our own is ours to change.
+    // Only the weight of our own session may be changed.
     if !is_session_leader() {
         return "nice -20 within the session's scheduling group";
     }
@@ -32,7 +31,7 @@ pub(crate) fn raise() -> &'static str {
 
 fn is_session_leader() -> bool {
     if setsid().is_ok() {
-        // INT from the terminal now reaches only whoever started us.
+        // From now on, INT from the terminal only reaches the process that started us.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
     }
     getsid(None).is_ok_and(|leader| leader == getpid())

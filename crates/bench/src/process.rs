@@ -1,5 +1,5 @@
 //! The reading end of a pipe in another process: the same program, started again with a socket as
-//! its standard input, through which the region and the two bells are passed.
+//! its standard input, which passes the region and the two doorbells.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -19,19 +19,19 @@ use super::native;
 use super::pipe::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
 use super::row::BenchRound;
 
-/// Region, own bell, the other's bell.
+/// The region, its own doorbell, and the peer's doorbell.
 const NUM_FDS: usize = 3;
 
-/// What the other process is told, as its one argument.
+/// The task of the other process, in its single argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReaderTask {
-    /// To take up the end that it is passed.
+    /// Attach to the pipe end that it is passed.
     Passed(PassedPipeEnd),
-    /// To open its end at the native door of a daemon and read frames of 64 bytes.
+    /// Open its end through the native socket of a daemon and read frames of 64 bytes.
     Native(PathBuf, Duration),
 }
 
-/// The end that another process is passed.
+/// The pipe end that is passed to another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassedPipeEnd {
     offset: u64,
@@ -42,7 +42,7 @@ pub(crate) struct PassedPipeEnd {
 }
 
 impl ReaderTask {
-    /// Reads what [`Passed::to_argument`] or `native.rs` wrote.
+    /// Parses what [`PassedPipeEnd::to_argument`] or `native.rs` wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(':') {
             Some((nanos, door)) => {
@@ -72,13 +72,13 @@ impl PassedPipeEnd {
     }
 }
 
-/// Writes here, reads there. Each bout has a pipe and a process of its own.
+/// Writes here, reads there. Each round has its own pipe and process.
 pub(super) fn two_processes<const N: usize>(way: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {
         let PipePair { a, b } = pipe(true)?;
         let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode: way, time };
         let child = start(&b, part)?;
-        // The ends of this process are not to touch the rings of the other's.
+        // The ends of this process must not touch the rings of the other process.
         drop(b);
         beside_writer::<N>(&mut PipeWriter::new(a), batch, || result(child))
     })
@@ -102,7 +102,7 @@ fn start(end: &PipeEnd, part: PassedPipeEnd) -> Result<Child, BenchError> {
     Ok(child)
 }
 
-/// `packets wall cpu`, or what went wrong.
+/// Parses `packets wall cpu`, or returns an error.
 pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -113,7 +113,7 @@ pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
     }
 }
 
-/// The other process's whole life: takes the end up, reads, says how it went.
+/// Runs the other process: attaches to its end, reads, and reports the result.
 pub(crate) fn run_reader(part: ReaderTask) -> Result<BenchTally, BenchError> {
     let part = match part {
         ReaderTask::Passed(part) => part,

@@ -1,4 +1,4 @@
-//! What the checks of the safe ring API cost: the same pipe worked by raw pointers.
+//! The cost of the checks in the safe ring API: the same pipe driven by raw pointers.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The table: as text while rows are measured, as JSON at the end.
+//! The table: as text while rows are measured, and as JSON at the end.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::measure::BenchReading;
 use super::outcome::{BenchEffort, ContenderResult, GoalVerdict, RowResult};
 use super::row::{GoalMetric, RowUnit};
 
-/// Where and how the table was measured.
+/// The machine and the method of the measurement.
 pub(crate) struct BenchHeader {
     pub(crate) command: String,
     pub(crate) cpu: String,
@@ -18,7 +18,7 @@ pub(crate) struct BenchHeader {
 }
 
 impl BenchHeader {
-    /// Asks `/proc`.
+    /// Reads them from `/proc`.
     pub(crate) fn current(command: String, effort: BenchEffort, priority: &'static str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
@@ -104,7 +104,7 @@ fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> Stri
     line.trim_end().to_owned()
 }
 
-/// Shares keep their unit whatever the row's is; their names say so.
+/// Shares have their own unit in every row; their names say so.
 fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
     if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }

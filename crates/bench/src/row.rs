@@ -1,4 +1,4 @@
-//! A row of the table: contenders measured in turn, and the goals that their figures are held to.
+//! A row of the table: contenders measured in turn, and the goals for their figures.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use slipring_cli::units::human;
 
 use super::measure::{BenchError, BenchReading};
 
-/// What a row's figures are in.
+/// The unit of a row's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowUnit {
     /// Packets per second; more is better.
@@ -15,7 +15,7 @@ pub(crate) enum RowUnit {
     Nanos,
     /// Memory; less is better.
     Bytes,
-    /// Parts of 1; less is better.
+    /// A fraction of 1; less is better.
     Share,
     /// Packets; less is better.
     Packets,
@@ -33,7 +33,7 @@ impl RowUnit {
         }
     }
 
-    /// A figure for people.
+    /// Formats a figure for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::PacketsPerSec => human::packets_per_sec(value),
@@ -45,12 +45,12 @@ impl RowUnit {
     }
 }
 
-/// Whose figure it is.
+/// The role of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContenderRole {
-    /// slipring's; the first of a row is what the others are compared with.
+    /// slipring; the first one of a row is compared with the others.
     Ours,
-    /// What the machine allows at best.
+    /// The best that the machine allows.
     Floor,
     /// Another program doing the same.
     Peer,
@@ -67,28 +67,28 @@ impl ContenderRole {
     }
 }
 
-/// Makes a contender ready.
+/// Prepares a contender.
 pub(crate) type ContenderStart = Box<dyn FnOnce() -> Result<BenchRound, BenchError>>;
-/// Runs it once, for about this long. Dropping it takes everything down again.
+/// Runs it once, for about this long. Dropping it cleans up.
 pub(crate) type BenchRound = Box<dyn FnMut(Duration) -> Result<BenchReading, BenchError>>;
 
-/// One that is measured.
+/// A contender.
 pub(crate) struct Contender {
     pub(crate) role: ContenderRole,
     pub(crate) name: &'static str,
     pub(crate) start: ContenderStart,
 }
 
-/// What a goal looks at.
+/// What a goal is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum GoalMetric {
     /// Our figure.
     Value,
-    /// Our figure over that of the contender of this name.
+    /// Our figure divided by that of the contender with this name.
     RatioTo(&'static str),
 }
 
-/// A figure to be reached.
+/// A goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BenchGoal {
     pub(crate) metric: GoalMetric,
@@ -98,19 +98,19 @@ pub(crate) struct BenchGoal {
 
 /// One row.
 pub(crate) struct BenchRow {
-    /// The name to ask for it by.
+    /// The name by which to select it.
     pub(crate) id: String,
     /// What is measured, for people.
     pub(crate) title: String,
     pub(crate) unit: RowUnit,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) goals: Vec<BenchGoal>,
-    /// Measured once, for this long, whatever was asked for: a rate over 10 s is that.
+    /// Measured once, for this duration, whatever the user requested: for a rate over 10 s.
     pub(crate) once: Option<Duration>,
 }
 
 impl BenchRow {
-    /// A row without contenders and goals.
+    /// Creates a row without contenders and goals.
     pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, unit: RowUnit) -> Self {
         let (contenders, goals) = (Vec::new(), Vec::new());
         Self { id: id.into(), title: title.into(), unit, contenders, goals, once: None }

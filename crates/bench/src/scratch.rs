@@ -1,4 +1,4 @@
-//! A directory for sockets and compiled programs that goes with the run.
+//! A directory for sockets and compiled programs, removed after the run.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
-    /// Makes one. A name that is taken is an error, so nobody can have prepared it.
+    /// Creates one. An existing name is an error, so no other user can have prepared it.
     pub(crate) fn new() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -21,7 +21,7 @@ impl ScratchDir {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -29,7 +29,7 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // What cannot be removed stays below the directory for temporary files.
+        // On failure it stays in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

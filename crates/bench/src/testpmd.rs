@@ -1,5 +1,5 @@
-//! DPDK's testpmd as a peer: started once per row, told to run only while its turn lasts, and
-//! measured by its own counters.
+//! DPDK's testpmd as a peer: started once per row, running only during its turns, and measured by
+//! its own counters.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -21,13 +21,13 @@ pub(super) const RING_NAME: &str = "testpmd net_ring";
 /// Name of the two-process pipe contender.
 pub(super) const MEMIF_NAME: &str = "testpmd net_memif";
 
-/// Names of the contenders over veth links.
+/// Name of the AF_XDP contender over veth links.
 pub(super) const AF_XDP_NAME: &str = "testpmd net_af_xdp";
-/// See [`AF_XDP`].
+/// Name of the AF_PACKET contender over veth links.
 pub(super) const AF_PACKET_NAME: &str = "testpmd net_af_packet";
 
 const PROMPT: &[u8] = b"testpmd> ";
-/// Answers take milliseconds; starting with a socket to wait for takes longest.
+/// Replies take milliseconds; only the start with a socket to wait for takes long.
 const REPLY_TIMEOUT_NS: Nanos = 20_000_000_000;
 
 /// What testpmd does with frames (`--forward-mode`).
@@ -48,14 +48,14 @@ impl TestpmdMode {
     }
 }
 
-/// How to start it.
+/// How to start testpmd.
 #[derive(Debug, Clone)]
 pub(super) struct TestpmdSetup {
     /// `--vdev` of each port.
     pub(super) devices: Vec<String>,
     pub(super) mode: TestpmdMode,
     pub(super) burst: u32,
-    /// Length of frames it makes, in bytes without CRC.
+    /// Length of generated frames, in bytes without CRC.
     pub(super) len: usize,
     /// The CPU that moves frames.
     pub(super) cpu: usize,
@@ -65,7 +65,7 @@ pub(super) struct TestpmdSetup {
 
 /// Enough for rings in memory.
 const MEMORY_RING_BUFS: u32 = 16_384;
-/// With less than this, net_af_xdp between two ports comes to a stop.
+/// With fewer, net_af_xdp stalls between two ports.
 const AF_XDP_BUFS: u32 = 65_536;
 
 /// A running testpmd that waits for commands.
@@ -84,7 +84,7 @@ struct TestpmdCounters {
 }
 
 impl Testpmd {
-    /// Starts it in the network namespace of the calling thread.
+    /// Starts testpmd in the network namespace of the calling thread.
     pub(super) fn start(setup: &TestpmdSetup) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         let mut child = command(setup, &files).spawn().map_err(|error| match error.kind() {
@@ -143,7 +143,7 @@ impl Testpmd {
         start: &str,
     ) -> Result<BenchTally, BenchError> {
         self.send_command(start)?;
-        // What was there before it began is not its rate.
+        // Frames from before the start are not part of its rate.
         std::thread::sleep(time / 10);
         let tally = self.count(mode, time);
         self.send_command("stop")?;
@@ -168,7 +168,7 @@ impl Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.input.write_all(b"quit\n");
         let until = now() + 1_000_000_000;
         while now() < until && matches!(self.child.try_wait(), Ok(None)) {
@@ -179,7 +179,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// `stdbuf`, since answers must not wait in a buffer.
+/// `stdbuf`, since replies must not wait in a buffer.
 fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
@@ -188,13 +188,13 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    // Bursts of 256 do not fit the cache of buffers that it has by default.
+    // Bursts of 256 do not fit its default buffer cache.
     command.args(["--", "-i", "--nb-cores=1", "--mbcache=512"]);
     command.arg(format!("--total-num-mbufs={}", setup.bufs));
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
-    // Its sockets and maps lie there, not in the system's run directory.
+    // Its sockets and maps go there, not to the system's run directory.
     command.env("RUNTIME_DIRECTORY", files.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
@@ -218,7 +218,7 @@ fn startup_error(output: &[u8]) -> String {
     format!("testpmd ended: {}", cause.or_else(|| lines.next()).unwrap_or("").trim())
 }
 
-/// One that does everything by itself.
+/// A round with a single process.
 pub(super) fn single_process(
     setup: &TestpmdSetup,
     start: &'static str,
@@ -227,7 +227,7 @@ pub(super) fn single_process(
     Ok(Box::new(move |time| Ok(testpmd.run(mode, time, start)?.into())))
 }
 
-/// Frames go round through a ring within one thread.
+/// Frames circulate through a ring within one thread.
 pub(super) fn ring(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_ring0".to_owned()];
     let setup = TestpmdSetup {

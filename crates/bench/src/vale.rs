@@ -1,6 +1,6 @@
-//! The switch of `/dev/netmap`, without the device: programs of this process have its ports, so
-//! the figures are those of switching alone. As with `pkt-gen`, frames are written once, and sent as
-//! they are; the receiver does not read them.
+//! The switch of `/dev/netmap`, without the device: threads of this process have its ports, so the
+//! figures show the switching alone. As with `pkt-gen`, frames are written once and sent unchanged;
+//! the receiver does not read them.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::{memory, testpmd};
 const MEMCPY_NAME: &str = "memcpy";
 const ONE_ADDRESS_NAME: &str = "one address";
 const NO_OTHERS_NAME: &str = "no other ports";
-/// Less than half a ring: what a receiver has taken it gives back with its next sync.
+/// Less than half a ring: a receiver returns received slots with its next sync.
 const MAX_BATCH: u32 = 256;
 const NUM_FLOODED: u8 = 16;
 const NUM_OTHER_PORTS: u32 = 238;
@@ -68,7 +68,7 @@ fn with_floor<const N: usize>(
         .with(ContenderRole::Floor, MEMCPY_NAME, memory::copies::<N>)
 }
 
-/// Copies that reach 16 ports; the others of the first contender are not for the sender's frames.
+/// Copies to 16 ports; the other ports of the first contender must not get the sender's frames.
 fn flood() -> BenchRow {
     let title =
         format!("switch, flood to {NUM_FLOODED} of {} ports, 64 B, copies", NUM_OTHER_PORTS + 17);
@@ -95,7 +95,7 @@ fn addresses() -> BenchRow {
         .goal(GoalMetric::RatioTo(ONE_ADDRESS_NAME), 0.95)
 }
 
-/// The sender's thread does the receivers' part as well.
+/// The sender's thread also does the receivers' work.
 fn one_thread<const N: usize>(mut yard: SwitchBench, addresses: u32) -> BenchRound {
     Box::new(move |time| {
         let SwitchBench { netmap, sender, receivers, .. } = &mut yard;
@@ -111,7 +111,7 @@ fn one_thread<const N: usize>(mut yard: SwitchBench, addresses: u32) -> BenchRou
     })
 }
 
-/// The switching is done by the sender's thread, as in netmap.
+/// The sender's thread does the switching, as in netmap.
 fn two_threads<const N: usize>() -> Result<BenchRound, BenchError> {
     let mut yard = SwitchBench::new(1, 0)?;
     Ok(Box::new(move |time| {
@@ -132,7 +132,7 @@ fn two_threads<const N: usize>() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// A switch, a program that sends, and those that receive.
+/// A switch, a sender and its receivers.
 struct SwitchBench {
     netmap: Netmap,
     sender: SwitchClient,
@@ -141,7 +141,7 @@ struct SwitchBench {
 }
 
 impl SwitchBench {
-    /// `others` ports are there beside them that no frame of the sender may reach.
+    /// Creates a switch with `others` additional ports that no frame of the sender may reach.
     fn new(receivers: u8, others: u32) -> Result<Self, BenchError> {
         let netmap = Netmap::new(Box::new(NoProvider));
         let domain = Domain::new(0, MemoryParams::default())?;
@@ -158,7 +158,7 @@ impl SwitchBench {
         Ok(yard)
     }
 
-    /// Has the first receiver send from each of `count` addresses, which the switch learns.
+    /// Makes the first receiver send from each of `count` addresses, which the switch learns.
     fn learn_addresses(&mut self, count: u32) -> Result<(), BenchError> {
         let Self { netmap, sender, receivers, .. } = self;
         for address in 0..count {
@@ -173,7 +173,7 @@ impl SwitchBench {
     }
 }
 
-/// The sender is kept from those ports that are not receivers.
+/// Isolates the sender from the ports that are not receivers.
 fn isolate_sender(domain: &Domain) -> Result<(), BenchError> {
     domain.with_switch(NETNS_ID, "vale0", |engine, _, ports| {
         for (id, name) in ports {
@@ -188,10 +188,10 @@ fn isolate_sender(domain: &Domain) -> Result<(), BenchError> {
 }
 
 const NETNS_ID: u64 = 1;
-/// No station's number.
+/// A number that no station has.
 const UNKNOWN_STATION: u32 = u32::MAX >> 8;
 
-/// A program with a port of the switch.
+/// A client with a port of the switch.
 struct SwitchClient {
     open: OpenHandle,
     tx: TxRing,
@@ -228,7 +228,7 @@ impl SwitchClient {
         Ok(())
     }
 
-    /// Sends what its buffers hold; to other addresses where there are several.
+    /// Sends the content of its buffers, to different addresses if there are several.
     #[inline(always)]
     fn send(
         &mut self,
@@ -248,7 +248,7 @@ impl SwitchClient {
         self.sync(netmap, NIOCTXSYNC)
     }
 
-    /// Returns the CPU time that took, in nanoseconds.
+    /// Sends until `stop`; returns the CPU time that took, in nanoseconds.
     #[inline(never)]
     fn send_until(&mut self, netmap: &Netmap, stop: &AtomicBool) -> Result<u64, BenchError> {
         let (cpu, mut to) = (thread_cpu(), AddressSequence::new(1));
@@ -258,7 +258,7 @@ impl SwitchClient {
         Ok(thread_cpu() - cpu)
     }
 
-    /// Takes what has arrived.
+    /// Receives what has arrived.
     #[inline(always)]
     fn receive(&mut self, netmap: &Netmap) -> Result<u64, BenchError> {
         self.sync(netmap, NIOCRXSYNC)?;
@@ -279,7 +279,7 @@ impl SwitchClient {
     }
 }
 
-/// Binds a port; says where its `netmap_if` lies.
+/// Binds a port; returns the offset of its `netmap_if`.
 fn bind(
     netmap: &Netmap,
     domain: &Arc<Domain>,
@@ -296,7 +296,7 @@ fn bind(
     Ok((open, got.nr_offset.into()))
 }
 
-/// Where ring `index` of the port lies, and its header.
+/// Returns the offset of ring `index` of the port, and its header.
 fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
     let mut offset = [0; 8];
     let mut header = [0; NetmapRing::SIZE];
@@ -306,8 +306,8 @@ fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing
     read.then(|| NetmapRing::read_from(&header)).flatten().map(|header| (ring, header))
 }
 
-/// Receivers' addresses in an order that no cache foresees: the bits of a counter times an odd
-/// constant. With none at all, frames are for everybody.
+/// Receivers' addresses in an order that caches cannot predict: the bits of a counter times an odd
+/// constant. With no address at all, frames are broadcast.
 struct AddressSequence {
     count: u32,
     drawn: u32,
@@ -330,7 +330,7 @@ impl AddressSequence {
     }
 }
 
-/// A frame to and from these addresses.
+/// Builds a frame with these addresses.
 #[inline(always)]
 fn frame<const N: usize>(to: u32, from: u32) -> [u8; N] {
     let mut bytes = [0x55; N];
@@ -348,7 +348,7 @@ fn mac(number: u32) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// No ports but those of switches, and nobody who sleeps.
+/// A provider without ports other than a switch's, and without sleepers.
 #[derive(Debug)]
 struct NoProvider;
 
@@ -362,7 +362,7 @@ impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
-/// A caller's memory that holds one old request, which needs none.
+/// A caller's memory with one old request, which does not need any.
 struct NoMemoryCaller;
 
 impl CallerMemory for NoMemoryCaller {

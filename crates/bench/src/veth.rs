@@ -18,13 +18,13 @@ use super::xsk::{self, XskBaseline};
 use super::{child, kernel, testpmd};
 
 const MAX_BATCH: u32 = 256;
-/// TAP devices: one that receives or sends, one to forward to.
+/// TAP devices: one that receives or sends, and one to forward to.
 const TAP_NAMES: [&str; 2] = ["srbencht0", "srbencht1"];
 
-/// The loop that does nothing but send.
+/// A loop that only sends.
 const BARE_LOOP_NAME: &str = "bare loop";
 
-/// The way into an interface.
+/// How an interface is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InterfacePath {
     Native,
@@ -33,7 +33,7 @@ pub(crate) enum InterfacePath {
     Tap,
 }
 
-/// What is done with frames.
+/// What a program does with frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VethJob {
     Tx,
@@ -73,7 +73,7 @@ impl InterfacePath {
         OpenOptions { xdp, ..OpenOptions::default() }
     }
 
-    /// The interfaces that the job's ports are opened on.
+    /// The interfaces on which the job's ports are opened.
     fn interfaces(self, job: VethJob) -> &'static [&'static str] {
         match (self, job) {
             (Self::Tap, VethJob::Forward) => &TAP_NAMES,
@@ -84,7 +84,7 @@ impl InterfacePath {
         }
     }
 
-    /// Where the source sends.
+    /// The interface on which the source sends.
     fn source(self) -> &'static str {
         if self == Self::Tap { TAP_NAMES[0] } else { SOURCE_IFNAME }
     }
@@ -156,7 +156,7 @@ fn with_goals(row: BenchRow, path: InterfacePath, job: VethJob) -> BenchRow {
     }
 }
 
-/// The row that says whether `gen` is as fast as the bare loop, over veth links.
+/// The row that shows whether `gen` is as fast as the bare loop, over veth links.
 pub(crate) fn generator_row(path: InterfacePath) -> BenchRow {
     let (id, title) = (format!("gen-{}", path.id()), format!("gen, {}, 60 B", path.title()));
     BenchRow::new(id, title, RowUnit::PacketsPerSec)
@@ -172,7 +172,7 @@ fn generate(path: InterfacePath, time: Duration) -> Result<BenchReading, BenchEr
     child::saturating(&path.port(OUTPUT_IFNAME), time)
 }
 
-/// Open ports, and what keeps their far ends silent.
+/// Open ports, and a guard that keeps their far ends silent.
 struct VethRig {
     ports: Vec<Port>,
     _drop: Option<BpfLink>,
@@ -192,7 +192,7 @@ impl VethRig {
         Ok(Self { ports, _drop })
     }
 
-    /// Packets done so far: completed, or received.
+    /// Packets completed so far: sent, or received.
     fn done(&mut self, job: VethJob) -> u64 {
         let stats = self.ports.last_mut().map(Port::stats).unwrap_or_default();
         if job == VethJob::Rx { stats.rx.packets } else { stats.tx.packets }
@@ -249,7 +249,7 @@ fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
     Ok(0)
 }
 
-/// Receives and looks at a byte of each frame, so that its cache line comes over.
+/// Receives and reads a byte of each frame, so that its cache line is transferred.
 fn receive(port: &mut Port) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
     queue.rx_sync()?;

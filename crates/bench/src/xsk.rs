@@ -1,4 +1,4 @@
-//! The yardstick of AF_XDP ports: a plain C program, compiled where there is a compiler.
+//! The baseline of AF_XDP ports: a plain C program, compiled if there is a compiler.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::veth::VethJob;
 pub(super) const CONTENDER_NAME: &str = "plain C";
 const SOURCE_CODE: &str = include_str!("../programs/xsk.c");
 
-/// The compiled program, made when first asked for.
+/// The compiled program, built on first use.
 #[derive(Clone, Default)]
 pub(crate) struct XskBaseline(Rc<OnceCell<Result<XskBinary, BenchError>>>);
 
@@ -50,7 +50,7 @@ fn compile() -> Result<XskBinary, BenchError> {
     Ok(XskBinary { program, _files: files })
 }
 
-/// A process per turn.
+/// Starts a process per turn.
 pub(super) fn round(
     yardstick: XskBaseline,
     job: VethJob,
@@ -64,7 +64,7 @@ pub(super) fn round(
         VethJob::Forward => vec!["fwd", INPUT_IFNAME, OUTPUT_IFNAME],
     };
     Ok(Box::new(move |time| {
-        // The program is there as long as someone holds it.
+        // The program exists as long as this value.
         let _ = &yardstick;
         let run = || run(&program, &words, frame.len(), time);
         let tally = match job {
@@ -75,7 +75,7 @@ pub(super) fn round(
     }))
 }
 
-/// `packets wall cpu`, or what went wrong.
+/// Parses `packets wall cpu`, or returns an error.
 fn run(
     program: &PathBuf,
     words: &[&str],

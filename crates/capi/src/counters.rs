@@ -6,7 +6,7 @@ use crate::error::CallError;
 use crate::port::PortHandle;
 use crate::structs::SlipringStats;
 
-/// What one queue, or all of a port, have counted, the kernel's own counts included.
+/// The counters of one queue, or of all of a port, the kernel's own included.
 fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     let mut sum = QueueSnapshot::default();
     for queue in port.some(queue)? {
@@ -17,7 +17,7 @@ fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     Ok(sum)
 }
 
-/// The counters for C.
+/// The counters as the C struct.
 pub(crate) fn stats(port: &PortHandle, queue: u32) -> Result<SlipringStats, CallError> {
     let seen = snapshot(port, queue)?;
     Ok(SlipringStats {

@@ -1,4 +1,4 @@
-//! What every exported function runs in: no panic passes into C.
+//! The wrapper of every exported function: no panic passes into C.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -7,22 +7,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::{CallError, remember};
 use crate::structs::SLIPRING_ERR_DEFECT;
 
-/// Runs a call that returns a status: what it says, or the status of its error.
+/// Runs a call that returns a status; on failure, returns the status of the error.
 pub(crate) fn status(call: impl FnOnce() -> Result<c_int, CallError>) -> c_int {
     run(call).unwrap_or_else(|error| error.status)
 }
 
-/// Runs a call that returns something else: what it says, or `otherwise`.
+/// Runs a call that returns another value; on failure, returns `otherwise`.
 pub(crate) fn value<T>(otherwise: T, call: impl FnOnce() -> Result<T, CallError>) -> T {
     run(call).unwrap_or(otherwise)
 }
 
 fn run<T>(call: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // Unwind safe: what a panic leaves half done lies behind a mutex, which is poisoned then.
+    // Unwind safe: state that a panic leaves inconsistent is in a mutex, which is then poisoned.
     let result = catch_unwind(AssertUnwindSafe(call));
     let result = result.unwrap_or_else(|panic| Err(defect(panic.as_ref())));
     result.inspect_err(|error| {
-        // The thread may be ending, with its last error gone already.
+        // The thread may be ending, with its last error destroyed already.
         let _ = catch_unwind(AssertUnwindSafe(|| remember(error)));
     })
 }

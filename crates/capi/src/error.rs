@@ -1,4 +1,4 @@
-//! Errors of calls, and the last one of each thread.
+//! Errors of calls, and the last error of each thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::structs::{
     SLIPRING_ERR_ARGUMENT, SLIPRING_ERR_MACHINE, SLIPRING_ERR_PEER, SLIPRING_ERR_USAGE,
 };
 
-/// Why a call failed: what becomes its status and the thread's last error.
+/// Why a call failed: its status and the thread's last error.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) status: c_int,
@@ -25,7 +25,7 @@ impl CallError {
         Self { status, code: String::new(), message: message.into(), help: String::new() }
     }
 
-    /// An argument that no caller should pass.
+    /// An invalid argument.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(SLIPRING_ERR_ARGUMENT, message)
     }
@@ -95,7 +95,7 @@ pub(crate) fn c_text(text: &str) -> CString {
     CString::new(&text[..end]).unwrap_or_default()
 }
 
-/// Which text of the last error.
+/// Selects a text of the last error.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
     Code,
@@ -103,7 +103,7 @@ pub(crate) enum Part {
     Help,
 }
 
-/// A text of this thread's last error; it stays until the next error of the thread.
+/// Returns a text of this thread's last error; it stays valid until the next error of the thread.
 pub(crate) fn last(part: Part) -> *const c_char {
     LAST.with_borrow(|last| match part {
         Part::Code => last.code.as_ptr(),
@@ -112,10 +112,10 @@ pub(crate) fn last(part: Part) -> *const c_char {
     })
 }
 
-/// A text that never goes, for C: made once.
+/// Returns a static text for C, converted once.
 pub(crate) fn static_text(text: &'static str) -> Result<*const c_char, CallError> {
     static TEXTS: Mutex<BTreeMap<&str, CString>> = Mutex::new(BTreeMap::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a `CString` leads to stays where it is when the map moves it.
+    // Moving a `CString` within the map does not move its bytes.
     Ok(texts.entry(text).or_insert_with(|| c_text(text)).as_ptr())
 }

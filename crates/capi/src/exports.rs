@@ -1,7 +1,6 @@
-//! The functions of `include/slipring.h`, which says what they do.
+//! The functions of `include/slipring.h`, which documents them.
 //!
-//! Each one turns C's arguments into references, and calls a safe function inside of
-//! [`crate::entry`].
+//! Each one turns C's arguments into references, and calls a safe function inside [`crate::entry`].
 
 mod networks;
 mod ports;
@@ -15,32 +14,32 @@ use crate::entry;
 use crate::error::{Part, last};
 use crate::structs::SLIPRING_API_VERSION;
 
-/// The version of the interface that this library has.
+/// Returns the interface version of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_version() -> u32 {
     entry::value(0, || Ok(SLIPRING_API_VERSION))
 }
 
-/// The version of slipring.
+/// Returns the version of slipring.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_version_string() -> *const c_char {
     const TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     entry::value(std::ptr::null(), || Ok(TEXT.as_ptr().cast()))
 }
 
-/// The code of this thread's last error.
+/// Returns the code of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_code() -> *const c_char {
     entry::value(c"".as_ptr(), || Ok(last(Part::Code)))
 }
 
-/// What failed, and why.
+/// Returns the message of the last error: what failed, and why.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_message() -> *const c_char {
     entry::value(c"".as_ptr(), || Ok(last(Part::Message)))
 }
 
-/// What to try next.
+/// Returns the help of the last error: what to try next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_help() -> *const c_char {
     entry::value(c"".as_ptr(), || Ok(last(Part::Help)))

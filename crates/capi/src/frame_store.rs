@@ -1,14 +1,14 @@
-//! The frames that are inside a network, and those that have come out.
+//! The frames inside a network, and those that have come out.
 
 use std::collections::VecDeque;
 
 use slipring_link::{Carrier, Delivery, FrameHandle, LostFrame};
 
-/// Frames by handle, deliveries and losses in the order in which they came.
+/// Frames by handle, deliveries and losses in order.
 #[derive(Default)]
 pub(crate) struct LinkFrameStore {
     frames: Vec<QueuedLinkFrame>,
-    /// Numbers of frames that are not in use, the last one first.
+    /// Indices of unused frames, the most recent one last.
     free: Vec<u32>,
     bytes: u64,
     max_bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct LinkFrameStore {
     pub(crate) lost: VecDeque<(LostFrame, u64)>,
 }
 
-/// A frame, and what the caller knows it by.
+/// A frame, and the caller's tag for it.
 #[derive(Default)]
 pub(crate) struct QueuedLinkFrame {
     pub(crate) bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct QueuedLinkFrame {
     pub(crate) arrival_ns: u64,
 }
 
-/// What a stored frame costs beside its bytes, about.
+/// Approximate cost of a stored frame in addition to its bytes.
 const OVERHEAD: u64 = 64;
 
 impl LinkFrameStore {
@@ -33,7 +33,7 @@ impl LinkFrameStore {
         Self { max_bytes, keep_losses, ..Self::default() }
     }
 
-    /// Stores a frame; `None` where there is no room for it.
+    /// Stores a frame; `None` if it does not fit.
     pub(crate) fn store(&mut self, bytes: &[u8], tag: u64, arrival_ns: u64) -> Option<FrameHandle> {
         let cost = bytes.len() as u64 + OVERHEAD;
         if self.bytes.saturating_add(cost) > self.max_bytes {

@@ -1,4 +1,4 @@
-//! Emulated links: the engine of `slipring-link` with a store of frames, on the caller's clock.
+//! Emulated links: the engine of `slipring-link` with a frame store, on the caller's clock.
 
 #[cfg(feature = "links")]
 mod engine;

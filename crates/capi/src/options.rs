@@ -1,4 +1,4 @@
-//! How a port is to be opened, in the words of `slipring-port`.
+//! Conversion of the C options to those of `slipring-port`.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const KNOWN_FLAGS: u32 = SLIPRING_OPEN_SHARED
     | SLIPRING_OPEN_RX_ONLY
     | SLIPRING_OPEN_TX_ONLY;
 
-/// What the caller's options say; `run_dir` is their text.
+/// Converts the caller's options; `run_dir` is their text.
 pub(crate) fn open_options(
     asked: &SlipringOptions,
     run_dir: Option<&str>,

@@ -1,4 +1,4 @@
-//! What C's pointers lead to, checked as far as that can be.
+//! Checked access to pointers from C, as far as they can be checked.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use crate::structs::{
     SlipringPortInfo, SlipringStats,
 };
 
-/// Where a result goes.
+/// A pointer to a result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 /// Writes a result.
@@ -18,15 +18,15 @@ pub(crate) fn put<T>(to: Out<'_, T>, value: T, what: &str) -> Result<(), CallErr
     Ok(())
 }
 
-/// A handle that must be there.
+/// Returns a handle, which must not be null.
 pub(crate) fn there<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
     handle.ok_or_else(|| CallError::null(what))
 }
 
-/// A text.
+/// Reads a text.
 ///
 /// # Safety
-/// `text` is null, or leads to bytes that end with a zero and stay as they are for `'a`.
+/// `text` is null, or points to bytes that end with a zero and do not change during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, CallError> {
     if text.is_null() {
         return Err(CallError::null(what));
@@ -36,10 +36,10 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     text.to_str().map_err(|_| CallError::argument(format!("{what} is not UTF-8")))
 }
 
-/// So many values in a row.
+/// Reads `count` consecutive values.
 ///
 /// # Safety
-/// `first` is null, or leads to `count` initialised values that stay as they are for `'a`.
+/// `first` is null, or points to `count` initialised values that do not change during `'a`.
 pub(crate) unsafe fn row<'a, T>(
     first: *const T,
     count: usize,
@@ -55,10 +55,10 @@ pub(crate) unsafe fn row<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// The same to write to.
+/// As [`row`], for writing.
 ///
 /// # Safety
-/// `first` is null, or leads to `count` values that nobody else uses for `'a`.
+/// `first` is null, or points to `count` values that are not used otherwise during `'a`.
 pub(crate) unsafe fn row_mut<'a, T>(
     first: *mut T,
     count: usize,
@@ -74,7 +74,7 @@ pub(crate) unsafe fn row_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
 }
 
-/// Bytes to write to.
+/// As [`row_mut`], for bytes.
 ///
 /// # Safety
 /// As [`row_mut`].
@@ -87,35 +87,35 @@ pub(crate) unsafe fn bytes_mut<'a>(
     unsafe { row_mut(first.cast(), count, what) }
 }
 
-/// A structure whose first field, a `u32`, is its size as the caller knows it.
+/// A structure whose first field, a `u32`, is its size in the caller's version.
 ///
 /// # Safety
-/// It is `repr(C)`, begins with that field, and all bytes that are zero make a value of it, as do
-/// any bytes that a caller may put there.
+/// It is `repr(C)`, begins with that field, and is valid for all-zero bytes and for any bytes that
+/// a caller may write.
 pub(crate) unsafe trait Sized32: Copy {}
 
-// SAFETY: integers and pointers behind `size`.
+// SAFETY: integers and pointers after `size`.
 unsafe impl Sized32 for SlipringOptions {}
-// SAFETY: integers behind `size`.
+// SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringPortInfo {}
-// SAFETY: integers behind `size`.
+// SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringStats {}
-// SAFETY: integers behind `size`.
+// SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringNetworkOptions {}
-// SAFETY: integers and pointers behind `size`.
+// SAFETY: integers and pointers after `size`.
 unsafe impl Sized32 for SlipringDelivery {}
-// SAFETY: integers behind `size`.
+// SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLoss {}
-// SAFETY: integers behind `size`.
+// SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLinkStats {}
 
-/// Largest size of such a structure that a caller may name: those of later versions will be shorter.
+/// Maximum size of such a structure that a caller may state: later versions stay below it.
 const MAX_STRUCT: u32 = 4096;
 
-/// The size that the caller has written into `at`.
+/// Reads the size that the caller has written into `at`.
 ///
 /// # Safety
-/// `at` is null, or leads to at least the first field.
+/// `at` is null, or points to at least the first field.
 unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallError> {
     if at.is_null() {
         return Err(CallError::null(what));
@@ -129,7 +129,7 @@ unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallErr
     Ok(size as usize)
 }
 
-/// Whether [`write_sized`] will have where to write.
+/// Checks that [`write_sized`] will succeed.
 ///
 /// # Safety
 /// As [`write_sized`].
@@ -138,10 +138,10 @@ pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result
     unsafe { size_at(at, what) }.map(|_| ())
 }
 
-/// Reads a structure of the caller's; fields that it does not have are zero.
+/// Reads a structure of the caller; fields that it does not have are zero.
 ///
 /// # Safety
-/// `from` is null, or leads to a structure that is as long as its first field says.
+/// `from` is null, or points to a structure of the size in its first field.
 pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Result<T, CallError> {
     // SAFETY: promised by the caller.
     let size = unsafe { size_at(from, what)? };
@@ -160,11 +160,11 @@ pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Resul
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes a structure of the caller's as far as it goes; its size stays.
+/// Writes a structure of the caller up to its size, which stays.
 ///
 /// # Safety
-/// `to` is null, or leads to a structure that is as long as its first field says, and that nobody
-/// else uses meanwhile.
+/// `to` is null, or points to a structure of the size in its first field, which is not used
+/// otherwise meanwhile.
 pub(crate) unsafe fn write_sized<T: Sized32>(
     to: *mut T,
     value: &T,

@@ -1,4 +1,4 @@
-//! Open ports: their facts, and their queues behind locks.
+//! Open ports: their description, and their queues in mutexes.
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ pub struct PortHandle {
     pub(crate) mode: CString,
     queues: Vec<LockedQueue>,
     waiter: Mutex<Waiter>,
-    /// The waiter's descriptor, whoever has its lock.
+    /// The waiter's descriptor, for use without the waiter's lock.
     wait_fd: std::os::fd::OwnedFd,
 }
 
@@ -96,13 +96,13 @@ impl PortHandle {
         self.one(queue).map(std::slice::from_ref)
     }
 
-    /// A call panicked while it had the lock.
+    /// The error after a call panicked with the lock held.
     fn broken(&self) -> CallError {
         let what = format!("{} met a defect of libslipring before: close it", self.info.name);
         CallError::new(SLIPRING_ERR_DEFECT, what)
     }
 
-    /// Facts.
+    /// Returns the port's capabilities, MAC address, MTU and so on, as the C struct.
     pub(crate) fn facts(&self) -> SlipringPortInfo {
         let PortInfo { caps, mac, mtu, .. } = &self.info;
         SlipringPortInfo {

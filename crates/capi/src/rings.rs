@@ -1,8 +1,8 @@
-//! Rings, syncs, and frames in and out by copy.
+//! Rings, syncs, and copying frames in and out.
 //!
 //! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The halves of
-//! `slipring-ring` keep a copy of `head`, so each call that goes by it takes over first what
-//! stands in the ring.
+//! `slipring-ring` have a copy of `head`, so each call that uses it takes over the ring's value
+//! first.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::port::{LockedQueue, PortHandle};
 use crate::wait;
 
-/// Where a ring lies; null for one without slots.
+/// The address of a ring; null for one without slots.
 fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
     if ring.num_slots() < 2 {
         return null_mut();
@@ -63,7 +63,7 @@ pub(crate) fn has_ended(port: &PortHandle) -> Result<c_int, CallError> {
     Ok(1)
 }
 
-/// Queues a copy of a frame; 1, or 0 without room.
+/// Queues a copy of a frame; returns 1, or 0 if it does not fit.
 pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int, CallError> {
     let mut queue = port.queue(queue)?;
     let ring = queue.rings().tx;
@@ -71,8 +71,8 @@ pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int,
     Ok(ring.push(frame).into())
 }
 
-/// Takes a frame off the ring, and copies as much of it as there is room for; its length, or
-/// nothing if there is none.
+/// Takes a frame off the ring, and copies as much of it as fits; returns its length, or `None` if
+/// there is no frame.
 pub(crate) fn receive(
     port: &PortHandle,
     queue: u32,
@@ -119,8 +119,7 @@ fn forward_one(
         queue.tx_sync()?;
         return Ok(moved);
     }
-    // In the order of their places, so that two threads that go opposite ways do not wait for
-    // each other for ever.
+    // In address order, so that two threads that forward in opposite directions do not deadlock.
     let early = (ptr::from_ref(from) < ptr::from_ref(to)).then(|| from_port.lock(from));
     let early = early.transpose()?;
     let mut target = to_port.lock(to)?;
@@ -144,7 +143,8 @@ fn take_over_and_forward(
     forward(rx, tx, max)
 }
 
-/// Syncs until all that was queued has left, or time is up; how many slots are still under way.
+/// Syncs until all queued frames have been sent, or the timeout expires; returns how many slots are
+/// still in flight.
 pub(crate) fn drain(port: &PortHandle, timeout: Option<Duration>) -> Result<c_int, CallError> {
     let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
     loop {

@@ -1,29 +1,29 @@
-//! Constants and structures, as `include/slipring.h` declares them; a test holds the two together.
+//! Constants and structures of `include/slipring.h`; a test keeps the two consistent.
 
 use std::ffi::{c_char, c_int};
 
-/// The version of this interface. It grows with every change, and no change takes anything away.
+/// The version of this interface. It grows with every change, and all changes are compatible.
 pub const SLIPRING_API_VERSION: u32 = 1;
 
-/// Name, value or file that cannot be.
+/// An invalid name, value or file.
 pub const SLIPRING_ERR_USAGE: c_int = -1;
-/// The machine cannot: privilege, kernel, interface.
+/// The machine lacks a privilege, a kernel feature or an interface.
 pub const SLIPRING_ERR_MACHINE: c_int = -2;
 /// The port was lost while in use.
 pub const SLIPRING_ERR_PEER: c_int = -3;
-/// An argument that no caller should pass.
+/// An invalid argument.
 pub const SLIPRING_ERR_ARGUMENT: c_int = -4;
-/// This library was built without it.
+/// The feature was left out of this build.
 pub const SLIPRING_ERR_LEFT_OUT: c_int = -5;
 /// A defect of the library.
 pub const SLIPRING_ERR_DEFECT: c_int = -6;
 
 /// All queues of a port.
 pub const SLIPRING_ALL_QUEUES: u32 = 0xffff_ffff;
-/// A time that never comes.
+/// A time in the infinite future.
 pub const SLIPRING_NEVER: u64 = 0xffff_ffff_ffff_ffff;
 
-/// Leave the interface to the host's stack as well.
+/// The host's stack keeps using the interface.
 pub const SLIPRING_OPEN_SHARED: u32 = 1;
 /// Allow the interface that carries the default route.
 pub const SLIPRING_OPEN_TAKE_OVER: u32 = 2;
@@ -33,38 +33,38 @@ pub const SLIPRING_OPEN_NO_PROMISC: u32 = 4;
 pub const SLIPRING_OPEN_EXIT_ON_LINK_DOWN: u32 = 8;
 /// Only receive: a capture is read.
 pub const SLIPRING_OPEN_RX_ONLY: u32 = 16;
-/// Only send: a capture is written, also over one that exists.
+/// Only send: a capture is written, even over an existing one.
 pub const SLIPRING_OPEN_TX_ONLY: u32 = 32;
 
-/// The best way into an interface.
+/// The best mode of an interface.
 pub const SLIPRING_XDP_BEST: u32 = 0;
-/// Without a copy, or not at all.
+/// Zero-copy only.
 pub const SLIPRING_XDP_ZEROCOPY: u32 = 1;
-/// In the driver, or not at all.
+/// In the driver only.
 pub const SLIPRING_XDP_NATIVE: u32 = 2;
 /// In the stack.
 pub const SLIPRING_XDP_GENERIC: u32 = 3;
 
 /// Frames to read.
 pub const SLIPRING_WAIT_RX: u32 = 1;
-/// Room to send.
+/// Space to send.
 pub const SLIPRING_WAIT_TX: u32 = 2;
-/// No frame will ever arrive again; only told.
+/// No frame will ever arrive again; only reported, never requested.
 pub const SLIPRING_WAIT_END: u32 = 4;
 
-/// Places where frames enter a network.
+/// Points where frames enter a network.
 pub const SLIPRING_ENTRIES: u32 = 0;
-/// Places where they leave it.
+/// Points where frames leave it.
 pub const SLIPRING_EXITS: u32 = 1;
 /// Its links.
 pub const SLIPRING_LINKS: u32 = 2;
 
-/// Deliver as soon as the time to leave is known.
+/// Deliver frames as soon as their departure time is known.
 pub const SLIPRING_NETWORK_EARLY: u32 = 1;
-/// Keep lost frames for `slipring_network_take_loss`.
+/// Store lost frames for `slipring_network_take_loss`.
 pub const SLIPRING_NETWORK_LOSSES: u32 = 2;
 
-/// How ports are opened.
+/// Options for opening ports.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SlipringOptions {
@@ -84,7 +84,7 @@ impl Default for SlipringOptions {
     }
 }
 
-/// Facts about an open port.
+/// Description of an open port.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlipringPortInfo {
@@ -125,7 +125,7 @@ pub struct SlipringWait {
     pub ready: u32,
 }
 
-/// How a network is made.
+/// Options of a network.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlipringNetworkOptions {
@@ -163,7 +163,7 @@ pub struct SlipringLoss {
     pub tag: u64,
 }
 
-/// The account of a link: input + copies = output + dropped + in flight.
+/// The counters of a link: input + copies = output + dropped + in flight.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlipringLinkStats {

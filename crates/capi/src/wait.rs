@@ -1,4 +1,4 @@
-//! Waiting: on descriptors of the caller's own loop, or here.
+//! Waiting: on descriptors in the caller's own loop, or here.
 
 use std::ffi::c_int;
 use std::sync::MutexGuard;
@@ -14,7 +14,7 @@ use crate::structs::{
     SLIPRING_WAIT_TX,
 };
 
-/// How long to sleep for what no descriptor tells of.
+/// How long to sleep for ports without descriptors.
 const BLIND_WAIT: Duration = Duration::from_micros(100);
 
 /// All queues of a port, locked.
@@ -29,14 +29,14 @@ impl<'p> LockedQueues<'p> {
         let mut queues: Vec<_> = queues.collect::<Result<_, _>>()?;
         for queue in &mut queues {
             let rings = queue.rings();
-            // A program waits for slots behind `cur`.
+            // A program waits for slots after `cur`.
             rings.tx.take_over_cur();
             rings.rx.take_over_cur();
         }
         Ok(Self { queues, interest })
     }
 
-    /// What is ready, as of the last sync.
+    /// Returns which events are ready, as of the last sync.
     fn ready(&mut self) -> u32 {
         let has_ended = self.interest.rx && self.queues.iter().all(|queue| queue.ended());
         let mut ready = if has_ended { SLIPRING_WAIT_END } else { 0 };
@@ -63,32 +63,33 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
     Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
 }
 
-/// Syncs, and prepares for a sleep on the port's descriptor. What is ready now, and until when to
-/// sleep at most if that is nothing.
+/// Syncs, and prepares for a sleep on the port's descriptor. Returns which events are ready, and
+/// when the sleep must end at the latest if there are none.
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {
-        // What is ready may be that a port has just ended.
+        // The ready event may be that a port has just ended.
         ArmResult::Ready => Ok((queues.ready(), Some(now()))),
         ArmResult::Until(until) => Ok((queues.ready(), until)),
     }
 }
 
-/// Ends the sleep, and syncs. What is ready.
+/// Ends the sleep, and syncs. Returns which events are ready.
 pub(crate) fn disarm(port: &PortHandle, events: u32) -> Result<u32, CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     port.waiter()?.disarm(&mut queues)?;
     Ok(queues.ready())
 }
 
-/// A port that is waited for.
+/// A port to wait for.
 pub(crate) struct Waiting<'p> {
     pub(crate) port: &'p PortHandle,
     pub(crate) events: u32,
     pub(crate) ready: u32,
 }
 
-/// Waits until a port is ready, time is up or a signal comes; how many ports are ready.
+/// Waits until a port is ready, the timeout expires or a signal arrives; returns how many ports are
+/// ready.
 pub(crate) fn wait(
     waiting: &mut [Waiting<'_>],
     timeout: Option<Duration>,
@@ -96,7 +97,7 @@ pub(crate) fn wait(
     let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
     loop {
         let until = arm_all(waiting, deadline);
-        // Those that were armed before a failure are to be disarmed, too.
+        // Ports that were armed before a failure must be disarmed too.
         let slept = match until {
             Ok(until) => sleep(waiting, until),
             Err(error) => Err(error),
@@ -113,7 +114,7 @@ pub(crate) fn wait(
     }
 }
 
-/// Arms all ports; until when to sleep.
+/// Arms all ports; returns when the sleep must end.
 fn arm_all(
     waiting: &mut [Waiting<'_>],
     deadline: Option<Nanos>,
@@ -127,7 +128,7 @@ fn arm_all(
     Ok(until)
 }
 
-/// Sleeps on all descriptors; whether a signal ended it.
+/// Sleeps on all descriptors; returns whether a signal ended it.
 fn sleep(waiting: &[Waiting<'_>], until: Option<Nanos>) -> Result<bool, CallError> {
     let rest = until.map(|until| Duration::from_nanos(until.saturating_sub(now())));
     let rest = rest.map(|rest| Timespec {
@@ -145,7 +146,7 @@ fn sleep(waiting: &[Waiting<'_>], until: Option<Nanos>) -> Result<bool, CallErro
     }
 }
 
-/// A short sleep between two looks at what tells by no descriptor.
+/// Sleeps briefly between two checks of ports without descriptors.
 pub(crate) fn pause(deadline: Option<Nanos>) {
     let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
     std::thread::sleep(left.map_or(BLIND_WAIT, |left| left.min(BLIND_WAIT)));

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 /// The standard streams, or what a test puts in their place.
 pub struct OutputStreams {
-    /// Data.
+    /// The command's results.
     pub stdout: Box<dyn Write>,
-    /// Talk.
+    /// Messages and errors.
     pub stderr: Box<dyn Write>,
     /// Whether talk goes to a terminal that wants colour.
     pub coloured: bool,

@@ -60,7 +60,7 @@ pub enum ConnectionState {
     HalfOpen,
     /// Answered before, and silent now.
     Waiting,
-    /// So many requests are being answered.
+    /// Number of requests that are being answered.
     Busy(u32),
 }
 

@@ -5,17 +5,17 @@
 //!   RUN_DIR/PID.stats     | header | text | word 0 | word 1 | ...      all of 8 bytes, native order
 //!
 //!   Publisher  maps it, stores words      no lock, no system call
-//!   Readers    tells it who reads         so that it may rest while nobody does
+//! Readers        reports reads of the file   so that nothing need be published without readers
 //!   CountersReader     reads it as a file         no mapping: a file that shrinks is an error, not a signal
 //! ```
 //!
-//! What the words mean stands in the text, which is the program's own. Words are published
-//! together: the edition in the header is odd while they are written, so a reader gets words of one
-//! moment or tries again.
+//! The program's own text describes the words. All words are published together: the edition in the
+//! header is odd during an update, so a reader gets words of one moment or tries again.
 //!
-//! A file is alive as long as its publisher holds the write lock on it, which nobody who may only
-//! read can take, and which the kernel takes away with the process, however that ended, and which also holds where process numbers do not (in
-//! containers that share a run directory). Files of the dead are removed by the next publisher.
+//! A file is alive as long as its publisher holds the write lock on it. A process that may only
+//! read cannot take that lock, and the kernel releases it when the publisher ends, however it ends.
+//! The lock also works where process ids do not (containers that share a run directory). The next
+//! publisher removes the files of ended programs.
 //!
 //! ```
 //! use slipring_core::counters::{Publisher, CountersReader, running};
@@ -34,10 +34,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A file under its final name is whole: header, text and words are all there.
-//! 2. Readers believe nothing: every size is checked against the file's own.
+//! 1. A file under its final name is complete: it has header, text and words.
+//! 2. Readers trust nothing: every size is checked against the file's own.
 //!
-//! Not for: what the words mean, or sending them anywhere.
+//! Not for interpreting the words, or sending them anywhere.
 
 mod directory;
 mod edition;

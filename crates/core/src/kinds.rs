@@ -9,8 +9,8 @@
 //! A folder `kinds/WORD` has a `static DRIVER`; its line in `slipring_abi::name::kind` declares the
 //! module here too. `docs/design/port-kinds.md` shows how to add one.
 //!
-//! What every kind has in common is done here, once: pipes, host rings, the interface that carries the
-//! default route, and the refusal of what a name asks for and the kind does not have.
+//! Code common to all kinds is here: pipes, host rings, the interface that carries the default
+//! route, and the refusal of features that a kind does not have.
 
 mod facts;
 mod finding;
@@ -32,27 +32,27 @@ pub use request::PortRequest;
 
 /// The behaviour of one kind of port.
 pub trait PortDriver: Sync {
-    /// What users read of the kind, and what others do about its ports.
+    /// The static description of the kind.
     fn facts(&self) -> &'static KindFacts;
 
-    /// What opening the port takes from a region, host rings apart.
+    /// Returns the memory that the port takes from a region, without host rings.
     ///
     /// # Errors
-    /// [`OpenError`] where that depends on something that is not there.
+    /// [`OpenError`] if that depends on something that does not exist.
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError>;
 
-    /// Opens the port in `region`, host rings apart.
+    /// Opens the port in `region`, without host rings.
     ///
     /// # Errors
     /// [`OpenError`], with what to try next.
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError>;
 
-    /// What `slipring doctor` says of a port: whether it could be opened, and what is in the way.
-    /// Opens, makes and changes nothing.
+    /// Checks for `slipring doctor` whether a port can be opened, and what prevents it. Opens,
+    /// creates and changes nothing.
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding>;
 }
 
-/// Declares the folders, and the table of their drivers in the order of [`KINDS`].
+/// Declares the modules, and the table of their drivers in the order of [`KINDS`].
 macro_rules! folders {
     ($($word:ident)*) => {
         $(mod $word;)*
@@ -77,13 +77,13 @@ pub fn all() -> impl Iterator<Item = (&'static PortNameKind, &'static dyn PortDr
 /// Capabilities that the owner of an open port keeps until the port is closed.
 #[must_use]
 pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
-    // Host rings are a part of the port of their interface.
+    // Host rings belong to the port of their interface.
     let word = if port.kind == "host" { "netmap" } else { port.kind };
     let mut known = all().filter(|(kind, _)| kind.grammar().word == word);
     known.next().map_or(CapabilitySet::empty(), |(_, driver)| driver.facts().keeps)
 }
 
-/// What `slipring doctor` says of a port.
+/// Returns the findings of `slipring doctor` about a port.
 #[must_use]
 pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     if port.pipe.is_some() && !port.kind.has(kind::ON_DEVICE) {
@@ -92,7 +92,7 @@ pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     of(&port.kind).examine(port, context)
 }
 
-/// The kinds for `--help`: how names are written, and what they open.
+/// The kinds for `--help`: the forms of their names, and what they open.
 #[must_use]
 pub fn help() -> String {
     let rows: Vec<_> = all().flat_map(|(_, driver)| driver.facts().rows).collect();
@@ -111,7 +111,7 @@ pub fn markdown() -> String {
     "| name | what | needs |\n|---|---|---|\n".to_owned() + &rows.map(line).collect::<String>()
 }
 
-/// What opening `name` will take from a region.
+/// Returns the memory that opening `name` takes from a region.
 pub(crate) fn needs(
     host: &Host,
     name: &PortName,
@@ -123,7 +123,7 @@ pub(crate) fn needs(
         return driver.needs(&request);
     }
     if name.pipe.is_some() {
-        // Those of the daemon lie in its memory.
+        // Pipes of the daemon are in the daemon's memory.
         return Ok(
             if host.pipes.has_waiting_peer(name) || daemon_of(host, name, options).is_some() {
                 RegionNeeds::default()
@@ -171,7 +171,7 @@ pub(crate) fn open(
     Ok(port)
 }
 
-/// The daemon that a pipe belongs to, unless it is one of this process.
+/// The daemon that a pipe belongs to; `None` for a pipe of this process.
 fn daemon_of<'o>(host: &Host, name: &PortName, options: &'o OpenOptions) -> Option<&'o Path> {
     let door = options.daemon.as_deref().filter(|_| !host.pipes.has_waiting_end(name))?;
     native::is_served(door).then_some(door)

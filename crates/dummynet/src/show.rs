@@ -45,7 +45,7 @@ pub struct FlowsetView {
     pub policy: PolicySpec,
     /// Queues in use.
     pub flows: u32,
-    /// `buckets`.
+    /// The configured number of hash buckets.
     pub buckets: u32,
     /// Number of the scheduler.
     pub sched: u32,
@@ -62,9 +62,9 @@ pub struct SchedView {
     pub number: u32,
     /// The kind of scheduler.
     pub kind: SchedKind,
-    /// `flags`.
+    /// The configured flags.
     pub flags: u32,
-    /// `buckets`.
+    /// The configured number of hash buckets.
     pub buckets: u32,
     /// Instances in use.
     pub active: u32,

@@ -105,7 +105,7 @@ pub struct ShaperQueueSpec {
 /// The scheduling parameters of a queue. Omitted ones are kept, or get the scheduler's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
-    /// `weight`.
+    /// The flow's share of a scheduler (`weight`).
     pub weight: Option<u32>,
     /// `lmax`, in bytes.
     pub lmax: Option<u32>,
@@ -126,7 +126,7 @@ pub struct SchedSpec {
     pub policy: PolicySpec,
 }
 
-/// Schedulers.
+/// The scheduling algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SchedKind {
     /// A single queue.
@@ -231,7 +231,7 @@ pub enum AqmSpec {
     DropTail,
     /// `red` and `gred`.
     Red(ShaperRedSpec),
-    /// `codel`.
+    /// CoDel, by the `codel` option.
     CoDel(CoDelSpec),
     /// `pie`. A `wake_bytes` other than 0 means `onoff`.
     Pie(PieSpec),

@@ -32,7 +32,7 @@ struct DumpReportExtra {
     frames: Option<Vec<serde_json::Value>>,
 }
 
-/// Counters.
+/// What the command counts until it ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct DumpCounts {
     /// Totals of received and sent frames.

@@ -18,7 +18,7 @@ use slipring_datapath::opening;
 /// The most that is taken from a queue of a port at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
-    /// Slots.
+    /// Maximum number of slots.
     pub frames: u32,
     /// Bytes. A single frame that is longer is taken nevertheless.
     pub bytes: u64,

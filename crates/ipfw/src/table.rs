@@ -26,7 +26,7 @@ pub enum TableKind {
     Addr,
     /// Names of ports.
     Iface,
-    /// Numbers.
+    /// Numbers, such as ports and user ids.
     Number,
     /// Ethernet addresses.
     Mac,

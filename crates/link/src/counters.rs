@@ -7,9 +7,9 @@ use crate::carrier::LinkDropCause;
 /// A number of packets and their total length (without FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 

@@ -26,7 +26,7 @@ impl NatEndpoint {
 pub struct NatLifetimes {
     /// ICMP queries.
     pub icmp: u32,
-    /// UDP.
+    /// UDP flows.
     pub udp: u32,
     /// TCP until both sides have sent a SYN.
     pub tcp_opening: u32,

@@ -41,7 +41,7 @@ pub struct Nptv6Counters {
     pub out: u64,
     /// Translated on the way in.
     pub inwards: u64,
-    /// Dropped.
+    /// Dropped packets.
     pub dropped: u64,
 }
 

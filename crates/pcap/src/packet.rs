@@ -27,9 +27,9 @@ pub struct CapturedPacket<'b> {
 /// The direction of a packet at the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PcapDirection {
-    /// Received.
+    /// The packet was received.
     Inbound,
-    /// Sent.
+    /// The packet was sent.
     Outbound,
 }
 

@@ -8,9 +8,9 @@ use crate::packet::CapturedPacket;
 pub(crate) enum RecordScan<'b> {
     /// A packet in a record of that many bytes.
     Packet(usize, CapturedPacket<'b>),
-    /// So many bytes without a packet.
+    /// This many bytes without a packet.
     Skip(usize),
-    /// The record needs so many bytes in all.
+    /// The record needs this many bytes in all.
     NeedMore(MissingBytes),
 }
 

@@ -147,7 +147,7 @@ fn quiet(ifnames: &[&str]) {
     }
 }
 
-/// One run: what it moved, and how long the program worked for it.
+/// One run: what it moved, and how long the program worked.
 struct Run {
     frames: f64,
     wall_nanos: f64,
@@ -160,13 +160,13 @@ impl Run {
         self.frames * 1e3 / self.wall_nanos
     }
 
-    /// What a core of its own would reach, were there always something to do.
+    /// The rate of a core of its own, if there were always something to do.
     fn cpu_mpps(&self) -> f64 {
         self.frames * 1e3 / self.busy_nanos
     }
 }
 
-/// Runs `work`, which says how many frames it moved.
+/// Runs `work`, which returns how many frames it moved.
 fn measure(port: &mut Port, mut work: impl FnMut(&mut Port) -> u32) -> Vec<Run> {
     let mut run = || {
         let start = now();

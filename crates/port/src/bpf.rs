@@ -1,8 +1,8 @@
-//! Small BPF programs, written as instructions and loaded with bpf(2) itself.
+//! Small BPF programs, written as instructions and loaded with bpf(2) directly.
 //!
-//! Everything is held by descriptors: a link detaches its program when the descriptor is closed,
-//! so a killed process leaves the interface as it was. No compiler, no object files, no mounted
-//! bpffs. Not for programs that users bring along.
+//! Descriptors hold everything: a link detaches its program when the descriptor is closed, so a
+//! killed process leaves the interface as it was. No compiler, no object files, no mounted bpffs.
+//! Not for programs supplied by users.
 
 pub mod host;
 pub mod insn;
@@ -23,7 +23,7 @@ pub struct BpfMap {
 }
 
 impl BpfMap {
-    /// Makes a map of `entries` 4-byte keys and values.
+    /// Creates a map of `entries` 4-byte keys and values.
     ///
     /// # Errors
     /// [`OpenCause::Privilege`], or [`OpenCause::System`].
@@ -33,7 +33,7 @@ impl BpfMap {
             .map_err(|e| refused("create a BPF map", e))
     }
 
-    /// Puts a value in.
+    /// Sets a value.
     ///
     /// # Errors
     /// The kernel's.
@@ -78,7 +78,7 @@ impl BpfProgram {
             .map_err(|error| refused("load a BPF program", error))
     }
 
-    /// Attaches it to an interface for as long as the link lives.
+    /// Attaches it to an interface as long as the link exists.
     ///
     /// # Errors
     /// The kernel's: EBUSY when another program is there, EOPNOTSUPP or ERANGE when the driver
@@ -93,8 +93,8 @@ impl BpfProgram {
     }
 
     /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on this thread's
-    /// loopback interface, and does with them what it says: the fastest way there is to make
-    /// frames. For tests and measurements.
+    /// loopback interface, and performs the resulting action: the fastest way to generate frames.
+    /// For tests and measurements.
     ///
     /// # Errors
     /// The kernel's.
@@ -103,7 +103,7 @@ impl BpfProgram {
     }
 }
 
-/// A program in its place; dropping it takes the program out.
+/// An attached program; dropping it detaches the program.
 #[derive(Debug)]
 pub struct BpfLink {
     _fd: OwnedFd,

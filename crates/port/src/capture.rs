@@ -1,4 +1,4 @@
-//! Capture files on disk: [`slipring_pcap`] with a file under it.
+//! Capture files on disk: [`slipring_pcap`] on top of a file.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -25,11 +25,11 @@ pub struct FilePacket<'f> {
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
-    /// Which way it went, where the file says.
+    /// Its direction, if the file says so.
     pub direction: Option<PcapDirection>,
 }
 
-/// Reads packets of Ethernet captures, one after the other.
+/// Reads packets of Ethernet captures, in order.
 #[derive(Debug)]
 pub struct FileReader {
     path: String,
@@ -41,7 +41,7 @@ pub struct FileReader {
     ended: bool,
 }
 
-/// Where in the buffer a packet lies.
+/// Position of a packet in the buffer.
 struct PacketSpan {
     ts_ns: u64,
     orig_len: u32,
@@ -50,22 +50,22 @@ struct PacketSpan {
     direction: Option<PcapDirection>,
 }
 
-/// Why the next packet cannot be had.
+/// Why the next packet cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureReadError {
     /// The file is broken.
     #[error(transparent)]
     Format(#[from] PcapError),
-    /// Its packets are no Ethernet frames.
+    /// Its packets are not Ethernet frames.
     #[error("its packets have link type {0}, not Ethernet (1)")]
     LinkType(u16),
-    /// The system's error.
+    /// An I/O error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl CaptureReadError {
-    /// As the cause of a failed open of `path`.
+    /// Converts it to the cause of a failed open of `path`.
     #[must_use]
     pub fn into_open_cause(self, path: &str) -> OpenCause {
         let path = path.to_owned();
@@ -78,7 +78,7 @@ impl CaptureReadError {
         }
     }
 
-    /// As the cause of a failure while `path` is in use.
+    /// Converts it to the cause of a failure while `path` is in use.
     #[must_use]
     pub fn to_run_cause(&self, path: &str) -> RunCause {
         RunCause::Capture { path: path.to_owned(), reason: self.to_string() }
@@ -120,7 +120,7 @@ impl FileReader {
     /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// [`CaptureReadError`] of the file.
     #[allow(clippy::should_implement_trait, reason = "packets borrow from the reader")]
     pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, CaptureReadError> {
         let place = loop {
@@ -137,7 +137,7 @@ impl FileReader {
         Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 
-    /// The next packet's place in the buffer, or how many bytes it takes to see more.
+    /// The next packet's position in the buffer, or how many bytes are needed to decode more.
     fn decode(&mut self) -> Result<Result<PacketSpan, usize>, CaptureReadError> {
         let rest = &self.buffer[self.used..];
         let decoded = self.decoder.decode(rest)?;
@@ -161,8 +161,8 @@ impl FileReader {
         }
     }
 
-    /// Reads what there is, towards `need` bytes in the buffer or more; false at the end of the file.
-    /// One read and no more: the writer of a pipe may wait for what its bytes so far bring about.
+    /// Reads available bytes, towards `need` bytes in the buffer or more; false at the end of the
+    /// file. Reads only once: the writer of a pipe may wait for an effect of its bytes so far.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.used = 0;
@@ -176,7 +176,7 @@ impl FileReader {
     }
 }
 
-/// Writes packets: pcapng where the name ends so, pcap with nanoseconds otherwise.
+/// Writes packets: pcapng if the name ends so, otherwise pcap with nanoseconds.
 ///
 /// ```text
 ///   file                     buffer
@@ -189,14 +189,14 @@ impl FileReader {
 pub struct FileWriter {
     path: String,
     file: File,
-    /// Bytes that the file has.
+    /// Bytes that are in the file.
     written: u64,
     buffer: Vec<u8>,
-    /// Where in the buffer packets end.
+    /// End offsets of the packets in the buffer.
     ends: Vec<usize>,
-    /// Packets that the file has, whole.
+    /// Whole packets that are in the file.
     completed: u64,
-    /// Packets that the system did not take.
+    /// Packets that could not be written.
     lost: u64,
     format: CaptureFileFormat,
 }
@@ -208,7 +208,7 @@ enum CaptureFileFormat {
 }
 
 impl FileWriter {
-    /// Creates a file, or empties the one there; `interfaces` are the names that pcapng gives
+    /// Creates a file, or truncates an existing one; `interfaces` are the names that pcapng gives
     /// the packets' origins.
     ///
     /// # Errors
@@ -238,14 +238,14 @@ impl FileWriter {
         self.completed
     }
 
-    /// Packets that the system did not take, as on a full disk.
+    /// Packets that could not be written, for example because the disk was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Appends a packet of the `interface`-th of the interfaces. pcap has no place for that, nor
-    /// for a direction.
+    /// Appends a packet of the `interface`-th of the interfaces. pcap stores neither that nor a
+    /// direction.
     ///
     /// # Errors
     /// The system's, such as a full disk.
@@ -279,8 +279,8 @@ impl FileWriter {
         if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Hands what is buffered to the system. What it does not take is given up, and a packet that
-    /// it took in part is cut off again, so that the file stays one that can be read.
+    /// Writes the buffer to the file. Bytes that the system refuses are discarded, and a partially
+    /// written packet is cut off again, so that the file stays readable.
     ///
     /// # Errors
     /// The system's.
@@ -300,13 +300,13 @@ impl FileWriter {
     }
 
     fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be cut; nothing is lost that was not lost already.
+        // Pipes and devices cannot be truncated; nothing more is lost.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
     }
 }
 
-/// Writes until all is written or the system refuses; how many bytes it took.
+/// Writes until all is written or the system refuses; returns the number of bytes written.
 fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut taken = 0;
     while taken < bytes.len() {
@@ -322,7 +322,7 @@ fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
 
 impl Drop for FileWriter {
     fn drop(&mut self) {
-        // Who wants to be told of an error flushes before; here nobody listens.
+        // A caller that wants the error flushes before; nothing can report it here.
         let _ = self.flush();
     }
 }
@@ -343,7 +343,7 @@ fn begin_ng(
     Ok(CaptureFileFormat::Pcapng(writer, ids))
 }
 
-/// The wall clock in nanoseconds since 1970: what captures are stamped with.
+/// The wall clock in nanoseconds since 1970, for capture timestamps.
 #[must_use]
 pub fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)

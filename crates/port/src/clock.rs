@@ -1,15 +1,16 @@
-//! The clock of everything that runs in real time: CLOCK_MONOTONIC in nanoseconds.
+//! The clock of all real-time code: CLOCK_MONOTONIC in nanoseconds.
 
 use rustix::thread::ClockId;
 use rustix::time::Timespec;
 
-/// Nanoseconds of CLOCK_MONOTONIC, or a span of them.
+/// Nanoseconds of CLOCK_MONOTONIC, or a duration in nanoseconds.
 pub type Nanos = u64;
 
-/// A plain sleep ends this much too late at worst on an idle machine; the rest is spun.
+/// Worst-case lateness of a plain sleep on an idle machine; the sleep is that much shorter, and the
+/// rest spins.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
-/// The time now. Costs some 20 ns: once per batch is right, once per packet is not.
+/// The current time. Costs some 20 ns: call it once per batch, not once per packet.
 #[must_use]
 #[inline]
 pub fn now() -> Nanos {

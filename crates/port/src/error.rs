@@ -1,4 +1,4 @@
-//! Why a port could not be opened, or stopped working: each with what to try next.
+//! Errors of opening and running a port, each with what to try next.
 
 use std::fmt;
 use std::io;
@@ -11,12 +11,12 @@ pub const DEVICE_PATH: &str = "/dev/netmap";
 /// Bytes of a huge page.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// What kind of failure it is; programs turn it into their exit status.
+/// The class of a failure; programs turn it into their exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The command is wrong: name, value, file.
+    /// The command is wrong: a name, value or file.
     Usage,
-    /// The machine cannot: privilege, kernel, interface.
+    /// The machine lacks something: a privilege, a kernel feature, an interface.
     Machine,
     /// The port was lost while in use.
     Peer,
@@ -30,15 +30,15 @@ pub const CODES: &[&str] = &[
 ];
 
 /// The commands that grant, once, what ports need: to a copy that only a group may execute, since
-/// whoever executes it can read and change all traffic. They name every capability, since setcap
-/// takes away what it does not name.
+/// its users can read and change all traffic. They list every capability, since setcap removes
+/// those that it does not list.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
      sudo usermod -aG slipring \"$USER\"";
 
-/// Whether this process is in a user namespace of its own, where the kernel loads BPF for nobody,
-/// whatever capabilities there are in it.
+/// Whether this process is in a user namespace of its own. The kernel loads no BPF programs there,
+/// whatever capabilities the process has.
 #[must_use]
 pub fn in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn in_user_namespace() -> bool {
 pub struct OpenError {
     /// The name as the user wrote it.
     pub port: String,
-    /// Why.
+    /// Why it could not be opened.
     pub cause: Box<OpenCause>,
 }
 
@@ -148,7 +148,7 @@ impl OpenError {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT_COMMANDS}; then log in again, and run slipring-net"),
-            // By its permissions, or by the device rules of its control group.
+            // Denied by its permissions, or by the device rules of its control group.
             OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
                 format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
             }
@@ -174,7 +174,7 @@ impl OpenError {
         })
     }
 
-    /// Something worth knowing beside the help.
+    /// A remark to print along with the help.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match &*self.cause {
@@ -196,7 +196,7 @@ impl OpenError {
         }
     }
 
-    /// What kind of failure it is.
+    /// The class of the failure.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match *self.cause {
@@ -224,7 +224,7 @@ impl std::error::Error for OpenError {}
 pub struct RunError {
     /// The port's name.
     pub port: String,
-    /// Why.
+    /// Why it stopped.
     pub cause: RunCause,
 }
 
@@ -287,7 +287,7 @@ impl RunError {
         }
     }
 
-    /// What kind of failure it is.
+    /// The class of the failure.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self.cause {

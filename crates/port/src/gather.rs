@@ -1,4 +1,4 @@
-//! Frames of a tx ring as system calls want them: each a list of parts of memory, in place.
+//! Frames of a tx ring in the form that system calls take: each a list of memory ranges, in place.
 //!
 //! ```text
 //!   slots   | a | b MOREFRAG | b | - | c |        -  is unusable
@@ -6,7 +6,7 @@
 //!   parts   | a | b          | b |                (`struct iovec`)
 //! ```
 //!
-//! Shared by the kinds of port that hand frames to the kernel by address. Nothing is copied here.
+//! Shared by the port kinds that pass frames to the kernel by address. Nothing is copied here.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use slipring_ring::{KernRing, Region, SlotFlags, SlotIdx, SyncFault};
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// A stretch of memory, laid out as `struct iovec`. Plain numbers, so it may change threads.
+/// A memory range, laid out as `struct iovec`. Plain numbers, so it may move between threads.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IoVec {
@@ -36,7 +36,7 @@ impl IoVec {
         self.address
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) fn len(self) -> usize {
         self.len
     }
@@ -70,7 +70,7 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// For rings of `num_slots` slots in `region`.
+    /// An empty gather for rings of `num_slots` slots in `region`.
     pub(crate) fn new(region: &Arc<Region>, num_slots: u32) -> Self {
         Self {
             region: region.clone(),
@@ -106,7 +106,7 @@ impl Gather {
         self.frames[i].len
     }
 
-    /// The sum of some frames.
+    /// The summed traffic of some frames.
     #[inline]
     pub(crate) fn traffic(&self, frames: Range<usize>) -> TrafficCounts {
         let frames = &self.frames[frames];
@@ -127,7 +127,7 @@ impl Gather {
         }
     }
 
-    /// Adds the frame at `end`, or notes why not.
+    /// Adds the frame at `end`, or records why it cannot be sent.
     #[inline]
     fn frame(&mut self, ring: &mut KernRing, head: SlotIdx, max_frame: u32) {
         let (slot, first_part) = (self.end, self.iovecs.len());
@@ -162,11 +162,11 @@ impl Gather {
     }
 }
 
-/// Sends what the program released on `ring` and frees what is done with.
+/// Sends what the program released on `ring` and frees completed slots.
 ///
-/// `send` is given a run of frames and returns how many of them it is done with, sent or dropped,
-/// and counted: fewer than all when no more can be sent now. Those stay with the driver for the
-/// next call.
+/// `send` gets a run of frames and returns how many of them are finished: sent or dropped, and
+/// counted. It returns fewer than all when no more can be sent now; the others stay with the driver
+/// for the next call.
 ///
 /// # Errors
 /// [`RunCause::Ring`] on impossible indices, and those of `send`.

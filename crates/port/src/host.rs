@@ -4,19 +4,19 @@
 //!   host stack -- tcx egress of IF --> veth K ==> veth U -- AF_XDP --> rx ring
 //!              <- ingress of IF <- tcx ingress of K <== U <- AF_XDP -- tx ring
 //! ```
-//! The interface stays a kernel interface, with its addresses and routes. The programs hang on
-//! links and the hidden veth pair belongs to the port, so dropping it restores the interface.
+//! The interface stays a kernel interface, with its addresses and routes. BPF links hold the
+//! programs, and the port owns the hidden veth pair, so dropping the port restores the interface.
 //!
-//! U lies in a network namespace that only the port's sockets hold. However the process ends, the
+//! U is in a network namespace that only the port's sockets hold. However the process ends, the
 //! kernel removes that namespace, with it U, and with U its peer K: a moment later, since
-//! namespaces are removed in the background. To make a namespace takes CAP_SYS_ADMIN. Without it U
-//! lies next to K; the pair then outlives a killed process until the next port of an interface is
-//! opened ([`remove_stale`]).
+//! namespaces are removed in the background. Creating a namespace requires CAP_SYS_ADMIN. Without
+//! it U is next to K; the pair then outlives a killed process until the next port of an interface
+//! is opened ([`remove_stale`]).
 //!
-//! The pair has a queue for each host ring; frames of one flow come by the same ring.
+//! The pair has a queue for each host ring; all frames of a flow use the same ring.
 //!
-//! Needs AF_XDP in the driver on the NIC's side: a program in the stack would see what is meant
-//! for the host once more.
+//! Needs AF_XDP in the driver on the NIC's side: a program in the stack would see frames for the
+//! host a second time.
 
 mod pair;
 
@@ -42,8 +42,8 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(to_host.max(from_host).max(1), options.slots)
 }
 
-/// The rings that an interface's host side has where so many are wished: no more than the interface
-/// has itself.
+/// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`: at
+/// most as many as the interface has itself.
 #[must_use]
 pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     let most = iface.rx_queues.max(iface.tx_queues).max(1);
@@ -65,14 +65,14 @@ pub fn open(
     let rings = rings(&iface, options.host_rings);
     let pair = HiddenPair::create(&iface, rings).map_err(failed)?;
     let guard = Arc::new(HostRingsGuard { redirected: OnceLock::new(), pair });
-    // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
+    // The hidden pair has no other users, so the host need not be detached from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
     let home = guard.pair.netns().map_err(failed)?;
     let beyond = FarInterface { keep_alive: guard.clone(), iface: iface.clone(), netns: home };
     let user = &guard.pair.user;
     let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
     let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
-    // Not before somebody is there to take the frames.
+    // Only once a socket is there to take the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
@@ -87,7 +87,8 @@ pub fn open(
     Ok(port)
 }
 
-/// Restores the interface. Programs first, so that no frame of the host finds half a way.
+/// Restores the interface. Removes the programs first, so that no frame of the host is led into
+/// half a path.
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,

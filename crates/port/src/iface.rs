@@ -1,7 +1,7 @@
-//! Network interfaces: what the kernel knows of one, and settings that are put back.
+//! Network interfaces: their properties, and settings that are restored.
 //!
-//! All is asked through sockets, which belong to this thread's network namespace. sysfs would
-//! show the namespace it was mounted in.
+//! All queries use sockets, which belong to this thread's network namespace. sysfs would show the
+//! namespace in which it was mounted.
 
 mod features;
 mod route;
@@ -15,19 +15,19 @@ use crate::error::OpenCause;
 pub use features::{Feature, FeatureGuard};
 pub(crate) use sys::flags;
 
-/// Longest name of an interface, in bytes.
+/// Maximum length of an interface name, in bytes.
 const MAX_NAME_LEN: usize = 15;
 
-/// An interface as it was when it was looked up.
+/// The properties of an interface when it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iface {
     /// Its name.
     pub name: String,
-    /// Its index, which stays when it is renamed.
+    /// Its index, which does not change when it is renamed.
     pub index: u32,
-    /// Most bytes of a frame after the Ethernet header.
+    /// Maximum number of bytes of a frame after the Ethernet header.
     pub mtu: u32,
-    /// Hardware address; zeros where there is none.
+    /// Hardware address; zeros if it has none.
     pub mac: [u8; 6],
     /// Whether it has Ethernet frames.
     pub ethernet: bool,
@@ -37,27 +37,27 @@ pub struct Iface {
     pub carrier: bool,
     /// Whether it is a loopback interface.
     pub loopback: bool,
-    /// Name of its driver; empty where it does not say.
+    /// Name of its driver; empty if unknown.
     pub driver: String,
-    /// Queues that receive; 1 where the driver does not say.
+    /// Number of queues that receive; 1 if unknown.
     pub rx_queues: u32,
-    /// Queues that send; 1 where the driver does not say.
+    /// Number of queues that send; 1 if unknown.
     pub tx_queues: u32,
 }
 
-/// How long an interface puts off its interrupt for received frames (`ethtool -c`).
+/// How long an interface delays its interrupt for received frames (`ethtool -c`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coalescing {
-    /// For how long, in microseconds.
+    /// Maximum delay, in microseconds.
     pub rx_usecs: u32,
-    /// For how many frames at most; 0 or 1: for none.
+    /// Maximum number of delayed frames; 0 or 1 for no delay.
     pub rx_frames: u32,
-    /// Whether the hardware or its driver decides that by the load.
+    /// Whether the hardware or its driver adapts the delay to the load.
     pub adaptive_rx: bool,
 }
 
 impl Iface {
-    /// How long its interrupts are put off.
+    /// Returns how long its interrupts are delayed.
     ///
     /// # Errors
     /// The kernel's; mostly EOPNOTSUPP.
@@ -115,15 +115,15 @@ impl Iface {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }
 
-    /// Whether a default route of this network namespace leads out of it: who takes such an
-    /// interface away from the host may cut the machine off.
+    /// Whether a default route of this network namespace leads out of it: taking such an interface
+    /// from the host may cut off the machine.
     #[must_use]
     pub fn default_route(&self) -> bool {
         route::has_default(&self.name)
     }
 
-    /// Whether the "hardware" is the kernel itself, which leaves checksums and segmentation of
-    /// its own packets undone as nothing can damage them on the way.
+    /// Whether the "hardware" is the kernel itself, which leaves checksums and segmentation of its
+    /// own packets undone, as nothing can damage them on the way.
     #[must_use]
     pub fn is_software(&self) -> bool {
         const SOFTWARE: [&str; 12] = [
@@ -143,7 +143,7 @@ impl Iface {
         self.loopback || SOFTWARE.contains(&self.driver.as_str())
     }
 
-    /// Whether the interface is up now; `None` when it is gone.
+    /// Whether the interface is up now; `None` when it no longer exists.
     #[must_use]
     pub fn is_up_now(&self) -> Option<bool> {
         let socket = sys::control_socket().ok()?;

@@ -1,21 +1,21 @@
-//! What a port says of itself: the mode really in use, and what it can carry.
+//! The description of a port: the mode actually in use, and its capabilities.
 
 use std::fmt;
 
-/// Facts about an open port.
+/// Description of an open port.
 #[derive(Debug, Clone)]
 pub struct PortInfo {
     /// The name it was opened by.
     pub name: String,
     /// `xdp`, `packet`, `tap`, `pipe`, `pcap`, `null`.
     pub kind: &'static str,
-    /// The mode in use: what the first line of every program's output shows.
+    /// The mode in use, which the first line of every program's output shows.
     pub mode: PortMode,
-    /// What it can do.
+    /// What the port can do.
     pub caps: PortCaps,
-    /// Hardware address, where there is one.
+    /// Hardware address, if there is one.
     pub mac: Option<[u8; 6]>,
-    /// MTU of the interface, where there is one.
+    /// MTU of the interface, if there is one.
     pub mtu: Option<u32>,
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for PortInfo {
     }
 }
 
-/// Mode as `key=value` words, in the order they were said.
+/// The mode as `key=value` words, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortMode(Vec<(&'static str, String)>);
 
 impl PortMode {
-    /// Nothing to say yet.
+    /// Creates an empty mode.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -44,7 +44,7 @@ impl PortMode {
         self
     }
 
-    /// Says that the interface is down, if it is.
+    /// Adds `link=down` if the interface is down.
     #[must_use]
     pub(crate) fn with_link(self, up: bool) -> Self {
         if up { self } else { self.with("link", "down") }
@@ -71,9 +71,9 @@ impl fmt::Display for PortMode {
 /// What a port can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortCaps {
-    /// It receives.
+    /// Whether it receives.
     pub rx: bool,
-    /// It sends.
+    /// Whether it sends.
     pub tx: bool,
     /// Longest packet, in bytes without CRC, over all slots of a chain.
     pub max_packet: u32,

@@ -1,6 +1,6 @@
-//! `kernel:NAME`: a port of `/dev/netmap`, by the name that it has there: an interface, a pipe
-//! (`kernel:x{1`), a switch's port (`kernel:vale0:a`). The device may be netmap's kernel module or
-//! a slipring daemon; this is an ordinary client of either.
+//! `kernel:NAME`: a port of `/dev/netmap`, by its name there: an interface, a pipe (`kernel:x{1`),
+//! a switch's port (`kernel:vale0:a`). The device may be netmap's kernel module or a slipring
+//! daemon; this is an ordinary client of either.
 //!
 //! ```text
 //!   open --> REGISTER --> mmap --> netmap_if --> rings and buffers, used where they are
@@ -10,7 +10,7 @@
 //! programs do, so that each queue can have a thread of its own.
 //!
 //! # Invariants
-//! 1. What the device says of sizes and places is read once and checked against its mapping.
+//! 1. Sizes and offsets from the device are read once and checked against its mapping.
 //! 2. A frame counts as sent when the device gave its slot back.
 //! 3. A monitor ends with the port that it watches, which is no error; what it saw stays readable.
 //!
@@ -40,8 +40,8 @@ pub use sys::control;
 
 pub use crate::error::DEVICE_PATH;
 
-/// The device that is meant where none is named: that of the daemon of `run_dir` while there is
-/// one, as for the daemon's pipes and switches, else [`DEVICE_PATH`].
+/// The default device: that of the daemon of `run_dir` while there is one, as for the daemon's
+/// pipes and switches, else [`DEVICE_PATH`].
 #[must_use]
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");
@@ -49,21 +49,21 @@ pub fn default_device(run_dir: &Path) -> PathBuf {
     if is_there { daemons } else { PathBuf::from(DEVICE_PATH) }
 }
 
-/// Most slots over which a packet may go, as netmap has it.
+/// Maximum number of slots per packet, as in netmap.
 const MAX_FRAGMENTS: u32 = 64;
 
 /// Opens a port of a netmap device: the one in `name`, or else `device`.
 ///
 /// # Errors
-/// [`OpenError`]: no device, no such port, busy, or memory that makes no sense.
+/// [`OpenError`]: no device, no such port, busy, or impossible memory.
 pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenError> {
     let device = name.device.as_deref().map_or(device, Path::new);
     open_at(shown, name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
-/// What keeps `name` of `device` from being opened, as far as the device says so without binding it: the node,
-/// the right to the port, and whether there is such a port. One of a switch, and the end of a pipe,
-/// need not be there: who binds it makes it.
+/// Checks what keeps `name` of `device` from being opened, as far as the device says so without a
+/// bind: the node, the right to the port, and whether there is such a port. A switch's port and a
+/// pipe's end need not exist: binding creates them.
 ///
 /// # Errors
 /// As [`open`].
@@ -74,7 +74,7 @@ pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenErro
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
-    // Every monitor is its opener's own, and so is the memory of one that copies.
+    // Every monitor is private to its opener, and so is the memory of one that copies.
     let laid: Vec<BoundMemory> = match is_monitor {
         true => bounds.chunks(1).map(layouts).collect::<Result<Vec<_>, _>>()?.concat(),
         false => layouts(&bounds)?,
@@ -84,7 +84,7 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
     let mut queues = Vec::new();
     for (bound, (pair, region)) in bounds.into_iter().zip(&laid) {
-        // A monitor's tx ring is there for its layout only.
+        // A monitor's tx ring only exists for the sake of the layout.
         let pair = BoundRings { tx: pair.tx.filter(|_| !is_monitor), ..*pair };
         let queue = KernelQueue::new(shown, bound.into_file(), &pair, [region, &none])?;
         let queue = if is_monitor { queue.watching() } else { queue };
@@ -99,10 +99,10 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     Ok(Port { info, queues })
 }
 
-/// Rings of one bind, and the memory in which they lie.
+/// Rings of one bind, and the memory that contains them.
 type BoundMemory = (BoundRings, Arc<Region>);
 
-/// Where the rings of binds lie that share a memory.
+/// Where the rings are, for binds that share a memory.
 fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     let mapping = DeviceMapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
     let mut pairs: Vec<BoundRings> = Vec::new();
@@ -115,14 +115,14 @@ fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
-/// A bind for each ring pair; the first one tells how many there are.
+/// Binds each ring pair; the first bind says how many there are.
 fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
     let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);
     if singles.len() <= 1 {
         return Ok(vec![first]);
     }
-    // An exclusive bind of all rings would be in the way of one per ring.
+    // An exclusive bind of all rings would conflict with one per ring.
     drop(first);
     let mut single = name.clone();
     let bind = |rings| {
@@ -140,7 +140,7 @@ fn info(
     buf_size: u32,
 ) -> PortInfo {
     let mode = PortMode::new().with("mode", "netmap").with("device", device.display());
-    // What an interface refuses to send it does not say here.
+    // The device does not report which frame lengths an interface refuses.
     let longest =
         iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
     PortInfo {
@@ -160,7 +160,7 @@ fn info(
     }
 }
 
-/// The device said what cannot be.
+/// The error for an impossible answer of the device.
 fn protocol_error(what: &str) -> OpenCause {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
     OpenCause::System { what: "make sense of what the netmap device says", source }

@@ -1,34 +1,34 @@
-//! Queues that a program syncs in its own process, in turns with this one.
+//! Queues that a program syncs in its own process, taking turns with this one.
 
 use std::os::fd::OwnedFd;
 
 /// What a program needs to sync a queue itself.
 #[derive(Debug)]
 pub struct DelegatedQueue {
-    /// Has the kernel's rings, and makes the kernel look at them.
+    /// The socket: it has the kernel's rings, and kicks the kernel.
     pub socket: OwnedFd,
-    /// Where the words lie by which the two take turns, in bytes from the start of the region.
+    /// Offset in the region, in bytes, of the words by which the two take turns.
     pub words: u64,
-    /// Cells of each of the kernel's rings.
+    /// Entries of each of the kernel's rings.
     pub cells: u32,
     /// Bytes of the longest frame that is sent.
     pub max_slot_len: u32,
-    /// Frames come from the kernel itself: checksums may be unfinished.
+    /// Whether frames come from the kernel itself, so that checksums may be unfinished.
     pub software: bool,
-    /// The kernel copies nothing.
+    /// Whether the kernel copies no frames.
     pub zero_copy: bool,
 }
 
-/// A queue that can be lent. Whoever is lent it and this process take turns sync by sync: who finds
-/// the other one at a direction leaves that to him.
+/// A queue that can be lent. The borrower and this process take turns sync by sync: a party that
+/// finds the other one syncing a direction skips its own sync.
 pub trait QueueLender {
-    /// Lends both directions to `who`; `None` where programs could not sync them.
+    /// Lends both directions to program `who`; `None` if programs cannot sync them.
     fn lend(&mut self, who: u32) -> Option<DelegatedQueue>;
 
-    /// Ends that, wherever `who` was. He may keep descriptor and mappings, so nothing that lies there
-    /// is believed from then on either.
+    /// Ends the loan, even if `who` is in the middle of a sync. It may keep the descriptor and the
+    /// mappings, so the shared words are not trusted from then on.
     fn revoke(&mut self, who: u32);
 
-    /// Lets programs sync nothing while `keep`; false while one is still at it.
+    /// Sets whether only this process may sync; false while a program is still syncing.
     fn set_host_only(&mut self, keep: bool) -> bool;
 }

@@ -15,9 +15,9 @@
 //! | [`native`] | pipe of the daemon, synced in this process |
 //! | [`null`] | sink and source of known cost |
 //!
-//! [`middleware`] wraps any queue: capture, faults, trace. [`netns`] makes network namespaces that
-//! leave nothing behind. This crate knows no registry of
-//! ports: opening by name and sharing a region are the business of `slipring-core`.
+//! [`middleware`] wraps any queue: capture, faults, trace. [`netns`] creates network namespaces
+//! that leave nothing behind. Opening ports by name and sharing a region between ports is the task
+//! of `slipring-core`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;

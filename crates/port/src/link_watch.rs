@@ -1,9 +1,9 @@
-//! Whether a port's interface is up, and news of it.
+//! Watches whether a port's interface is up.
 //!
-//! A port outlives its interface being set down, as a netmap port does: nothing arrives meanwhile,
-//! and what is sent waits in the ring. That an interface is down, the kernel answers to a sync. That it
-//! is up again it tells nobody but listeners of rtnetlink, so each port is one: nothing looks again
-//! and again.
+//! A port survives its interface being set down, as a netmap port does: nothing arrives meanwhile,
+//! and frames to send wait in the ring. A sync learns from the kernel that the interface is down.
+//! That it is up again is only announced to listeners of rtnetlink, so each port is one, and
+//! nothing has to poll.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,16 +17,16 @@ use rustix::net::{
 use crate::error::{OpenCause, RunCause};
 use crate::iface::{self, Iface};
 
-/// One interface, as a queue knows it.
+/// The state of one interface, as a queue knows it.
 #[derive(Debug)]
 pub(crate) struct LinkWatch {
-    /// Hears of changes of interfaces in the namespace in which the port was opened.
+    /// Receives link changes in the namespace in which the port was opened.
     events: OwnedFd,
     index: u32,
     down: bool,
-    /// An interface that is down ends the port.
+    /// Whether an interface that is down ends the port.
     ends_when_down: bool,
-    /// Something has changed since [`Self::take_news`], at this interface or another.
+    /// Something has changed since [`Self::take_changed`], at this interface or another.
     changed: bool,
 }
 
@@ -34,7 +34,7 @@ impl LinkWatch {
     /// Listens for changes of `iface`. With `ends`, an interface that is down is an error.
     ///
     /// # Errors
-    /// [`OpenCause::Down`] with `ends`; the kernel's for want of a netlink socket.
+    /// [`OpenCause::Down`] with `ends`; the kernel's when it has no netlink socket.
     pub(crate) fn watch(iface: &Iface, ends: bool) -> Result<Self, OpenCause> {
         if ends {
             iface.require_up()?;
@@ -44,7 +44,7 @@ impl LinkWatch {
             what: "listen for changes of the interface",
             source,
         })?;
-        // Asked once more: it may have changed before anyone listened.
+        // Queried again: it may have changed before the subscription.
         Ok(Self {
             events,
             index: iface.index,
@@ -54,7 +54,7 @@ impl LinkWatch {
         })
     }
 
-    /// Whether it is down, as far as known.
+    /// Whether the interface is down, as far as known.
     #[inline(always)]
     pub(crate) fn is_down(&self) -> bool {
         self.down
@@ -70,7 +70,7 @@ impl LinkWatch {
         self.events.as_fd()
     }
 
-    /// Reads the events off; whether there were any.
+    /// Reads the events off; returns whether there were any.
     pub(crate) fn read_events(&mut self) -> bool {
         let (mut bytes, mut any) = ([0; 4096], false);
         loop {
@@ -85,30 +85,31 @@ impl LinkWatch {
         any
     }
 
-    /// Whether anything has changed since this was last asked.
+    /// Returns whether anything has changed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// The kernel says that it is down.
+    /// Records that the kernel says that the interface is down.
     ///
     /// # Errors
-    /// [`RunCause::WentDown`] where that ends the port.
+    /// [`RunCause::WentDown`] if that ends the port.
     pub(crate) fn mark_down(&mut self) -> Result<(), RunCause> {
         self.down = true;
         if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }
     }
 
-    /// The kernel has taken something for it; whether it was down before.
+    /// Records that the kernel has accepted a frame; returns whether the interface was down before.
     #[inline(always)]
     pub(crate) fn mark_up(&mut self) -> bool {
         std::mem::take(&mut self.down)
     }
 
-    /// Asks the kernel; whether it has come up since it was last known to be down.
+    /// Asks the kernel; returns whether the interface has come up since it was last known to be
+    /// down.
     ///
     /// # Errors
-    /// [`RunCause::Vanished`] when it is not there, and those of [`Self::went_down`].
+    /// [`RunCause::Vanished`] when it does not exist, and those of [`Self::mark_down`].
     pub(crate) fn query(&mut self) -> Result<bool, RunCause> {
         let asked = netdevice::index_to_name(&self.events, self.index).map_err(io::Error::from);
         match asked.and_then(|name| iface::flags(&self.events, &name)) {

@@ -1,4 +1,4 @@
-//! What any queue can be wrapped in: observers (capture, trace) and fault injection.
+//! Wrappers of any queue: observers (capture, trace) and fault injection.
 
 mod capture;
 mod fault;

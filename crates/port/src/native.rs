@@ -1,16 +1,16 @@
-//! A pipe of the daemon by its native door: an end that is synced in this process, while its other
-//! end is in any other, whichever way that came.
+//! A pipe of the daemon through its native socket API: this process syncs its end itself, while the
+//! other end may be in any process, opened by any means.
 //!
 //! ```text
 //!   connect --> REGISTER --> memory, mapped --> rings lent: rings, words, bells
 //!                                                 tx_sync, rx_sync: no call leaves this process,
-//!                                                 unless somebody sleeps
+//! unless a party sleeps
 //! ```
 //! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
 //! of its own. Dropping a connection gives back everything.
 //!
-//! Not for: pipes of this process alone (`pipe.rs`); ends that several programs share, which are
-//! reached by the device (`kernel.rs`).
+//! Not for pipes within this process (`pipe.rs`), nor for ends that several programs share, which
+//! are reached through the device (`kernel.rs`).
 
 mod end;
 
@@ -32,16 +32,16 @@ use crate::stats::{QueueCounters, TrafficCounts};
 
 pub use end::NativeEnd;
 
-/// Most slots over which a packet may go, as netmap has it.
+/// Maximum number of slots per packet, as in netmap.
 const MAX_FRAGMENTS: u32 = 64;
 
-/// The door of a daemon that has this run directory.
+/// Path of the native socket of a daemon with this run directory.
 #[must_use]
 pub fn socket_path(run_dir: &Path) -> PathBuf {
     run_dir.join(SOCKET_NAME)
 }
 
-/// Whether a daemon listens at the door `socket`; one that does may still refuse.
+/// Whether a daemon listens at `socket`; it may still refuse.
 #[must_use]
 pub fn is_served(socket: &Path) -> bool {
     match NativeClient::connect(socket) {
@@ -52,8 +52,8 @@ pub fn is_served(socket: &Path) -> bool {
     }
 }
 
-/// Whether a daemon listens at the door `socket` that is known to live in another network namespace
-/// than this process.
+/// Whether a daemon listens at `socket` that is known to be in another network namespace than this
+/// process.
 #[must_use]
 pub fn serves_other_network(socket: &Path) -> bool {
     let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
@@ -74,10 +74,10 @@ pub fn serves_other_network(socket: &Path) -> bool {
     }
 }
 
-/// Opens an end of a pipe at the door `socket`.
+/// Opens an end of a pipe at the native socket `socket`.
 ///
 /// # Errors
-/// [`OpenCause`]: there is no daemon, it refuses, or somebody else syncs a ring of this end.
+/// [`OpenCause`]: there is no daemon, it refuses, or another process syncs a ring of this end.
 pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCause> {
     let ends = bind_ends(name, socket)?;
     let slots = ends.iter().map(|end| end.tx.num_slots().max(end.rx.num_slots())).max();
@@ -103,7 +103,7 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
     Ok(Port { info, queues: ends.into_iter().map(queue).collect() })
 }
 
-/// The ends of a pipe's ring pairs.
+/// Binds the ends of a pipe's ring pairs.
 ///
 /// # Errors
 /// As [`open`].
@@ -113,8 +113,8 @@ pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenC
     if name.rings != RingSelection::All || pairs <= 1 {
         return Ok(vec![first.into_end()?]);
     }
-    // An exclusive bind of all rings would be in the way of one per ring; what it made stays
-    // while the first of those is there.
+    // An exclusive bind of all rings would conflict with one per ring. Objects that the first bind
+    // created persist until one of those is bound.
     let mut single = name.clone();
     let mut bind = |rings| {
         single.rings = rings;
@@ -124,7 +124,7 @@ pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenC
     (0..pairs).map(|ring| bind(RingSelection::One(ring))).collect()
 }
 
-/// A connection that has bound its rings.
+/// A connection with bound rings.
 struct NativeBinding {
     client: NativeClient,
     granted: NmreqRegister,
@@ -140,7 +140,7 @@ impl NativeBinding {
         Ok(Self { client, granted })
     }
 
-    /// Takes over the first ring each way.
+    /// Takes over the first ring of each direction.
     fn into_end(self) -> Result<NativeEnd, OpenCause> {
         let (file, bytes) =
             self.client.memory().map_err(system_error("get the daemon's memory"))?;
@@ -162,7 +162,7 @@ impl NativeBinding {
     }
 }
 
-/// No daemon, or none that is believed.
+/// There is no daemon, or none that can be trusted.
 fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     match TrustError::of(&source) {
         Some(why) => OpenCause::Setting { reason: why.to_string(), help: why.help() },
@@ -170,7 +170,7 @@ fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     }
 }
 
-/// One program at a time syncs a ring itself.
+/// The error of a refused loan: one program at a time syncs a ring itself.
 fn delegation_error(source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Setting {
@@ -185,7 +185,7 @@ fn system_error(what: &'static str) -> impl Fn(io::Error) -> OpenCause {
     move |source| OpenCause::System { what, source }
 }
 
-/// The daemon said what cannot be.
+/// The error for an impossible answer of the daemon.
 fn protocol_error(what: &str) -> OpenCause {
     system_error("make sense of what the daemon says")(io::Error::new(
         io::ErrorKind::InvalidData,
@@ -193,14 +193,14 @@ fn protocol_error(what: &str) -> OpenCause {
     ))
 }
 
-/// A [`NativeEnd`] that counts.
+/// A [`NativeEnd`] with counters.
 struct NativeQueue {
     name: String,
     end: NativeEnd,
     counters: Arc<QueueCounters>,
 }
 
-/// Adds a slot to what passes.
+/// Adds a slot to the counts.
 #[inline(always)]
 fn count(sum: &mut TrafficCounts, slot: slipring_ring::Slot) {
     sum.bytes += u64::from(slot.len);

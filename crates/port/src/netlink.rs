@@ -1,5 +1,5 @@
-//! Links and addresses by rtnetlink: what the hidden host link and the demo need. Each call is
-//! one request and its acknowledgement, in the network namespace of the calling thread.
+//! Links and addresses by rtnetlink, for the hidden host link and the demo. Each call is one
+//! request and its acknowledgement, in the network namespace of the calling thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -38,12 +38,12 @@ pub struct NetlinkLink {
     pub mtu: u32,
     /// `veth`, `tun`, …; empty for hardware.
     pub kind: String,
-    /// Frames that the kernel meant to send on it and dropped.
+    /// Frames that the kernel dropped instead of sending them on it.
     pub tx_dropped: u64,
 }
 
 impl Netlink {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
     /// The kernel's.
@@ -54,8 +54,8 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Makes a pair of veth links; `peer` goes to the namespace `peer_netns`, if given. Both are
-    /// down, and those in this namespace give themselves no IPv6 addresses.
+    /// Creates a pair of veth links; `peer` is moved to the namespace `peer_netns`, if given. Both
+    /// are down, and those in this namespace assign themselves no IPv6 addresses.
     ///
     /// # Errors
     /// The kernel's: `AlreadyExists`, `PermissionDenied`, …
@@ -68,7 +68,8 @@ impl Netlink {
         self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
     }
 
-    /// The same with `[tx, rx]` queues of the link; those of its peer are the other way round.
+    /// As [`Self::add_veth`], with `[tx, rx]` queues of the link; its peer has the opposite
+    /// numbers.
     ///
     /// # Errors
     /// As [`Self::add_veth`].
@@ -84,7 +85,7 @@ impl Netlink {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
         let mut link = named(name);
-        // The kernel's own number without a wish: one, or more where it has XDP in mind.
+        // By default the kernel chooses the number: one, or more if XDP may be used.
         if [tx, rx] != [1; 2] {
             link.attributes.extend(queues(tx, rx));
             other.attributes.extend(queues(rx, tx));
@@ -98,11 +99,11 @@ impl Netlink {
         if peer_netns.is_none() { self.disable_ipv6_autoconf(peer) } else { Ok(()) }
     }
 
-    /// Keeps a link from giving itself IPv6 addresses, and so from sending anything by itself.
-    /// The kernel takes this only once the link exists.
+    /// Keeps a link from assigning itself IPv6 addresses, and so from sending anything by itself.
+    /// The kernel accepts this only once the link exists.
     ///
     /// # Errors
-    /// The kernel's; none where it has no IPv6.
+    /// The kernel's; none if it has no IPv6.
     pub fn disable_ipv6_autoconf(&self, name: &str) -> io::Result<()> {
         let mut link = named(name);
         link.attributes.push(no_autoconf_attribute());
@@ -196,7 +197,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Sends what no other route leads to by `gateway`, out of this link.
+    /// Adds a default route by `gateway`, out of this link.
     ///
     /// # Errors
     /// The kernel's.
@@ -244,7 +245,7 @@ impl Netlink {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    /// Reads answers up to the acknowledgement or the end of the list.
+    /// Reads responses up to the acknowledgement or the end of the list.
     fn responses(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
@@ -269,14 +270,14 @@ impl Netlink {
     }
 }
 
-/// Tells of changes to links: readable after each.
+/// Signals changes to links: readable after each.
 #[derive(Debug)]
 pub struct LinkEvents {
     socket: Socket,
 }
 
 impl LinkEvents {
-    /// Subscribes.
+    /// Subscribes to link changes.
     ///
     /// # Errors
     /// The kernel's.
@@ -288,7 +289,7 @@ impl LinkEvents {
         Ok(Self { socket })
     }
 
-    /// Forgets the events so far; whether there were any.
+    /// Discards the events so far; returns whether there were any.
     pub fn clear(&self) -> bool {
         let mut any = false;
         loop {
@@ -308,7 +309,7 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// Our end's address: on a point-to-point link the other one is the other end's.
+/// The address of our end: on a point-to-point link the other attribute is the peer's.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {

@@ -1,8 +1,8 @@
-//! Network namespaces without names: for the hidden link to the host, the demo,
-//! the doctor's trials and tests.
+//! Anonymous network namespaces: for the hidden link to the host, the demo, the doctor's trials and
+//! tests.
 //!
-//! A namespace lives as long as a descriptor, a socket or a thread holds it. There is nothing on disk, so
-//! a killed process leaves nothing behind.
+//! A namespace lives as long as a descriptor, a socket or a thread holds it. There is nothing on
+//! disk, so a killed process leaves nothing behind.
 //!
 //! Not for namespaces that others made by name; `ip netns exec` enters those.
 
@@ -24,12 +24,12 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Makes an empty one. The caller stays where it is.
+    /// Creates an empty namespace. The caller stays in its own.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN; see [`become_private_user`].
     pub fn new() -> io::Result<Self> {
-        // A thread of its own: only it changes over, and it ends here.
+        // In a separate thread: only that thread changes its namespace, and it ends here.
         in_thread(|| {
             become_private()?;
             Self::current()
@@ -44,11 +44,11 @@ impl Netns {
         Ok(Self { fd: File::open("/proc/thread-self/ns/net")?.into() })
     }
 
-    /// Runs `work` in a thread that is in this namespace, and waits for it. Sockets that it
-    /// makes and processes that it starts belong to the namespace, wherever they are used later.
+    /// Runs `work` in a thread that is in this namespace, and waits for it. Sockets that it creates
+    /// and processes that it starts belong to the namespace, wherever they are used later.
     ///
     /// # Errors
-    /// Of entering, or of `work`.
+    /// The error of entering, or of `work`.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         in_thread(|| {
             self.enter()?;
@@ -81,7 +81,7 @@ pub fn become_private() -> io::Result<()> {
 }
 
 /// Moves this process into a new user namespace, in which it is root, and a new network namespace
-/// of that: what an ordinary user can do without any privilege, where the system allows it.
+/// of that: possible for an ordinary user, if the system allows it.
 ///
 /// # Errors
 /// The kernel's: `InvalidInput` when the process has several threads; `PermissionDenied`, or
@@ -91,9 +91,9 @@ pub fn become_private_user() -> io::Result<()> {
     become_private()
 }
 
-/// Moves this process into a new user namespace in which it stays the same user, but may do
-/// everything in namespaces that it makes from now on. Programs that it runs may not: they are
-/// what they were outside.
+/// Moves this process into a new user namespace in which it stays the same user, but has all rights
+/// in namespaces that it creates from now on. Programs that it runs do not: they keep the rights
+/// that they have outside.
 ///
 /// # Errors
 /// As of [`become_private_user`].
@@ -101,27 +101,27 @@ pub fn become_own_user() -> io::Result<()> {
     become_user(|id| id)
 }
 
-/// In the new user namespace, this process's ids are what `inside` makes of those outside.
+/// Enters a new user namespace; `inside` maps this process's ids outside to those inside.
 fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
     // A program with file capabilities owns nothing below its own /proc/self, and could not write
-    // the maps. From here on it is bounded by the new namespace.
+    // the maps. From here on the new namespace bounds its rights.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    // An ordinary user may map his group only after giving up to change the others.
+    // An ordinary user may map their group only after giving up setgroups.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{} {uid} 1", inside(uid)))?;
     std::fs::write("/proc/self/gid_map", format!("{} {gid} 1", inside(gid)))
 }
 
-/// Moves the calling thread into a mount namespace of its own: what it mounts from now on is seen
-/// by itself and by the programs that it starts.
+/// Moves the calling thread into a mount namespace of its own: its mounts from now on are visible
+/// only to itself and to programs that it starts.
 ///
 /// # Errors
 /// `PermissionDenied` without CAP_SYS_ADMIN.
 pub fn become_private_mounts() -> io::Result<()> {
     sys::unshare(UnshareFlags::NEWNS)?;
-    // Mounts made outside still come in; none goes out.
+    // Mounts made outside still propagate in; none propagate out.
     let inwards = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(rustix::mount::mount_change("/", inwards)?)
 }

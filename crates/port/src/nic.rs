@@ -1,5 +1,4 @@
-//! What the drivers of NICs have in common: which buffers the device has, and in which slots they
-//! come back.
+//! Common code of the NIC drivers: which buffers the device has, and into which slots they return.
 //!
 //! ```text
 //!            TxSide                      RxSide                     LinkWatch, host rings
@@ -8,16 +7,16 @@
 //!              v  TxDescriptorRings        v  RxDescriptorRings     DmaMemory
 //!   driver   descriptors, doorbell       descriptors                buffers, rings of descriptors
 //! ```
-//! A driver implements the three traits. `xdp` does, over the kernel's rings; one that drives a
-//! device itself does over the device's.
+//! A driver implements the three traits. `xdp` does so over the kernel's rings; a driver that
+//! programs a device itself does so over the device's rings.
 //!
 //! # Invariants
-//! 1. The driver's slots name just the buffers that the device has, and those kept back. So a queue
-//!    can be gone on with after its process was killed at any instruction.
-//! 2. A buffer is given to the device once, and only if it is the port's: what a client wrote into a
-//!    slot is checked before.
-//! 3. The device reaches the port's own buffers, and descriptors lie where no client writes, unless
-//!    the queue is lent to it ([`ownership`]).
+//! 1. The driver's slots refer to exactly the buffers that the device has and those in reserve. So
+//!   a successor can resume a queue after its process was killed at any instruction.
+//! 2. A buffer is given to the device once, and only if it is the port's: slots that a client wrote
+//!   are checked before.
+//! 3. The device accesses the port's own buffers only, and no client can write to descriptors,
+//!   unless the queue is lent to it ([`ownership`]).
 
 mod descriptors;
 pub mod dma;
@@ -35,5 +34,6 @@ pub use offload_fixup::OffloadFixup;
 pub use rx::RxSide;
 pub use tx::{TxLimits, TxSide};
 
-/// Most descriptors of one packet: the fragments that a socket buffer of the kernel holds.
+/// Maximum number of descriptors per packet: the fragments that a socket buffer of the kernel
+/// holds.
 pub const MAX_PACKET_DESCRIPTORS: u32 = 17;

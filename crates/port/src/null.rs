@@ -1,5 +1,5 @@
-//! `null:`: frames sent vanish at once, and every rx slot holds a frame as long as the program
-//! likes: the cost of a program without that of a port.
+//! `null:`: sent frames vanish at once, and every rx slot always holds a frame: measures a program
+//! without the cost of a port.
 
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@ use slipring_ring::{HugePages, Region, RegionError, RingDirection, RingHalves, R
 
 use crate::queue::Interest;
 
-/// Which way into an interface an `xdp:` port may take.
+/// How an `xdp:` port may attach to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
-    /// Zero-copy, else native copy, else generic; the mode line says which.
+    /// Zero-copy, else native with copying, else generic; the mode line says which.
     #[default]
     Best,
     /// Zero-copy or nothing.
@@ -21,57 +21,57 @@ pub enum XdpMode {
     Generic,
 }
 
-/// Options common to all kinds; a kind ignores what it has no use for.
+/// Options common to all kinds; a kind ignores those that it has no use for.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Slots per ring. The name's `@conf:` wins.
     pub slots: u32,
-    /// Bytes per buffer of a region made for this port (`slipring_ring::is_buf_size`); what suits
-    /// the ports if not said.
+    /// Bytes per buffer of a region created for this port (`slipring_ring::is_buf_size`); `None`
+    /// chooses what suits the ports.
     pub buf_size: Option<u32>,
-    /// How many times each port's own needs to keep free for what it will be wrapped in.
+    /// How many times each port's own needs to reserve for the layers that will wrap it.
     pub reserve_factor: u32,
-    /// Pages of such a region.
+    /// Page size of such a region.
     pub huge: HugePages,
-    /// Ways to use the port: a capture is read for rx only, written for tx only, and for both
-    /// read if the file exists.
+    /// Directions in which the port is used: a capture is read for rx only, written for tx only,
+    /// and for both read if the file exists.
     pub direction: Interest,
-    /// Captures that are written although the files exist.
+    /// Captures that are written even if the files exist.
     pub captures_to_write: Vec<String>,
-    /// Captures that are read whether or not the files exist; `-` is the standard input then.
+    /// Captures that are read even if the files do not exist; `-` is then the standard input.
     pub captures_to_read: Vec<String>,
-    /// The way into an interface.
+    /// How to attach to an interface.
     pub xdp: XdpMode,
-    /// Leave the interface to the host's stack as well.
+    /// Whether the host's stack keeps using the interface.
     pub shared: bool,
-    /// The interface's host rings are used too, so that the NIC must not be reached through the
-    /// stack.
+    /// Whether the interface's host rings are used too, so that the NIC must not be reached through
+    /// the stack.
     pub uses_host_rings: bool,
-    /// Rings of the host's side, those that lead to the host and those that come from it: no more
-    /// than the interface has, and at least one.
+    /// Numbers of host rings: those to the host and those from it. At most as many as the interface
+    /// has, and at least one.
     pub host_rings: [u32; 2],
     /// Allow the interface that carries the default route.
     pub take_over: bool,
     /// Receive frames for other hosts.
     pub promiscuous: bool,
-    /// An interface that is down cannot be opened, and one that goes down ends the port, which
-    /// waits for it otherwise.
+    /// Whether a link that is down is an error: the port does not open, or ends. Otherwise it waits
+    /// for the link.
     pub exit_on_link_down: bool,
     /// Busy-poll the device for this many microseconds per system call; 0 for not at all.
     pub busy_poll_us: u32,
     /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
     pub vnet_hdr: u32,
-    /// The native door of the daemon that pipes belong to; without one they are this process's.
+    /// Path of the daemon's native socket, for its pipes; `None` means pipes of this process.
     pub daemon: Option<PathBuf>,
-    /// Send a frame as soon as it is queued rather than by the kernel's queueing discipline.
+    /// Send each frame at once instead of through the kernel's queueing discipline.
     pub qdisc_bypass: bool,
-    /// Rings of a process that is no more, with which the port goes on: tx and rx of each pair.
-    /// They have as many slots as [`Self::slots`] says. Empty: it makes new ones.
+    /// Rings left by a previous process, which the port resumes: tx and rx of each pair.
+    /// They have [`Self::slots`] slots each. Empty: the port creates new ones.
     pub rings: Vec<[RingView; 2]>,
 }
 
 impl OpenOptions {
-    /// A ring of pair `i` of a port: one that is there, or a new one with this number.
+    /// Returns a ring of pair `i` of a port: an existing one, or a new one with this number.
     ///
     /// # Errors
     /// [`RegionError`] when the region has not enough left.
@@ -114,12 +114,12 @@ impl Default for OpenOptions {
     }
 }
 
-/// What a port will take from a region.
+/// The memory that a port takes from a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegionNeeds {
     /// Bytes of ring area.
     pub ring_bytes: u64,
-    /// Buffers.
+    /// Number of buffers.
     pub bufs: u32,
 }
 

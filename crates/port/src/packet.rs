@@ -5,18 +5,18 @@
 //!                                 finish                             (in place, 64 per call)
 //! ```
 //!
-//! What arrives is finished first: local senders leave checksums and segmentation to
-//! hardware that a frame on its way through a program will never meet, and the kernel takes VLAN
-//! tags out. Frames longer than a buffer take several slots.
+//! Received frames are finished first: local senders leave checksums and segmentation to hardware,
+//! which a frame that passes through a program never meets, and the kernel takes VLAN tags out.
+//! Frames longer than a buffer take several slots.
 //!
-//! Two sockets per queue: one receives, the other only sends and is never looked at when frames
-//! arrive. Frames that this machine sends are not received.
+//! Two sockets per queue: one receives, the other only sends and costs nothing when frames arrive.
+//! Frames that this machine sends are not received.
 //!
 //! Unless the port is shared, the host's stack neither receives from nor sends on the interface:
 //! see [`crate::bpf::host`].
 //!
-//! A receiver hears the kernel say that its interface went down, and receives again by itself once it
-//! is up; what is sent meanwhile waits in the ring.
+//! The kernel reports to the receiver that its interface went down, and resumes receiving once it
+//! is up; frames to send wait in the ring meanwhile.
 //!
 //! Not for speed: `xdp:` receives four times as much.
 
@@ -45,7 +45,7 @@ use sys::{SocketFilter, SocketSetting, SocketUse};
 
 /// Bytes of an Ethernet header with one tag.
 const TAGGED_HEADER_LEN: u32 = 18;
-/// Memory for frames too long for the ring, and for frames under way, in bytes.
+/// Memory for frames too long for the ring, and for frames in flight, in bytes.
 const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 
 /// What the port takes from a region.
@@ -100,7 +100,7 @@ fn open_queues(
     Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
 }
 
-/// One filter per ring pair; refuses what cannot be opened.
+/// Chooses one filter per ring pair; refuses what cannot be opened.
 fn filters(
     iface: &Iface,
     queue: Option<u32>,
@@ -163,7 +163,8 @@ fn refused(source: io::Error) -> OpenCause {
     }
 }
 
-/// Receiving sockets, one for each filter, that have dropped no frame yet and show none twice.
+/// Creates receiving sockets, one for each filter, that have dropped no frame yet and receive none
+/// twice.
 fn receivers(
     iface: &Iface,
     filters: &[SocketFilter],
@@ -188,7 +189,7 @@ fn receivers(
     Ok(rings)
 }
 
-/// A bound socket that lets nothing in yet.
+/// Creates a bound socket that receives nothing yet.
 fn receiver(
     iface: &Iface,
     shape: PacketRingGeometry,
@@ -211,7 +212,7 @@ fn receiver(
     Ok(ring)
 }
 
-/// Makes each ring receive what arrives on the queue of its number: the last one makes the group
+/// Makes each ring receive what arrives on the queue of its number. The last one creates the group,
 /// because a queue's frames go to the member after its number.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
     let [others @ .., last] = rings else { return Ok(()) };

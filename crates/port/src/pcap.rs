@@ -1,9 +1,8 @@
 //! `pcap:FILE`: a capture as a port. Read, every packet arrives as fast as the program takes it;
 //! written, every packet sent is stamped with the wall clock. `-` is standard input or output.
 //!
-//! A packet was sent when the system has it. Until then it is under way in a buffer, which goes to
-//! the system when it is full, when half of the ring waits for it, and when a sync brings nothing
-//! new.
+//! A packet counts as sent when the system has it. Until then it waits in a buffer, which is
+//! flushed when it is full, when half of the ring waits for it, and when a sync brings nothing new.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,8 +25,8 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(1, options.slots)
 }
 
-/// Opens a capture: to read if the program only receives, to write if it only sends, and else
-/// as the options say of it, or to read if the file exists.
+/// Opens a capture: for reading if the program only receives, for writing if it only sends.
+/// Otherwise the options decide, or else it is read if the file exists.
 ///
 /// # Errors
 /// [`OpenError`] for a file that is missing, unreadable, cut short or no Ethernet capture.
@@ -103,13 +102,13 @@ struct PcapQueue {
     name: String,
     file: PcapFile,
     ended: bool,
-    /// A packet that is gathered from slots, or waits for room on the rx ring.
+    /// A packet that is being gathered from slots, or waits for space on the rx ring.
     packet: Vec<u8>,
-    /// Packets that wait in the file's buffer.
+    /// Packets in the file's buffer.
     buffered: VecDeque<BufferedPacket>,
-    /// How many of those before them the file has.
+    /// How many packets before them have been written to the file.
     completed: u64,
-    /// The slot behind the last packet that the file has.
+    /// The slot after the last packet that was written to the file.
     written_to: SlotIdx,
     tx: TxRing,
     tx_kern: KernRing,
@@ -121,7 +120,7 @@ struct PcapQueue {
 /// A packet in the file's buffer.
 struct BufferedPacket {
     bytes: u64,
-    /// The slot behind its last one.
+    /// The slot after its last one.
     end: SlotIdx,
 }
 
@@ -130,7 +129,7 @@ impl PcapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Takes the packets up to slot `head` into the buffer. After an error they are only counted.
+    /// Appends the packets up to slot `head` to the buffer. After an error they are only counted.
     fn append(&mut self, head: SlotIdx) -> io::Result<()> {
         let PcapFile::Write(writer) = &mut self.file else { return Ok(()) };
         let (time, ring) = (wall_clock(), &mut self.tx_kern);
@@ -156,7 +155,7 @@ impl PcapQueue {
         writer.flush()
     }
 
-    /// Frees the slots of what the file has by now, and of what it will never have after an error.
+    /// Frees the slots of packets that were written, or never will be after an error.
     fn complete(&mut self, result: io::Result<()>) -> Result<(), RunError> {
         let PcapFile::Write(writer) = &self.file else { return Ok(()) };
         let new = writer.completed() - std::mem::replace(&mut self.completed, writer.completed());
@@ -176,7 +175,8 @@ impl PcapQueue {
         result.map_err(|source| self.failed(RunCause::Write { path: writer.path().into(), source }))
     }
 
-    /// Fetches the next packet into `self.packet`, unless one waits there; false at the end.
+    /// Fetches the next packet into `self.packet`, unless one waits there; returns false at the
+    /// end.
     fn fetch(&mut self) -> Result<bool, RunError> {
         let PcapFile::Read(reader) = &mut self.file else { return Ok(false) };
         if !self.packet.is_empty() {
@@ -201,7 +201,8 @@ impl PcapQueue {
         Ok(false)
     }
 
-    /// Puts the waiting packet on the rx ring, over several slots if need be; false for no room.
+    /// Puts the waiting packet on the rx ring, in several slots if necessary; false if it does not
+    /// fit.
     fn deliver(&mut self) -> bool {
         let ring = &mut self.rx_kern;
         let size = ring.region().buf_size() as usize;

@@ -12,17 +12,17 @@ use crate::port::Port;
 use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{QueueCounters, TrafficCounts};
 
-/// What a pipe of `queues` ring pairs takes, both ends together.
+/// Memory that a pipe of `queues` ring pairs takes, both ends together.
 #[must_use]
 pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     let mut needs = RegionNeeds::pairs(queues * 2, slots);
-    // Only tx slots have buffers; each queue has a record beside its four rings.
+    // Only tx slots have buffers; each queue has a record in addition to its four rings.
     needs.bufs /= 2;
     needs.ring_bytes += 1024 * u64::from(queues);
     needs
 }
 
-/// Makes a pipe in `region` and opens both its ends, master first. `names` are theirs.
+/// Creates a pipe in `region` and opens both its ends, master first. `names` are their names.
 ///
 /// # Errors
 /// [`OpenError`] when the region has not enough left.
@@ -46,7 +46,7 @@ pub fn open(
     ])
 }
 
-/// Facts of one end.
+/// Description of one end.
 #[must_use]
 pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
     PortInfo {
@@ -64,7 +64,7 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
     }
 }
 
-/// A [`PipeEnd`] that counts.
+/// A [`PipeEnd`] with counters.
 #[derive(Debug)]
 pub struct PipeQueue {
     name: String,
@@ -98,7 +98,7 @@ impl Queue for PipeQueue {
 
     #[inline]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        // Counted before they are handed over: afterwards they are the peer's.
+        // Counted before the sync: afterwards the slots are the peer's.
         let from = self.end.tx_kern().hwcur();
         let sum = self.end.pending_tx().map_or(TrafficCounts::default(), |head| {
             traffic(self.end.tx_kern(), head, self.end.tx_kern().pending(head))

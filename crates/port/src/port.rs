@@ -1,4 +1,4 @@
-//! An open port: its facts and its queues.
+//! An open port: its description and its queues.
 
 use slipring_ring::forward as forward_rings;
 
@@ -7,9 +7,9 @@ use crate::info::PortInfo;
 use crate::queue::Queue;
 use crate::stats::QueueSnapshot;
 
-/// What one name opens. Take `queues` apart to give each thread its own.
+/// An open port. Move `queues` out to give each thread its own.
 pub struct Port {
-    /// Facts.
+    /// Capabilities, MAC address, MTU and so on.
     pub info: PortInfo,
     /// Ring pairs; at least one.
     pub queues: Vec<Box<dyn Queue>>,

@@ -13,9 +13,9 @@ use crate::stats::QueueCounters;
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
 pub struct QueueRings<'q> {
-    /// To send on. Without slots where the port cannot send.
+    /// The tx ring. It has no slots if the port cannot send.
     pub tx: &'q mut TxRing,
-    /// To receive from. Without slots where the port cannot receive.
+    /// The rx ring. It has no slots if the port cannot receive.
     pub rx: &'q mut RxRing,
 }
 
@@ -33,36 +33,36 @@ impl Interest {
     pub const RX: Self = Self { rx: true, tx: false };
     /// Free slots to send on.
     pub const TX: Self = Self { rx: false, tx: true };
-    /// Either.
+    /// Both directions.
     pub const BOTH: Self = Self { rx: true, tx: true };
-    /// Neither.
+    /// Neither direction.
     pub const NONE: Self = Self { rx: false, tx: false };
 }
 
-/// Descriptors that become readable when a sync is worth while.
+/// Descriptors that become ready when a sync is worthwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WaitFds<'q> {
     /// Readable when frames may have arrived.
     pub rx: Option<BorrowedFd<'q>>,
     /// Ready when slots may have become free.
     pub tx: Option<TxWait<'q>>,
-    /// Readable when something has happened to an interface: worth a sync whatever is waited for.
+    /// Readable when an interface has changed: worth a sync whatever is waited for.
     /// [`Queue::after_sleep`] reads it off.
     pub link: Option<BorrowedFd<'q>>,
 }
 
-/// How a queue tells of free tx slots.
+/// How a queue signals free tx slots.
 #[derive(Debug, Clone, Copy)]
 pub enum TxWait<'q> {
     /// Its descriptor becomes readable (a doorbell).
     Readable(BorrowedFd<'q>),
     /// Its descriptor becomes writable, once per change (edge-triggered).
     WritableEdge(BorrowedFd<'q>),
-    /// Its descriptor is writable as long as there is room.
+    /// Its descriptor is writable as long as there is space.
     Writable(BorrowedFd<'q>),
 }
 
-/// One ring pair of a port and the driver behind it.
+/// One ring pair of a port and its driver.
 ///
 /// # Contract
 /// - Both syncs never block and do a bounded amount of work, at most one ring's worth.
@@ -78,7 +78,7 @@ pub trait Queue: Send {
     /// Sends what was queued; frees what was sent.
     ///
     /// # Errors
-    /// [`RunError`] when the port is gone or its rings were damaged.
+    /// [`RunError`] when the port is gone or its rings are corrupt.
     fn tx_sync(&mut self) -> Result<(), RunError>;
 
     /// Returns what was read; takes what has arrived.
@@ -87,10 +87,10 @@ pub trait Queue: Send {
     /// As [`Self::tx_sync`].
     fn rx_sync(&mut self) -> Result<(), RunError>;
 
-    /// What to sleep on. With no descriptors the queue is always worth a sync.
+    /// The descriptors to sleep on. Without any, the queue is always worth a sync.
     fn wait_fds(&self) -> WaitFds<'_>;
 
-    /// When a sync will be worth while although no descriptor tells, as of [`crate::now`].
+    /// When a sync will be worthwhile although no descriptor signals it, as of [`crate::now`].
     fn deadline(&self) -> Option<Nanos> {
         None
     }
@@ -100,29 +100,31 @@ pub trait Queue: Send {
         false
     }
 
-    /// Whether the interface is down, as of the last sync: until [`WaitFds::link`] tells of a change,
-    /// nothing arrives, what is sent waits in the ring, and [`WaitFds::tx`] means nothing.
+    /// Whether the interface is down, as of the last sync: until [`WaitFds::link`] signals a
+    /// change, nothing arrives, frames to send wait in the ring, and [`WaitFds::tx`] is
+    /// meaningless.
     fn is_link_down(&self) -> bool {
         false
     }
 
-    /// Called before a sleep; the caller syncs and looks once more afterwards.
+    /// Called before a sleep; the caller must sync and check once more afterwards.
     fn before_sleep(&mut self, _interest: Interest) {}
 
     /// Called after a sleep, or when it was not needed.
     fn after_sleep(&mut self) {}
 
-    /// The counters, shared with whoever reports them.
+    /// The counters, shared with their readers.
     fn counters(&self) -> &Arc<QueueCounters>;
 
     /// Fetches drop counts that the kernel keeps. A system call or two: once per report.
     fn update_stats(&mut self) {}
 
-    /// Where programs can sync it in their own processes.
+    /// Returns the interface to lend the queue to programs, if they can sync it in their own
+    /// processes.
     fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         None
     }
 
-    /// Goes on where a program has left off that syncs it itself; the syncs do so, too.
+    /// Continues where a program that syncs the queue itself has left off; the syncs do so too.
     fn catch_up(&mut self) {}
 }

@@ -26,7 +26,7 @@ pub enum DropCause {
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
-    /// Nobody is at the other end: no guest.
+    /// There is nothing at the other end: no guest.
     TxNoPeer,
     /// Dropped on purpose by fault injection.
     Fault,
@@ -38,18 +38,18 @@ pub enum DropCause {
     RouteBroadcast,
     /// Route mode: for the router itself.
     RouteOwn,
-    /// Route mode: for a neighbour of who sent it.
+    /// Route mode: the destination is in the subnet that the frame came from.
     RouteSameSubnet,
-    /// Route mode: no subnet and no gateway leads there.
+    /// Route mode: no subnet and no gateway leads to the destination.
     RouteNoWay,
-    /// Route mode: it has met as many routers as it may.
+    /// Route mode: its TTL or hop limit has expired.
     RouteExpired,
-    /// Route mode: nobody answers for its next hop.
+    /// Route mode: the next hop does not answer ARP or neighbour discovery.
     RouteUnresolved,
 }
 
 impl DropCause {
-    /// All causes, in the order of [`Counters`].
+    /// All causes, in the order of [`QueueCounters`].
     pub const ALL: [Self; 20] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
@@ -106,7 +106,7 @@ impl DropCause {
 pub struct TrafficCounts {
     /// Whole packets.
     pub packets: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -136,7 +136,7 @@ impl QueueCounters {
         add(&self.rx[1], traffic.bytes);
     }
 
-    /// Counts packets that have left for good: completed, not submitted.
+    /// Counts packets that were completely sent: completed, not only submitted.
     #[inline(always)]
     pub fn sent(&self, traffic: TrafficCounts) {
         add(&self.tx[0], traffic.packets);
@@ -160,13 +160,13 @@ impl QueueCounters {
         self.in_flight.store(packets, Ordering::Relaxed);
     }
 
-    /// Counts completions of buffers that were not on their way: late, repeated, or not ours.
+    /// Counts completions of buffers that were not in flight: late, repeated, or not ours.
     #[cold]
     pub fn count_stray(&self) {
         add(&self.strays, 1);
     }
 
-    /// Sets how many packets passed without being written to the capture that was asked for.
+    /// Sets how many packets were not written to the requested capture.
     pub fn set_uncaptured(&self, packets: u64) {
         self.uncaptured.store(packets, Ordering::Relaxed);
     }
@@ -194,18 +194,18 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-/// What [`Counters`] held at a moment.
+/// The values of [`QueueCounters`] at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSnapshot {
     /// Packets given to the program.
     pub rx: TrafficCounts,
-    /// Packets that left.
+    /// Packets that were sent.
     pub tx: TrafficCounts,
     /// Packets submitted and not completed.
     pub in_flight: u64,
-    /// Completions that nothing was waiting for. Other than 0, the kernel misbehaved.
+    /// Unexpected completions. If not 0, the kernel misbehaved.
     pub strays: u64,
-    /// Packets that passed, but are not in the capture that was asked for: its disk was full.
+    /// Packets that passed but are not in the requested capture: its disk was full.
     pub uncaptured: u64,
     drops: [u64; DropCause::ALL.len()],
 }
@@ -217,7 +217,7 @@ impl QueueSnapshot {
         self.drops[cause as usize]
     }
 
-    /// Causes that lost something, with how many.
+    /// Causes with a count above 0, and the counts.
     pub fn drops(&self) -> impl Iterator<Item = (DropCause, u64)> + '_ {
         DropCause::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
     }

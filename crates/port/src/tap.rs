@@ -1,12 +1,12 @@
-//! `tap:NAME`: a TAP device, the host's stack at the other end.
+//! `tap:NAME`: a TAP device, with the host's stack at the other end.
 //!
 //! ```text
 //!   program --> tx slots --write, 64 per system call--> | TAP | --> host's stack
 //!   program <-- rx slots <--------read, one each------- | NAME| <-- host's stack
 //! ```
 //!
-//! The device is made when there is none of that name, and goes with the port; one that exists is
-//! used and left. Its queues are the port's queues.
+//! The device is created if none has that name, and removed with the port; an existing one is used
+//! and left. Its queues are the port's queues.
 //!
 //! By default frames are plain: the kernel finishes checksums and segmentation before we read.
 //! With `options.vnet_hdr` each frame begins with a virtio-net header of that many bytes, may be
@@ -41,11 +41,11 @@ use drops::HostDrops;
 use queue::{TapLimits, TapQueue};
 use sys::TapAttach;
 
-/// Longest name of an interface, in bytes.
+/// Maximum length of an interface name, in bytes.
 const MAX_NAME_LEN: usize = 15;
-/// Most bytes of a frame, without a virtio-net header.
+/// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// How long the device of a killed program may stay.
+/// How long to wait for the device of a killed program to disappear.
 const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER_LEN: u32 = 22;
@@ -105,10 +105,10 @@ fn open_device(
     Ok(Port { info, queues })
 }
 
-/// Makes the kernel's queue towards us hold a few rings' worth: what does not fit is dropped, and
-/// nothing but a read makes room.
+/// Makes the kernel's queue towards us hold a few rings' worth: frames that do not fit are dropped,
+/// and only reads make space.
 fn set_tx_queue_len(index: u32, slots: u32) {
-    // With the kernel's default length it works too.
+    // It works with the kernel's default length too.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));
 }
 
@@ -157,8 +157,8 @@ fn info(
     }
 }
 
-/// Tries again for a moment where the device is in use: that of a killed program goes after the
-/// program, when the kernel has taken its io_uring apart.
+/// Retries for a moment while the device is in use: the device of a killed program disappears after
+/// the program, when the kernel has torn down its io_uring.
 fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
     let until = now() + REATTACH_TIMEOUT_NS;
     loop {
@@ -169,13 +169,13 @@ fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Res
     }
 }
 
-/// Descriptors of `queues` queues of a device, and the device's name.
+/// Returns descriptors of `queues` queues of a device, and the device's name.
 fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, String), OpenCause> {
     let multi_queue = queues > 1;
     let mut how = TapAttach { multi_queue, vnet_header: vnet_hdr > 0 };
     let first = open_node()?;
     let attached = match sys::attach(first.as_fd(), ifname, how) {
-        // A device that was made for several queues takes only descriptors that say so.
+        // A device created for several queues only accepts descriptors with the same flag.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
             how.multi_queue = true;
             sys::attach(first.as_fd(), ifname, how)
@@ -194,7 +194,7 @@ fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, Str
     Ok((descriptors, name))
 }
 
-/// Agrees with the kernel on who finishes what.
+/// Configures which offloads the kernel may leave to us.
 fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     let tun = tun.as_fd();
     if vnet_hdr == 0 {
@@ -202,7 +202,7 @@ fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     }
     sys::set_vnet_len(tun, vnet_hdr)?;
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Segmentation of UDP is there from Linux 6.2 on.
+    // Segmentation of UDP exists since Linux 6.2.
     sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
         .or_else(|_| sys::set_offload(tun, tcp))
 }
@@ -220,8 +220,8 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
     })
 }
 
-/// What keeps a TAP device from being made here, as far as that shows without making one: the
-/// driver's node. The right to make one is CAP_NET_ADMIN.
+/// Checks what would keep a TAP device from being created here, as far as that shows without
+/// creating one: the driver's node. CAP_NET_ADMIN is also required.
 ///
 /// # Errors
 /// As [`open`].

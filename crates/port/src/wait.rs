@@ -1,6 +1,6 @@
 //! Waiting on many queues: spin a little, then sleep.
 //!
-//! Waiting syncs, as netmap's `poll` does: on return the rings are as fresh as they can be.
+//! Waiting includes syncing, as netmap's `poll` does: on return the rings are up to date.
 
 mod arm;
 
@@ -18,7 +18,7 @@ use crate::queue::{Interest, Queue, TxWait};
 
 pub use arm::ArmResult;
 
-/// How long to look before sleeping.
+/// How long to spin before sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitStrategy {
     /// Never sleep: the lowest latency for a whole core.
@@ -38,11 +38,11 @@ impl Default for WaitStrategy {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// At least one queue has what was asked for.
+    /// At least one queue has what was waited for.
     Ready,
     /// Time is up.
     Timeout,
-    /// The descriptor given to [`Waiter::also`] became readable, or a signal arrived.
+    /// The descriptor given to [`Waiter::add_fd`] became readable, or a signal arrived.
     Interrupted,
 }
 
@@ -51,26 +51,26 @@ pub enum WaitOutcome {
 pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
-    /// Interests registered last, so that an unchanged one costs no system call; none for queues
+    /// Last registered interests, so that an unchanged one costs no system call; `None` for queues
     /// that have ended.
     registered: Vec<Option<Interest>>,
-    /// Queues without descriptors, of which nothing can be waited for.
+    /// Queues without descriptors, which cannot be slept on.
     always: Vec<bool>,
     /// How long recent waits took, smoothed.
     usual_wait: Nanos,
 }
 
-/// How long to sleep for a queue that nothing tells of.
+/// How long to sleep for a queue without descriptors.
 const BLIND_WAIT_NS: Nanos = 100_000;
 
-/// Event data of [`Waiter::also`]; queues have their index.
+/// Event data of [`Waiter::add_fd`]; queues have their index.
 const OTHER_FD_TOKEN: u64 = u64::MAX;
 
 impl Waiter {
-    /// A waiter for `queues`, which later calls must name in the same order.
+    /// Creates a waiter for `queues`; later calls must pass them in the same order.
     ///
     /// # Errors
-    /// The kernel's, mostly for want of descriptors.
+    /// The kernel's, mostly because descriptors ran out.
     pub fn new<'q>(
         queues: impl IntoIterator<Item = &'q dyn Queue>,
         patience: WaitStrategy,
@@ -89,7 +89,7 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// A waiter for all queues of some ports, in order.
+    /// Creates a waiter for all queues of some ports, in order.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -121,7 +121,7 @@ impl Waiter {
         Ok(())
     }
 
-    /// Also wakes when `fd` becomes readable; the caller reads it.
+    /// Also wakes when `fd` becomes readable; the caller must read it.
     ///
     /// # Errors
     /// The kernel's.
@@ -164,7 +164,7 @@ impl Waiter {
         self.wait(&mut PortsWait(ports, interest), timeout)
     }
 
-    /// Looks at the queues for as long as patience lasts.
+    /// Polls the queues as long as the strategy allows.
     fn spin(
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -189,7 +189,7 @@ impl Waiter {
                 return Ok(None);
             }
             looks += 1;
-            // Other descriptors are only seen by the kernel: ask now and then.
+            // Other descriptors are only visible to the kernel: poll now and then.
             if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == PolledFd::Other {
                 return Ok(Some(WaitOutcome::Interrupted));
             }
@@ -239,7 +239,7 @@ impl Waiter {
         }
     }
 
-    /// How long the kernel may let us sleep.
+    /// Maximum duration of the next sleep in the kernel.
     fn sleep_timeout(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -249,7 +249,7 @@ impl Waiter {
         Some(Duration::from_nanos(until.saturating_sub(now())))
     }
 
-    /// Until when the kernel may let us sleep.
+    /// The time at which the sleep in the kernel has to end.
     fn sleeps_until(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -259,7 +259,7 @@ impl Waiter {
         let mut until = deadline;
         let mut i = 0;
         let visited = queues.each(&mut |queue, interest| {
-            // Nothing wakes us for a queue without descriptors: look again after a short while.
+            // No descriptor wakes us for such a queue: check again after a short while.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
             let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];
             until = own.into_iter().flatten().min();
@@ -297,7 +297,7 @@ impl Waiter {
         })
     }
 
-    /// Edges are watched only during a sleep: a watched one costs its sender something for every
+    /// Watches edges only during a sleep: a watched edge costs its sender something for every
     /// frame.
     fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
@@ -316,7 +316,7 @@ impl Waiter {
             self.registered[i] = None;
             return self.forget(queue);
         }
-        // One that can send nothing may be writable without end.
+        // A port that can send nothing may be writable forever.
         let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
@@ -326,12 +326,13 @@ impl Waiter {
         modified.map_err(|error| RunError::system("epoll", "change what is waited for", error))
     }
 
-    /// A descriptor from which nothing comes any more may have errors to tell without end.
+    /// Stops watching an ended queue: its descriptor may report errors forever.
     fn forget(&self, queue: &dyn Queue) -> Result<(), RunError> {
         let fds = queue.wait_fds();
         for fd in [fds.rx, fds.tx.map(tx_fd), fds.link].into_iter().flatten() {
             match epoll::delete(&self.epoll, fd) {
-                // One that is for both directions is gone already, an edge is not watched now.
+                // A descriptor for both directions has been removed already; an edge is not watched
+                // now.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => {
                     let what = "change what is waited for";
@@ -399,7 +400,7 @@ fn same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
     a.as_raw_fd() == b.as_raw_fd()
 }
 
-/// The descriptor, where it tells by an edge.
+/// The descriptor, if it signals by edges.
 fn edge<'q>(wait: &TxWait<'q>) -> Option<BorrowedFd<'q>> {
     match *wait {
         TxWait::WritableEdge(fd) => Some(fd),
@@ -413,7 +414,7 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
     }
 }
 
-/// Syncs as the interests ask; whether any is satisfied, or has just become vain.
+/// Syncs as the interests ask. Returns whether any is satisfied, or has just become impossible.
 fn poll_queues(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
     queues.each(&mut |queue, interest| {
@@ -438,7 +439,7 @@ fn poll_queue(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunErro
     Ok(has_slots || has_just_ended)
 }
 
-/// The queues of a wait, always in the same order, and what is wanted of each.
+/// The queues of a wait, always in the same order, and the interest in each.
 pub trait WaitSet {
     /// Calls `visit` for each, up to its first error.
     ///
@@ -456,7 +457,7 @@ impl WaitSet for [(&mut dyn Queue, Interest)] {
     }
 }
 
-/// All queues of some ports, with one wish.
+/// All queues of some ports, with one common interest.
 struct PortsWait<'w, 'p>(&'w mut [&'p mut Port], Interest);
 
 impl WaitSet for PortsWait<'_, '_> {

@@ -14,15 +14,15 @@
 //! Zero-copy, then native with a copy, then generic (in the stack); a strict option refuses
 //! instead of going on. All queues of a port are in one mode, which [`PortInfo`] names.
 //!
-//! # What may be lost on the way in
-//! The mode line says `vlan=inband-only` where a tag that the device keeps beside the frame cannot
-//! be put back: software devices in generic mode, and devices that will not stop stripping tags.
-//! In generic mode on a software device, a UDP super-frame (USO) does not say how long its
-//! datagrams are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
+//! # What may be lost on receive
+//! The mode line says `vlan=inband-only` if a tag that the device keeps outside the frame cannot be
+//! put back: software devices in generic mode, and devices that will not stop stripping tags. In
+//! generic mode on a software device, a UDP super-frame (USO) does not say how long its datagrams
+//! are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
 //!
 //! # Lifetime
-//! Program, promiscuity and detachment hang on descriptors: the kernel undoes them when the
-//! process dies. Offloads that were switched off for the port are put back only by dropping it.
+//! Descriptors hold the program, promiscuity and detachment: the kernel undoes them when the
+//! process dies. Offloads that were switched off for the port are only restored by dropping it.
 
 mod btf;
 mod ends;
@@ -55,9 +55,9 @@ use program::{VlanHandling, XdpAttachMode};
 use queue::{XdpDevice, XdpQueue};
 use setup::BoundSockets;
 
-/// Ethernet header and two tags: what a frame may have beyond the MTU.
+/// Ethernet header and two tags: how much longer than the MTU a frame may be.
 pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
-/// Buffers of a queue kept back for cutting super-frames.
+/// Buffers that a queue keeps in reserve for cutting super-frames.
 const RESERVE_BUFS: u32 = 64;
 
 /// What the port takes from a region.
@@ -91,21 +91,22 @@ pub fn open(
         .map_err(|cause| OpenError::new(name, cause))
 }
 
-/// Something that must live as long as any queue of a port.
+/// A value that must live as long as any queue of a port.
 pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
-/// What a port's frames are led to, or come from, besides the interface that its sockets are of.
+/// The interface at the other end of a redirection, if it is not the one that the sockets belong
+/// to.
 pub(crate) struct FarInterface {
-    /// Lives as long as any queue of the port.
+    /// Must live as long as any queue of the port.
     pub(crate) keep_alive: KeepAlive,
-    /// The interface whose link matters.
+    /// The interface whose link state matters.
     pub(crate) iface: Iface,
-    /// The network namespace of that interface, where it is not the calling thread's.
+    /// The network namespace of that interface, if it is not the calling thread's.
     pub(crate) netns: Option<Netns>,
 }
 
 impl FarInterface {
-    /// The link of the interface, heard where that is.
+    /// Watches the link of the interface, in its namespace.
     fn link(&self, ends: bool) -> Result<LinkWatch, OpenCause> {
         let listen = || LinkWatch::watch(&self.iface, ends);
         let Some(home) = &self.netns else { return listen() };
@@ -114,7 +115,7 @@ impl FarInterface {
     }
 }
 
-/// As [`open`], for a way to another interface.
+/// As [`open`], for a path to another interface.
 ///
 /// # Errors
 /// As [`open`].
@@ -170,7 +171,7 @@ fn open_interface(
     Ok(Port { info, queues })
 }
 
-/// Queues of a device: those that only send, or only receive, count too.
+/// Number of queues of a device, including those that only send or only receive.
 fn queue_count(iface: &Iface) -> u32 {
     iface.rx_queues.max(iface.tx_queues)
 }
@@ -184,7 +185,8 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
     }
 }
 
-/// Buffers that each queue keeps back of those in its rx ring: only where super-frames may arrive.
+/// Buffers that each queue keeps in reserve, of those in its rx ring: only if super-frames may
+/// arrive.
 fn reserve(iface: &Iface, place: XdpAttachMode, slots: u32) -> u32 {
     if place == XdpAttachMode::Generic && iface.is_software() {
         RESERVE_BUFS.min(slots / 8)
@@ -203,7 +205,7 @@ fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<()
     Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
 }
 
-/// What is done to the interface besides binding its queues.
+/// Changes to the interface besides binding its queues.
 fn configure_interface(
     iface: &Iface,
     opened: &BoundSockets,
@@ -220,8 +222,8 @@ fn configure_interface(
     Ok(XdpDevice { detached, promisc, features, hook: opened.hook.clone(), _kept: None })
 }
 
-/// Offloads of real devices that would hide what was on the wire. Software devices take
-/// theirs from the sender, which is not ours to change.
+/// Switches off offloads of real devices that would hide what was on the wire. Frames of software
+/// devices have the offloads of their sender, which we must not change.
 fn disable_offloads(iface: &Iface, place: XdpAttachMode) -> FeatureGuard {
     let hiding: &[(Feature, bool)] = match place {
         _ if iface.is_software() => &[],
@@ -233,7 +235,7 @@ fn disable_offloads(iface: &Iface, place: XdpAttachMode) -> FeatureGuard {
     iface.with_features(hiding)
 }
 
-/// Whether frames come with all their tags.
+/// Whether frames may lose tags.
 fn loses_vlan_tags(iface: &Iface, opened: &BoundSockets, device: &XdpDevice) -> bool {
     let beside = iface.is_software() || device.features.refused().contains(&Feature::RxVlan);
     beside && opened.hook.vlan == VlanHandling::InBand
@@ -287,7 +289,7 @@ fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
 struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
-    /// The interface whose link matters, where that is another one.
+    /// The interface whose link state matters, if it is another one.
     far: Option<&'a FarInterface>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,

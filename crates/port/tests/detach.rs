@@ -1,4 +1,4 @@
-//! Taking an interface from the host, and leading the host's side elsewhere.
+//! Detaching an interface from the host, and redirecting the host's side.
 #![allow(clippy::unwrap_used)]
 
 mod netns;

@@ -19,11 +19,11 @@ use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
-/// Nothing here takes this long unless it is broken.
+/// Timeout of operations, which is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Long enough for one that spins to be seen.
+/// Long enough to detect a spinning waiter.
 const WHILE: Duration = Duration::from_millis(200);
-/// Looks of one that is woken by a few events; one that spins takes thousands in [`WHILE`].
+/// Polls of a waiter that a few events wake; a spinning one needs thousands in [`WHILE`].
 const FEW: u32 = 60;
 const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
@@ -76,7 +76,7 @@ impl Lab {
         }
     }
 
-    /// What leads to the host is removed from the namespace that it is in.
+    /// The program that leads to the host is removed in its own namespace.
     fn close(&self, port: Port) {
         self.here.run(move || drop(port));
     }
@@ -196,7 +196,7 @@ impl Lab {
     }
 }
 
-/// The numbers of the frames that have arrived; a stack also sends frames of its own.
+/// The numbers of the received frames; a stack also sends frames of its own.
 fn take(port: &mut Port) -> Vec<u8> {
     let (mut numbers, mut scratch) = (Vec::new(), Vec::new());
     let rx = port.queues[0].rings().rx;
@@ -209,7 +209,7 @@ fn take(port: &mut Port) -> Vec<u8> {
     numbers
 }
 
-/// A queue whose visits by a waiter are counted.
+/// A queue that counts a waiter's polls.
 struct Counted<'q>(&'q mut dyn Queue, Interest, u32);
 
 impl WaitSet for Counted<'_> {
@@ -219,7 +219,7 @@ impl WaitSet for Counted<'_> {
     }
 }
 
-/// How often a waiter looks at the port in [`WHILE`].
+/// How often a waiter polls the port in [`WHILE`].
 fn looks(port: &mut Port, interest: Interest) -> u32 {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let mut counted = Counted(&mut *port.queues[0], interest, 0);

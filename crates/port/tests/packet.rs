@@ -1,4 +1,4 @@
-//! `packet:` ports between network namespaces, judged by the kernel's own stack.
+//! `packet:` ports between network namespaces, checked against the kernel's own stack.
 #![allow(clippy::unwrap_used)]
 
 mod netns;
@@ -21,7 +21,7 @@ use slipring_wire::checksum::Sum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair, TagSpec};
 use slipring_wire::mac::MacAddr;
 
-/// Nothing here takes this long unless it is broken.
+/// Timeout of operations, which is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -85,7 +85,7 @@ fn region() -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
-/// Receives, whatever signals arrive meanwhile: a timeout keeps the kernel from starting over.
+/// Receives despite signals: a timeout keeps the kernel from restarting.
 fn receive(socket: &UdpSocket, payload: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match socket.recv(payload) {
@@ -305,7 +305,7 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // An answer to wait for, so that silence is not a matter of patience: the host would have
+    // Wait for an answer, so that silence does not depend on a timeout: the host would have
     // answered before.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
@@ -385,7 +385,7 @@ fn each_receive_queue_has_its_ring_and_no_frame_is_seen_twice() {
     }
 }
 
-/// All that has arrived.
+/// Receives all frames that have arrived.
 fn try_drain(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut frames, mut scratch) = (Vec::new(), Vec::new());
     port.rx_sync().unwrap();

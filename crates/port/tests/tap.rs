@@ -1,4 +1,4 @@
-//! `tap:` ports, judged by the kernel's own stack at the other end.
+//! `tap:` ports, checked against the kernel's own stack at the other end.
 #![allow(clippy::unwrap_used)]
 
 mod netns;
@@ -23,7 +23,7 @@ use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 use slipring_wire::offload::{VnetForm, VnetHeader};
 
-/// Nothing here takes this long unless it is broken.
+/// Timeout of operations, which is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn region() -> Arc<Region> {
@@ -97,7 +97,7 @@ fn checked_payload(frame: &[u8]) -> Option<&[u8]> {
     Some(&l4[8..])
 }
 
-/// Receives, whatever signals arrive meanwhile: a timeout keeps the kernel from starting over.
+/// Receives despite signals: a timeout keeps the kernel from restarting.
 fn receive(socket: &UdpSocket, payload: &mut [u8]) -> usize {
     loop {
         match socket.recv(payload) {
@@ -197,8 +197,8 @@ fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
     (a, b)
 }
 
-/// Sends a message by TCP between two hosts with a bridged TAP each; mean bytes of a packet on
-/// the way from the sender.
+/// Sends a message by TCP between two hosts with a bridged TAP each; returns the mean length in
+/// bytes of a packet from the sender.
 fn tcp_between_hosts(options: OpenOptions) -> Option<u64> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let region = region();
@@ -268,7 +268,7 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
     }
 }
 
-/// Whether a device goes. Not at once: a program that another test starts at this moment holds a
+/// Whether a device disappears. It may take a moment: a program that another test starts holds a
 /// copy of our descriptors until it runs.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! AF_XDP ports over veth pairs, in network namespaces of the tests' own.
+//! AF_XDP ports over veth pairs, in private network namespaces.
 #![allow(clippy::unwrap_used)]
 
 mod netns;
@@ -54,7 +54,7 @@ fn try_open(
     netns.run(move || xdp::open(&format!("xdp:{name}"), &name, queue, &region, &options))
 }
 
-/// A frame to nobody, of a type that no stack answers, with its number in it.
+/// A frame without a receiver, of a type that no stack answers, with its number in it.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0x5a; len.max(20)];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -101,7 +101,7 @@ fn receive_n(queue: &mut dyn Queue, count: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends frames, all of them, waiting for room.
+/// Sends all frames, waiting for space.
 fn send_all(queue: &mut dyn Queue, frames: &[Vec<u8>]) {
     let mut waiter = Waiter::new([&*queue], WaitStrategy::default()).unwrap();
     for frame in frames {
@@ -126,7 +126,7 @@ fn settle(queue: &mut dyn Queue) {
     }
 }
 
-/// All buffers that a port's rings name to the program.
+/// All buffers in the program's slots of a port's rings.
 fn owned(port: &mut Port) -> Vec<u32> {
     let mut bufs = Vec::new();
     for queue in &mut port.queues {
@@ -322,7 +322,7 @@ fn slots_that_cannot_be_sent_are_dropped_by_name_and_freed() {
     assert_eq!(region.free_bufs(), free);
 }
 
-/// Lets the other side's stack send to an address that nobody has.
+/// Lets the other side's stack send to an unused address.
 fn address(netns: &Namespace, ifname: &str, net: u8) {
     netns.ip(&format!("addr add 10.0.{net}.2/24 dev {ifname}"));
     netns.ip(&format!("neigh add 10.0.{net}.1 lladdr 02:00:00:00:00:01 dev {ifname}"));
@@ -347,7 +347,7 @@ fn checksums_hold(frame: &[u8]) -> bool {
     slipring_wire::checksum::of(&covered) == 0
 }
 
-/// Has a stack tag all that it sends, beside the frames, as VLAN devices do.
+/// Makes a stack tag all frames that it sends, outside the frames, as VLAN devices do.
 fn push_tags(netns: &Namespace, ifname: &'static str, tag: i32) -> BpfLink {
     netns.run(move || {
         let push = [
@@ -495,7 +495,7 @@ fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
         let done = Command::new("unshare").args(["-m", "sh", "-c", threaded]).status().unwrap();
         assert!(done.success(), "threaded NAPI");
     });
-    // The kernel takes no more than this; the port learned another limit when it was opened.
+    // The kernel accepts no more than this; the port read another limit when it was opened.
     there.ip("link set vb mtu 1000");
     here.ip("link set va mtu 1000");
     let (mut sent, mut swapped, mut got) = (0, 0, 0);
@@ -550,7 +550,7 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
         (b.stats(), c.stats())
     });
     let listener = right.run(|| std::net::TcpListener::bind("10.0.0.2:9000").unwrap());
-    // Less under way than the rings hold, so that nothing has to be lost.
+    // Fewer in flight than the rings hold, so that nothing has to be lost.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 512 << 10).unwrap();
     let receiver = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -569,7 +569,7 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
     done.store(true, std::sync::atomic::Ordering::Relaxed);
     let (b, c) = bridge.join().unwrap();
     println!("{mode:?} mtu {mtu}: {rate:.2} Gbit/s");
-    // The kernel refuses frames where a CPU's backlog is full, which all namespaces share.
+    // The kernel refuses frames when a CPU's backlog is full, which all namespaces share.
     let ours = |(cause, _): &(DropCause, u64)| *cause != DropCause::TxRefused;
     let drops: Vec<_> = b.drops().chain(c.drops()).filter(ours).collect();
     assert_eq!(drops, [], "{mode:?}");
@@ -591,7 +591,7 @@ fn without_privilege_the_error_names_the_capabilities() {
     let region = region(2048);
     let error = here.run(move || {
         let nobody = rustix::thread::Uid::from_raw(65_534);
-        // Of this thread only, and nothing but the test follows in it.
+        // Of this thread only, and nothing but the test runs in it.
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         xdp::open("xdp:va", "va", None, &region, &OpenOptions::default()).unwrap_err()
     });

@@ -1,5 +1,5 @@
-//! Instructions of the hot loops, counted by valgrind, which no busy machine blurs. A count that
-//! grows by more than 5 % over what stands here fails the run; when one shrinks, write it down.
+//! Instruction counts of the hot loops, by valgrind, which other load does not affect. A count more
+//! than 5 % above the expected one fails the run; when a count shrinks, update it here.
 //!
 //! Frames have 64 bytes; pipes pass 1024 of them, forwarding moves 256.
 #![allow(missing_docs, reason = "the macros make public items")]
@@ -68,7 +68,7 @@ fn pipe((batch, mut pipe, other): (u32, PipePair, PipePair)) -> (u64, PipePair, 
     (black_box(total), pipe, other)
 }
 
-// The same with raw pointers: what the safe one is held against.
+// The same with raw pointers, for comparison.
 #[library_benchmark]
 #[bench::by_32(args = (32), setup = pipes, config = limit(68_868))]
 #[bench::by_256(args = (256), setup = pipes, config = limit(57_164))]

@@ -1,4 +1,4 @@
-//! How many frames a second pass through a pipe between two cores.
+//! Measures how many frames per second pass through a pipe between two cores.
 //!
 //! One thread writes all 64 bytes of every frame, the other reads them all and checks that none
 //! is lost, doubled or out of order. Safe and raw (`raw.rs`) runs alternate, so that both see
@@ -46,13 +46,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Median and best.
+/// Median and maximum.
 fn summary(mut rates: Vec<f64>) -> [f64; 2] {
     rates.sort_by(f64::total_cmp);
     [rates[rates.len() / 2], rates[rates.len() - 1]]
 }
 
-/// Passes `FRAMES` frames; millions per second.
+/// Passes `FRAMES` frames; returns millions per second.
 fn run(
     batch: u32,
     fill: impl Fn(&mut PipeEnd, u32, &mut u64) -> u32 + Sync,

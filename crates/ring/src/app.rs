@@ -81,7 +81,7 @@ pub struct AppRing<D> {
     mem: RingMem,
     head: u32,
     tail: u32,
-    /// What is lent in a region that others map; `None` where the program is another process.
+    /// Copies to lend, in a region that others map; `None` if the program is another process.
     copies: Option<Box<SlotCopies>>,
     direction: PhantomData<D>,
 }
@@ -111,7 +111,7 @@ impl<D> AppRing<D> {
         Self { mem, head, tail, copies: None, direction: PhantomData }
     }
 
-    /// For the program: in a region that others map, frames are lent as copies from now on.
+    /// For the program: from now on, lends copies of frames if others map the region.
     pub(crate) fn with_copies(self) -> Result<Self, RegionError> {
         if self.mem.is_private() {
             return Ok(self);
@@ -120,7 +120,7 @@ impl<D> AppRing<D> {
         Ok(Self { copies, ..self })
     }
 
-    /// What may be lent of the slots `from..to`: their buffers, or copies of these.
+    /// What may be lent for the slots `from..to`: their buffers, or copies of them.
     #[inline(always)]
     fn lend(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
         match self.mem.as_private() {
@@ -140,7 +140,7 @@ impl<D> AppRing<D> {
     /// are ours now.
     ///
     /// # Errors
-    /// [`PeerFault::OutOfRange`] if the shared tail is none; the ring stays as it was.
+    /// [`PeerFault::OutOfRange`] if the shared tail is not a slot; the ring stays as it was.
     #[inline(always)]
     pub fn refresh(&mut self) -> Result<u32, PeerFault> {
         // Acquire: pairs with the release in `KernRing::set_tail`.
@@ -152,8 +152,9 @@ impl<D> AppRing<D> {
         Ok(self.owned_slots())
     }
 
-    /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. A driver
-    /// that published nonsense has released nothing.
+    /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. An impossible
+    /// tail of
+    /// the driver releases none.
     #[inline(always)]
     pub fn avail(&mut self) -> u32 {
         self.refresh().unwrap_or_else(|_| self.owned_slots())
@@ -170,7 +171,7 @@ impl<D> AppRing<D> {
         self.mem.num_slots()
     }
 
-    /// Slots with the driver, waiting or under way (tx: frames not yet completed).
+    /// Slots with the driver, queued or in flight (tx: frames not yet completed).
     pub fn with_driver(&mut self) -> u32 {
         self.mem.num_slots() - 1 - self.avail()
     }
@@ -181,13 +182,13 @@ impl<D> AppRing<D> {
         self.mem.buf_size()
     }
 
-    /// The region that the ring and its buffers lie in.
+    /// The region that contains the ring and its buffers.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         self.mem.region()
     }
 
-    /// The ring from outside.
+    /// A view of the ring.
     #[must_use]
     pub fn view(&self) -> RingView {
         RingView::of(&self.mem)
@@ -216,8 +217,9 @@ impl<D> AppRing<D> {
         Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
     }
 
-    /// Writes what [`Self::frame`] lent last of our `i`-th slot, and was changed since, to the buffer.
-    /// In a private region that is where it was changed.
+    /// Writes changes to the frame that [`Self::frame`] last lent for our `i`-th slot back to the
+    /// buffer.
+    /// Does nothing in a private region, where the buffer itself was lent.
     #[inline(always)]
     pub fn write_back(&mut self, i: u32) {
         if !self.mem.is_private() && i < self.owned_slots() {
@@ -248,8 +250,8 @@ impl<D> AppRing<D> {
         Some(self.mem.shared(slot.buf, slot.len.into()))
     }
 
-    /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer. A slot whose
-    /// buffer was exchanged keeps saying so: a pipe's driver gives no other slots back.
+    /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer. A set
+    /// `NS_BUF_CHANGED` stays set: a pipe's driver returns only such slots.
     #[inline(always)]
     pub fn set(&mut self, i: u32, len: usize, flags: SlotFlags) {
         if let Some(slot) = self.slot(i) {
@@ -294,9 +296,9 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Moves the frame in our `i`-th slot to slot `at` of a driver's ring, with the flags that are
-    /// given, and takes the buffer that was there. False, with nothing done, where one of the slots is
-    /// not its half's, or the rings lie in different regions.
+    /// Moves the frame in our `i`-th slot to slot `at` of a driver's ring, with the given flags,
+    /// and takes that slot's buffer. False, with nothing done, if one of the slots is not owned by
+    /// its half, or the rings lie in different regions.
     ///
     /// # Panics
     /// If `at` is not a slot of that ring.
@@ -315,8 +317,9 @@ impl<D> AppRing<D> {
         true
     }
 
-    /// Exchanges the buffer of our `i`-th slot for `buf`; the one that was there. `Err` with `buf`, and
-    /// nothing done, where the slot is not ours, or the buffer is one of another region.
+    /// Exchanges the buffer of our `i`-th slot for `buf` and returns the old one. `Err` with `buf`,
+    /// and
+    /// nothing done, if the slot is not ours, or the buffer is of another region.
     ///
     /// # Errors
     /// See above.
@@ -344,9 +347,9 @@ impl<D> AppRing<D> {
         self.tail
     }
 
-    /// Shows the frames in slots `from..to`, whoever owns them, to `look`: for an observer that
-    /// stands between program and driver while neither runs. Nothing if an index is no slot. Frames
-    /// are copied first, except for our own in a private region.
+    /// Calls `look` for the frames in slots `from..to`, whoever owns them: for an observer between
+    /// program and driver while neither runs. Does nothing if an index is not a slot. Frames are
+    /// copied first, except for our own in a private region.
     pub fn for_each_frame(
         &mut self,
         from: SlotIdx,
@@ -368,7 +371,7 @@ impl<D> AppRing<D> {
         });
     }
 
-    /// Shows how many bytes the slots `from..to` hold, and their flags; otherwise as
+    /// Calls `look` with the length and flags of the slots `from..to`; otherwise as
     /// [`Self::for_each_frame`].
     pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut look: impl FnMut(u32, SlotFlags)) {
         self.for_each_slot(from, to, |mem, _, slot| {
@@ -412,13 +415,13 @@ impl<D> AppRing<D> {
     }
 }
 
-/// The bytes that a slot of the program's names.
+/// The bytes that a slot of the program refers to.
 #[inline(always)]
 fn bytes_of<'a>(mem: PrivateMem<'a>, slot: Slot) -> &'a mut [u8] {
     let len = u32::from(slot.len).min(mem.buf_size()) as usize;
     let data = mem.data(slot.buf);
     // SAFETY:
-    // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+    // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
     // - Exclusive: nobody else maps the memory, the slot is the program's, each buffer is in one slot
     //   (crate invariant 1), and every caller ties the result to a mutable borrow of the ring or
     //   yields each slot once. Drivers of this process reach their own slots only, and by value.

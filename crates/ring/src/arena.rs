@@ -12,7 +12,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena over `start..end`; both are multiples of [`ALIGN`].
+    /// Creates an arena over `start..end`; both are multiples of [`ARENA_ALIGN_BYTES`].
     pub(crate) fn new(start: u64, end: u64) -> Self {
         let mut free = BTreeMap::new();
         if end > start {
@@ -21,7 +21,7 @@ impl Arena {
         Self { free }
     }
 
-    /// Takes the lowest range of at least `len` bytes; its offset.
+    /// Allocates the lowest range of at least `len` bytes; returns its offset.
     pub(crate) fn alloc(&mut self, len: u64) -> Option<u64> {
         let len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         let (&at, &room) = self.free.iter().find(|&(_, &room)| room >= len)?;
@@ -32,8 +32,9 @@ impl Arena {
         Some(at)
     }
 
-    /// Takes just the `len` bytes at `at`, as [`Self::take`] would have handed them out; whether
-    /// they were free.
+    /// Allocates exactly the `len` bytes at `at`, as [`Self::alloc`] would have; false if they are
+    /// not
+    /// free.
     pub(crate) fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(len) = len.checked_next_multiple_of(ARENA_ALIGN_BYTES) else { return false };
         let Some((&start, &room)) = self.free.range(..=at).next_back() else { return false };
@@ -54,7 +55,7 @@ impl Arena {
         true
     }
 
-    /// Gives back what [`Self::take`] handed out for the same `len`.
+    /// Frees what [`Self::alloc`] returned for the same `len`.
     pub(crate) fn release(&mut self, mut at: u64, len: u64) {
         let mut len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         if let Some(after) = self.free.remove(&(at + len)) {

@@ -1,4 +1,4 @@
-//! Waking a party that sleeps: an eventfd, and a shared word that says whether it is worth it.
+//! Waking a sleeping party: an eventfd, and a shared word that says whether ringing is needed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,17 +7,18 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::protocol::SharedWord;
 
-/// A waker tells whether to ring: call after publishing. At most one `true` per announcement.
+/// Tells the waker whether to ring. Call it after publishing. Returns true at most once per
+/// announcement.
 ///
-/// The fence makes it impossible that the waker misses the announcement while the sleeper
-/// misses what was published.
+/// The fence makes it impossible that the waker misses the announcement while the sleeper misses
+/// what was published.
 #[inline(always)]
 pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     W::full_fence();
     take_announcement(sleeping)
 }
 
-/// The same for several sleepers.
+/// As [`must_ring`], for several sleepers.
 #[inline(always)]
 pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) -> [bool; N] {
     W::full_fence();
@@ -35,23 +36,24 @@ pub(crate) fn announce<W: SharedWord>(sleeping: &W) {
     W::full_fence();
 }
 
-/// What a host knows of a word by which it announces the sleep of several programs. All of this
-/// happens under one lock of its own; programs elsewhere take the word up without it.
+/// Host-side state of a word by which the host announces several sleeping programs. One lock of the
+/// host protects it; programs in other processes clear the word without that lock.
 #[derive(Debug)]
 pub struct SleepAnnouncement {
-    /// The word was set, and nobody has been woken since because it was taken up.
+    /// The word was set, and no sleeper has been woken since it was cleared.
     pending: bool,
 }
 
 impl SleepAnnouncement {
-    /// For a word that is set already, for whoever has been sleeping since before there was one.
+    /// For a word that is already set, on behalf of programs that slept before the word existed.
     #[must_use]
     pub fn already_announced() -> Self {
         Self { pending: true }
     }
 
-    /// Announces one more sleeper, who looks once more afterwards. Whether the sleepers before it
-    /// are to be woken first: their word was taken up, and from now on nobody could tell.
+    /// Announces one more sleeper, which must check for work once more. Returns whether the earlier
+    /// sleepers must be woken first: their announcement was consumed, which could not be seen
+    /// later.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;
@@ -63,7 +65,7 @@ impl SleepAnnouncement {
         missed
     }
 
-    /// Whether the word was taken up, so that all are to be woken who sleep.
+    /// Returns whether the announcement was consumed, so that all sleepers must be woken.
     pub(crate) fn take_if_consumed<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = self.pending && sleeping.acquire() == 0;
         if taken {
@@ -78,34 +80,34 @@ impl SleepAnnouncement {
 pub struct Doorbell(OwnedFd);
 
 impl Doorbell {
-    /// A silent bell.
+    /// Creates a silent doorbell.
     ///
     /// # Errors
-    /// The kernel's, mostly for want of descriptors.
+    /// The kernel's, mostly because descriptors ran out.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// A bell that another process made and passed on.
+    /// Wraps a doorbell that another process created and passed on.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// A second handle on the same bell.
+    /// Returns a second handle of the same doorbell.
     ///
     /// # Errors
-    /// The kernel's, mostly for want of descriptors.
+    /// The kernel's, mostly because descriptors ran out.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Rings. A bell that rings already stays so: that is what the error would say.
+    /// Rings. The only expected error means that the bell already rings, so it is ignored.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Silences it. Reading a silent one fails, which is fine.
+    /// Silences the bell. Reading a silent one fails, which is harmless.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

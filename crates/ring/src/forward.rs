@@ -53,7 +53,7 @@ fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
-/// Every rx buffer fits a tx buffer here.
+/// Copies slot by slot: every rx frame fits a tx buffer here.
 #[inline(always)]
 fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     let (mut i, mut j) = (rx.head(), tx.head());
@@ -69,7 +69,7 @@ fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
-/// Packet by packet, cut anew for the smaller buffers of `tx`.
+/// Copies packet by packet, split again for the smaller buffers of `tx`.
 fn refragment(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     let (mut packet, mut moved) = (Vec::new(), 0);
     while let Some(slots) = rx.peek_packet(&mut packet, max - moved) {
@@ -82,7 +82,7 @@ fn refragment(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     moved
 }
 
-/// Of the flags, those that travel with a frame.
+/// The flags that are copied along with a frame.
 #[inline(always)]
 fn preserved_flags(flags: SlotFlags) -> SlotFlags {
     SlotFlags(flags.0 & (SlotFlags::MOREFRAG.0 | SlotFlags::REPORT.0))

@@ -5,11 +5,11 @@
 //!   A's tx ring in the region   (host's thread)  <- freed --   (host's thread)   B's rx ring in the region
 //! ```
 //!
-//! At first a host does the syncs of both, and the words through which the halves meet are its own,
-//! so that nobody can forge them. [`share`] moves them into the region: from then on a program may
-//! sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`], beside the
-//! host, which may sync either half, too, for programs that cannot. Whoever syncs a half holds it
-//! by a word, and leaves in others all that the next one has to know.
+//! At first a host does the syncs of both ends, and the words that the halves share are private to
+//! it, so no program can forge them. [`share`] moves them into the region. From then on a program
+//! may sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`]; the host
+//! may still sync either half, for programs that cannot. The `owner` word serializes the syncs of a
+//! half, and other words hold all state that the next owner needs.
 //!
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
@@ -32,12 +32,12 @@ pub use ownership::{HostedSyncError, SyncReport};
 use ownership::{acquire, release, sync_report};
 pub use wake_signals::WakeSignals;
 
-/// One direction.
+/// The memory of one direction.
 #[derive(Debug)]
 struct HostedDirection {
     tx: RingMem,
     rx: RingMem,
-    /// `sent` and `freed`, each with its cache lines to itself, until they are shared; the host's.
+    /// `sent` and `freed`, in separate cache lines, private to the host until they are shared.
     host_words: Option<PersistentWords<2>>,
     shared: OnceLock<MappedSyncWords>,
 }
@@ -52,7 +52,7 @@ impl HostedDirection {
         }
     }
 
-    /// The words of one half, if other processes may sync it, too.
+    /// The words of one half, if other processes may sync it too.
     #[inline(always)]
     fn shared_half(&self, dir: RingDir) -> Option<&HalfWords> {
         self.shared.get().map(|words| words.get().half(dir))
@@ -60,8 +60,9 @@ impl HostedDirection {
 }
 
 impl Drop for HostedDirection {
-    /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
-    /// the tx slots name is given back to the region next.
+    /// Returns the slots in flight: the receiver may have exchanged their buffers, and the buffers
+    /// of
+    /// the tx slots are freed next.
     fn drop(&mut self) {
         let n = self.tx.num_slots();
         let (freed, sent) =
@@ -109,8 +110,8 @@ impl DirectionStorage for HostedStorage {
     }
 }
 
-/// Lays out one direction of `num_slots` slots; the tx slots have the buffers. The words lie in
-/// a region of the host's own.
+/// Lays out one direction of `num_slots` slots; the tx slots have the buffers. The words are in a
+/// region of the host's own.
 ///
 /// # Errors
 /// [`RegionError`] when a region has not enough left.
@@ -144,9 +145,9 @@ pub fn hosted_direction(
     ))
 }
 
-/// Where a direction lies, for who goes on with it or syncs it in another process: offsets of both
-/// rings in their region, of the words in theirs (the host's own, or the same), and how many slots
-/// there are.
+/// Where a direction is, for resuming it or syncing it in another process: offsets of both rings in
+/// their region, offset of the words in theirs (the host's own, or the same), and the number of
+/// slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionLayout {
     /// The words.
@@ -160,11 +161,11 @@ pub struct DirectionLayout {
 }
 
 impl DirectionLayout {
-    /// Goes on with a direction of a process that is no more, at any instruction of its syncs.
+    /// Resumes a direction whose process ended, possibly in the middle of a sync.
     ///
-    /// A sync writes the word by which the other end learns of it after all that it tells of, and
-    /// what it does before that it may do once more. So the words say how far both ends are, and
-    /// the receiver's tail how much of it its program knows.
+    /// A sync publishes its word after all writes that the word covers, and repeating those writes
+    /// is harmless. So the words say how far both ends are, and the receiver's tail says how much
+    /// its program has seen.
     ///
     /// # Errors
     /// [`RegionError`] where no such direction can lie.
@@ -198,8 +199,8 @@ impl DirectionLayout {
 }
 
 /// Moves the words of a direction to where other processes find them, if they are not there yet.
-/// They stay there until the direction goes. They say of both halves that somebody sleeps for whom
-/// the host syncs ([`Announced::for_earlier_sleepers`](crate::Announced::for_earlier_sleepers)).
+/// They stay there as long as the direction exists. Both halves start with `host_sleeps` set
+/// ([`SleepAnnouncement::already_announced`](crate::SleepAnnouncement::already_announced)).
 ///
 /// # Errors
 /// [`RegionError::OutOfRingSpace`].
@@ -218,10 +219,11 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             }
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
-            // Programs for which the host syncs may sleep since there was no word to say so by.
+            // Programs whose syncs the host does may have been asleep since before the word
+            // existed.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
-            // Both halves are borrowed mutably, so nobody else is here.
+            // Both halves are borrowed mutably, so no other thread is here.
             direction.shared.get_or_init(|| words)
         }
     };
@@ -233,7 +235,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
     })
 }
 
-/// A direction that another process shared, found in a mapping of its memory.
+/// Attaches to a direction that another process shared, in a mapping of its memory.
 fn attach_direction(
     region: &Arc<Region>,
     place: DirectionLayout,
@@ -258,8 +260,9 @@ macro_rules! half {
         }
 
         impl $Half {
-            /// The half of a direction that another process shared, for the program that it gave
-            /// the number `who` to.
+            /// Attaches to one half of a direction that another process shared, for the program
+            /// with number
+            /// `who`.
             ///
             /// # Errors
             /// [`RegionError::NotARegion`] if none can lie there.
@@ -281,13 +284,13 @@ macro_rules! half {
             /// Moves slots as far as possible.
             ///
             /// # Errors
-            /// [`HostedSyncError`]; nothing was sync_report.
+            /// [`HostedSyncError`]; no slot was moved.
             #[inline]
             pub fn sync(&mut self) -> Result<SyncReport, HostedSyncError> {
                 self.sync_shown(|_, _, _| {})
             }
 
-            /// As [`Self::sync`], but shows the frames' slots (first, and one behind the last) to
+            /// As [`Self::sync`], but shows the frames' slots (first, and one past the last) to
             /// `see` before the other party gets them: the receiver, or the receiving program.
             ///
             /// # Errors
@@ -300,7 +303,7 @@ macro_rules! half {
                 self.sync_by(|half| half.sync_held(see))
             }
 
-            /// Holds the half for one sync, where others may sync it, too.
+            /// Owns the half for one sync, if others may sync it too.
             #[inline(always)]
             fn sync_by(
                 &mut self,
@@ -316,7 +319,7 @@ macro_rules! half {
                 Ok(sync_report(slots?, side($other), self.who))
             }
 
-            /// Shows what the host has sync_report since, for a program that had it sync.
+            /// Reports what the host has synced since, for a program whose syncs the host does.
             ///
             /// # Errors
             /// [`HostedSyncError::Corrupt`].
@@ -330,7 +333,7 @@ macro_rules! half {
                 Ok(())
             }
 
-            /// Goes on where whoever synced last has left off.
+            /// Continues where the last owner has left off.
             #[inline(always)]
             fn catch_up(&mut self) -> Result<(), HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };
@@ -343,7 +346,8 @@ macro_rules! half {
                 if resumed { Ok(()) } else { Err(HostedSyncError::Corrupt) }
             }
 
-            /// Publishes a tail. The word comes first: who finds it newer than the ring is right.
+            /// Publishes a tail. The word is written first: where word and ring differ, the word is
+            /// newer.
             #[inline(always)]
             fn publish(&mut self, tail: SlotIdx) {
                 if let Some(side) = self.direction.0.shared_half($mine) {
@@ -358,10 +362,10 @@ macro_rules! half {
                 &self.kern
             }
 
-            /// What is said about this half beside its syncs, once its direction is shared.
+            /// The sleep and ownership words of this half, once its direction is shared.
             ///
             /// # Panics
-            /// Of what it returns: if it is not.
+            /// Methods of the result panic if it is not shared.
             #[must_use]
             pub fn signs(&self) -> WakeSignals {
                 WakeSignals { direction: self.direction.clone(), dir: $mine }
@@ -371,17 +375,17 @@ macro_rules! half {
 }
 
 half! {
-    /// The hold on the sender's ring.
+    /// The host's or the program's half of the sender's ring.
     HostedTx, sender: PipeSender, RingDir::Tx, RingDir::Rx, hwcur
 }
 
 half! {
-    /// The hold on the receiver's ring.
+    /// The host's or the program's half of the receiver's ring.
     HostedRx, receiver: PipeReceiver, RingDir::Rx, RingDir::Tx, hwtail
 }
 
 impl HostedTx {
-    /// Where the direction lies, with the words that are the host's own: for [`Place::resume`].
+    /// Where the direction is, with the host's private words: for [`DirectionLayout::resume`].
     ///
     /// # Panics
     /// In a program that the direction was shared with.

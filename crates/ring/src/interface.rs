@@ -1,4 +1,4 @@
-//! A `netmap_if` in shared memory: where one opener of a port finds its rings.
+//! A `netmap_if` in shared memory: the record that tells one opener of a port where its rings are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,10 +8,10 @@ use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, Plain};
 use crate::index::BufIdx;
 use crate::region::{Region, RegionError};
 
-/// Half a word: `ni_bufs_head` lies in the low half of the word that it begins.
+/// `ni_bufs_head` is the low half of the 64-bit word that starts with it.
 const BUFS_HEAD_OFFSET: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
 
-/// The record, given back to its region when it is dropped.
+/// The record; its bytes return to the region when it is dropped.
 #[derive(Debug)]
 pub struct InterfaceRecord {
     region: Arc<Region>,
@@ -20,8 +20,8 @@ pub struct InterfaceRecord {
 }
 
 impl InterfaceRecord {
-    /// Lays out `head` and the offsets of the rings in their region behind it; 0 stands for a
-    /// ring that is not there. They are written relative to the record, as netmap has them.
+    /// Lays out `head`, followed by the offsets of the rings in their region; 0 means that a ring
+    /// does not exist. They are stored relative to the record, as netmap requires.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`].
@@ -46,17 +46,17 @@ impl InterfaceRecord {
         Ok(record)
     }
 
-    /// The record for `rings` rings that a process which is no more made at `offset`.
+    /// Resumes the record for `rings` rings that a previous process created at `offset`.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`] where no such record can lie.
+    /// [`RegionError::OutOfRingSpace`] if no such record can lie there.
     pub fn resume(region: &Arc<Region>, offset: u64, rings: usize) -> Result<Self, RegionError> {
         let len = (NETMAP_IF_RING_OFS + 8 * rings) as u64;
         region.reserve_ring_bytes(offset, len)?;
         Ok(Self { region: region.clone(), offset, len })
     }
 
-    /// How many rings it has places for.
+    /// How many ring offsets it has space for.
     #[must_use]
     pub fn rings(&self) -> usize {
         (self.len as usize - NETMAP_IF_RING_OFS) / 8
@@ -68,7 +68,7 @@ impl InterfaceRecord {
         self.offset
     }
 
-    /// First buffer of the extra list as it stands there now; unchecked.
+    /// The current first buffer of the extra list; unchecked.
     #[must_use]
     pub fn extra_bufs(&self) -> BufIdx {
         BufIdx(self.region.ring_word(self.offset + BUFS_HEAD_OFFSET).load(Ordering::Acquire) as u32)

@@ -13,17 +13,18 @@ use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 use crate::view::RingView;
 
-/// The application wrote indices that no correct program writes. Slots that name no buffer now
-/// name none with no bytes, and indices outside the ring are back where they last were right; as
-/// in netmap, wrong indices within the ring stay until the application corrects them.
+/// The application wrote indices that no correct program writes. Slots with an impossible buffer
+/// index now have index 0 and length 0, and indices outside the ring are reset to their last
+/// correct values. As in netmap, wrong indices within the ring stay until the application corrects
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
 pub struct Reinit {
-    /// What the application wrote.
+    /// The `head` that the application wrote.
     pub head: u32,
-    /// What the application wrote.
+    /// The `cur` that the application wrote.
     pub cur: u32,
-    /// First slot that the driver had not seen.
+    /// First slot that the driver had not processed.
     pub hwcur: u32,
     /// The tail that the driver had published.
     pub hwtail: u32,
@@ -32,8 +33,8 @@ pub struct Reinit {
 /// Both halves of a new ring.
 ///
 /// A driver works on the slots that [`KernRing::released`] gave it only while it borrows `app`
-/// mutably (one value holds both halves, and sync takes it by `&mut self`): frames that a batch
-/// has lent live as long as the borrow of `app`, longer than the batch that released them.
+/// mutably (one value holds both halves, and sync takes it by `&mut self`): frames that a batch has
+/// lent live as long as the borrow of `app`, longer than the batch that released them.
 #[derive(Debug)]
 pub struct RingHalves<D> {
     /// For the program.
@@ -43,15 +44,15 @@ pub struct RingHalves<D> {
 }
 
 impl<D: RingDirection> RingHalves<D> {
-    /// Lays out a ring whose every slot has a buffer; a tx ring starts empty (all slots the
-    /// application's but one), an rx ring too (all slots the driver's).
+    /// Lays out a ring with a buffer in every slot. A tx ring starts empty (all slots but one are
+    /// the application's), and so does an rx ring (all slots are the driver's).
     ///
     /// # Errors
     /// [`RegionError`] when the region has not enough left.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
-        // On failure the buffers go back; on success the ring owns them.
+        // On failure the buffers are freed; on success the ring owns them.
         let mem = mem.inspect_err(|_| region.put_back(bufs.iter().copied()))?;
         Ok(Self::over(mem))
     }
@@ -64,11 +65,11 @@ impl<D: RingDirection> RingHalves<D> {
         Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
     }
 
-    /// Both halves of a ring that is there already, as it stands: what the program was told to be
-    /// its own last, and has not given back, stays that.
+    /// Creates both halves of an existing ring, with its current indices: slots that the program
+    /// owned and has not released stay its own.
     ///
     /// # Panics
-    /// If its region is private: the halves that it has might lend a buffer that these lend, too.
+    /// If its region is private: the existing halves might lend a buffer that these lend too.
     #[must_use]
     pub fn resume_existing(ring: &RingView) -> Self {
         let mem = ring.mem();
@@ -88,8 +89,8 @@ pub struct KernRing {
     mem: RingMem,
     hwcur: u32,
     hwtail: u32,
-    /// Where the application's slots began when they were last looked at: what is not between here
-    /// and `hwtail` is the driver's.
+    /// Where the application's slots began at the last check: slots that are not between here and
+    /// `hwtail` are the driver's.
     released: u32,
 }
 
@@ -102,19 +103,19 @@ impl KernRing {
         Self { mem, hwcur: 0, hwtail, released: 0 }
     }
 
-    /// Goes on with a ring where another process left off; indices out of the ring count as 0.
+    /// Continues where another process left off; indices out of the ring count as 0.
     pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
         let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
         let hwcur = within(hwcur);
         Self { hwcur, hwtail: within(hwtail), released: hwcur, mem }
     }
 
-    /// Goes on with a ring of a process that is no more, which lies at `offset` of `region` with
-    /// buffers of its own: what the application was told to be its own last, and has not given
-    /// back, stays that. Frames that it had queued on a tx ring may have been sent.
+    /// Resumes a ring of a previous process, at `offset` of `region` and with buffers of its own:
+    /// slots that the application owned and has not released stay its own. Frames that it had
+    /// queued on a tx ring may have been sent.
     ///
     /// # Errors
-    /// [`RegionError`] where no such ring can lie.
+    /// [`RegionError`] if no such ring can lie there.
     pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         RingMem::resume(region, offset, num_slots, RingOwnership::BytesAndBufs)
             .map(Self::from_indices)
@@ -126,8 +127,8 @@ impl KernRing {
         Self::resumed(mem, head, tail)
     }
 
-    /// Goes on where another driver of the ring has left off; false, with nothing done, if that is
-    /// no place in the ring.
+    /// Continues where another driver of the ring has left off; false, with nothing done, if the
+    /// indices are not within the ring.
     pub(crate) fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
         let possible = hwcur.max(hwtail) < self.mem.num_slots();
         if possible {
@@ -137,11 +138,11 @@ impl KernRing {
     }
 
     /// Reads what the application has released: the slots `hwcur..head` are the driver's now.
-    /// The caller processes them and calls [`Self::done_to`].
+    /// The caller processes them and calls [`Self::complete_to`].
     ///
     /// # Errors
-    /// [`Reinit`] on impossible indices; nothing is the driver's then that was not before, and
-    /// the call may be repeated.
+    /// [`Reinit`] on impossible indices; then the driver owns no new slots, and the call may be
+    /// repeated.
     #[inline]
     pub fn released(&mut self) -> Result<SlotIdx, Reinit> {
         // Acquire: pairs with the release in `AppRing::advance`.
@@ -163,7 +164,7 @@ impl KernRing {
 
     #[cold]
     fn reinit(&mut self, head: u32, cur: u32) -> Reinit {
-        // In a private region no slot was ever written but by the halves.
+        // In a private region only the halves ever write slots.
         let count = if self.mem.is_private() { 0 } else { self.mem.num_slots() };
         for i in 0..count {
             let cell = self.mem.slot(i);
@@ -202,11 +203,12 @@ impl KernRing {
     pub fn complete_to(&mut self, head: SlotIdx) {
         debug_assert!(head < self.mem.num_slots());
         self.hwcur = head;
-        // For who looks on from outside, which orders nothing.
+        // For observers from outside, which need no ordering.
         self.mem.hwcur().store(head, Ordering::Relaxed);
     }
 
-    /// Whether slot `i` is the driver's; of rings in regions that others map it makes no difference.
+    /// Whether slot `i` is the driver's; always true in a shared region, where ownership proves
+    /// nothing.
     #[inline(always)]
     fn is_held(&self, i: SlotIdx) -> bool {
         let n = self.mem.num_slots();
@@ -214,10 +216,9 @@ impl KernRing {
         !self.mem.is_private() || (i < n && distance(self.released, i, n) >= of_program)
     }
 
-    /// Publishes a tail: everything before it is the application's. Also undoes what the
-    /// application may have written over it. A tail further back than the last one would take slots
-    /// away from the application: in a private region, where it may have their bytes lent, that does
-    /// nothing.
+    /// Publishes a tail: everything before it is the application's. Also overwrites what the
+    /// application may have written to the word. In a private region a tail behind the last one is
+    /// ignored: it would take slots from the application, which may have their bytes lent.
     #[inline(always)]
     pub fn set_tail(&mut self, tail: SlotIdx) {
         debug_assert!(tail < self.mem.num_slots());
@@ -300,7 +301,7 @@ impl KernRing {
     }
 
     /// The bytes of the buffer in slot `i`, up to `len`, for a driver that copies. Empty when the
-    /// slot is the application's, there is no such buffer, or it carries no frames.
+    /// slot is the application's, or its buffer does not exist or is reserved.
     #[must_use]
     #[inline(always)]
     fn whole(&self, i: SlotIdx, buf: BufIdx, len: u32) -> SharedBuf<'_> {
@@ -316,8 +317,9 @@ impl KernRing {
         self.whole(i, slot.buf, slot.len.into())
     }
 
-    /// The first `len` bytes of a buffer that the driver has, whichever of its slots names it. Empty
-    /// when it carries no frames, or, in a private region, none of the driver's slots names it.
+    /// The first `len` bytes of a buffer that the driver has, whichever of its slots refers to it.
+    /// Empty when the buffer is not usable, or, in a private region, is in none of the driver's
+    /// slots.
     #[must_use]
     pub fn bytes_of(&mut self, buf: BufIdx, len: u16) -> SharedBuf<'_> {
         let names = |&i: &SlotIdx| self.slot(i).buf == buf && self.is_held(i);
@@ -333,8 +335,8 @@ impl KernRing {
         self.whole(i, slot.buf, self.mem.buf_size()).skip(at)
     }
 
-    /// What slot `i` holds, from its offset on; shorter than `slot.len` where the buffer ends first,
-    /// and empty when the slot names no usable buffer.
+    /// The payload of slot `i`, from its offset on; shorter than `slot.len` where the buffer ends
+    /// first, and empty when the slot has no usable buffer.
     #[must_use]
     #[inline(always)]
     pub fn payload(&mut self, i: SlotIdx) -> SharedBuf<'_> {
@@ -356,20 +358,20 @@ impl KernRing {
         self.mem.offsets()
     }
 
-    /// The region that the ring lies in.
+    /// The region that contains the ring.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         self.mem.region()
     }
 
-    /// The ring from outside.
+    /// A view of the ring.
     #[must_use]
     pub fn view(&self) -> RingView {
         RingView::of(&self.mem)
     }
 
-    /// Of the slots `hwcur..head`, the end of the last whole packet: slots whose packet goes on
-    /// beyond `head` wait for the rest of it.
+    /// The end of the last whole packet among the slots `hwcur..head`: an incomplete packet before
+    /// `head` has to wait.
     #[must_use]
     #[inline(always)]
     pub fn whole_packets(&self, head: SlotIdx) -> SlotIdx {

@@ -1,4 +1,4 @@
-//! Where things lie in a region's memfd, and whether a file from elsewhere is one.
+//! The layout of a region's memfd, and the check whether a file from elsewhere has it.
 
 use std::os::fd::OwnedFd;
 
@@ -11,12 +11,12 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Buffers 0 and 1 are never handed out, as netmap's clients expect.
 pub(crate) const RESERVED_BUFS: u32 = 2;
-/// Far beyond any use; keeps all sums of sizes far from overflow.
+/// Far beyond any use; keeps sums of sizes from overflowing.
 const MAX_RING_BYTES: u64 = 1 << 38;
 const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
 const VERSION: u64 = 1;
 
-/// What the first bytes of the memfd say, so that another process can attach.
+/// The header at the start of the memfd, by which another process can attach.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RegionHeader {
@@ -30,7 +30,7 @@ pub(crate) struct RegionHeader {
 }
 
 impl RegionHeader {
-    /// Reads it from a file that need not be a region.
+    /// Reads the header of a file that may not be a region.
     pub(crate) fn read(fd: &OwnedFd) -> Result<Self, RegionError> {
         let mut bytes = [0; size_of::<Self>()];
         let got = rustix::io::pread(fd, &mut bytes, 0).map_err(|e| memory("read", 0, e))?;
@@ -50,7 +50,7 @@ impl RegionHeader {
         })
     }
 
-    /// The layout of a region of this geometry.
+    /// Computes the layout of a region of this geometry.
     pub(crate) fn compute(geometry: Geometry) -> Result<Self, RegionError> {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         if !is_buf_size(buf_size) {
@@ -62,7 +62,7 @@ impl RegionHeader {
         Ok(Self::lay_out(geometry))
     }
 
-    /// As [`Self::compute`], for buffers of any size: of a region that is passed to nobody and no device.
+    /// As [`Self::compute`], for buffers of any size: for a region that is never passed on.
     pub(crate) fn lay_out(geometry: Geometry) -> Self {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);
@@ -79,25 +79,26 @@ impl RegionHeader {
         }
     }
 
-    /// The layout of a region of this geometry in `len` bytes, with fewer buffers where not all fit.
+    /// Computes the layout of a region of this geometry in `len` bytes, with fewer buffers if not
+    /// all fit.
     pub(crate) fn compute_within(geometry: Geometry, len: u64) -> Result<Self, RegionError> {
         let least = Self::compute(Geometry { bufs: RESERVED_BUFS, ..geometry })?;
         let room = len.saturating_sub(least.buf_start + HEADROOM_BYTES);
         let fit = u32::try_from(room / u64::from(geometry.buf_size)).unwrap_or(u32::MAX);
         let planned = Self::compute(Geometry { bufs: geometry.bufs.min(fit), ..geometry })?;
-        // A part of a page behind the last whole one is nobody's.
+        // Bytes after the last whole page stay unused.
         if planned.bufs > RESERVED_BUFS && planned.total <= len {
             return Ok(planned);
         }
         Err(RegionError::Geometry { bufs: geometry.bufs, ring_bytes: geometry.ring_bytes })
     }
 
-    /// Memory that somebody else laid out: nothing of it is ours to hand out.
+    /// The layout of memory that another party laid out: we allocate nothing in it.
     pub(crate) fn foreign(buf_start: u64, total: u64, bufs: u32, buf_size: u32) -> Self {
         Self { magic: MAGIC, version: VERSION, ring_start: 0, buf_start, total, bufs, buf_size }
     }
 
-    /// Whether a file of `file_size` bytes that starts so is a region.
+    /// Checks that a file of `file_size` bytes with this header is a region.
     pub(crate) fn check(&self, file_size: u64) -> Result<(), RegionError> {
         let geometry = Geometry {
             ring_bytes: self.buf_start.saturating_sub(PAGE_BYTES),
@@ -110,7 +111,7 @@ impl RegionHeader {
         let planned = Self::compute(geometry)
             .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
         let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
-        // Huge pages round it up; no other layout fits the same file.
+        // Huge pages round the size up; no other layout fits the same file.
         let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE_BYTES)];
         if !same || !totals.contains(&self.total) || self.total != file_size {
             return Err(RegionError::NotARegion("its layout does not fit the file"));

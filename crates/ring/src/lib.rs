@@ -30,15 +30,15 @@
 //! | the driver's half ([`KernRing`]) | [`SharedBuf`], of its own slots | [`SharedBuf`] |
 //! | by buffer index ([`Region::copy_out`], [`RingView`]) | nothing | copies |
 //!
-//! A [`SharedBuf`] is copied from and to. What a program changes in a copy that it was lent reaches the
-//! buffer by [`AppRing::write_back`]. Drivers do not need to know which kind of region they work in.
+//! A [`SharedBuf`] is accessed by copying only. [`AppRing::write_back`] stores a program's changes
+//! to a lent copy in the buffer. Drivers do not need to know which kind of region they work in.
 //!
-//! In a private region invariant 1 holds whatever safe code does: buffers change places by exchange
-//! or as an [`OwnedBuf`], a ring has its two halves once, and a half reaches the slots that are its
-//! own. In a shared one a peer can name a buffer twice, and a party that breaks the rules cannot make
-//! another one panic or leave the region: indices are clamped, and an impossible one fails the sync.
+//! In a private region safe code cannot break invariant 1: buffers move by exchange or as an
+//! [`OwnedBuf`], a ring has one half of each kind, and a half reaches its own slots only. In a
+//! shared region a peer can name a buffer twice, but it cannot make another party panic or leave
+//! the region: indices are clamped, and an impossible index fails the sync.
 //!
-//! This crate is not for I/O: what a ring is connected to is the business of `slipring-port`.
+//! This crate does no I/O: `slipring-port` connects rings to devices.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(not(target_endian = "little"))]

@@ -1,7 +1,7 @@
 //! One ring in shared memory: its header words and slots, as atomic words.
 //!
-//! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves, and a
-//! peer that writes a slot while we read it can only give us a wrong value, never a torn program.
+//! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves. A peer
+//! that writes a slot while we read it can only give us a wrong value, never undefined behaviour.
 
 mod slot;
 
@@ -23,7 +23,8 @@ use crate::offsets::{HostOffsets, RingOffsets};
 use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 
-/// A ring's bytes, and the buffers in its slots: given back when its last half is dropped.
+/// A ring's bytes, and the buffers in its slots: returned to the region when its last half is
+/// dropped.
 #[derive(Debug)]
 struct RingBlock {
     region: Arc<Region>,
@@ -32,16 +33,16 @@ struct RingBlock {
     num_slots: u32,
     owned: RingOwnership,
     offsets: HostOffsets,
-    /// What the driver has processed, for others of the host.
+    /// How far the driver has processed the ring, for other threads of the host.
     hwcur: AtomicU32,
 }
 
-/// What dropping a ring gives back to its region.
+/// What dropping a ring returns to its region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RingOwnership {
-    /// Nothing: another process made the ring.
+    /// Nothing: another process created the ring.
     Nothing,
-    /// Its bytes: its slots only ever name buffers of another ring.
+    /// Its bytes: its slots only ever refer to buffers of another ring.
     Bytes,
     /// Its bytes and the buffers in its slots.
     BytesAndBufs,
@@ -68,21 +69,21 @@ pub(crate) struct RingMem {
     num_slots: u32,
     buf_size: u32,
     num_bufs: u32,
-    /// Whether the region is private, so that buffers are lent.
+    /// Whether the region is private, so that buffers can be lent.
     is_private: bool,
-    /// Slots that may be written, and bytes of a buffer that may be copied, by index and by whoever
-    /// knows the ring: all of them, or none where buffers are lent.
+    /// How many slots may be written, and how many bytes of a buffer may be copied, by index from
+    /// outside the halves: all of them, or none where buffers are lent.
     open_slots: u32,
     open_bytes: u32,
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
     block: Arc<RingBlock>,
-    /// What else must outlive this ring; `None` for most.
+    /// Another value that must outlive this ring; mostly `None`.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the pointers lead into the region that `block` keeps alive; slots and words are only
-// accessed as atomics, and buffers by whoever owns them (`app.rs`).
+// accessed as atomics, and buffers by their owner (`app.rs`).
 unsafe impl Send for RingMem {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingMem {}
@@ -91,10 +92,10 @@ unsafe impl Send for RingBlock {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingBlock {}
 
-/// A ring of a private region, whose buffers may be lent: nobody but who holds the ring reaches them.
+/// A ring of a private region, whose buffers may be lent: only its two halves access them.
 ///
-/// Values and no reference to the ring: what is written to a buffer then cannot be taken for a change
-/// of where buffers lie, which a loop would have to look up again for each frame.
+/// It holds values instead of a reference to the ring. So the compiler knows that a write to a
+/// buffer does not change where buffers are, and a loop need not reload that for each frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrivateMem<'m> {
     slots: NonNull<SlotCell>,
@@ -135,18 +136,20 @@ impl<'m> PrivateMem<'m> {
     }
 }
 
-/// First data byte of a buffer, of `count` buffers of `size` bytes from `first` on; of the reserved
-/// buffer 0 for an index out of range, so that a wrong index can never lead outside the region.
+/// Returns the first data byte of a buffer, out of `count` buffers of `size` bytes from `first` on.
+/// An index out of range means the reserved buffer 0, so a wrong index can never lead outside the
+/// region.
 #[inline(always)]
 fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> NonNull<u8> {
     let idx = if idx < count { idx } else { 0 };
     // SAFETY:
-    // - In bounds: both callers pass what a `RingMem` has. `idx < num_bufs`, and each buffer has
-    //   `buf_size` bytes from its data on, the last one thanks to the slack at the region's end.
+    // - In bounds: both callers pass the fields of a `RingMem`. `idx < num_bufs`, and each buffer
+    //   has `buf_size` bytes from its data on, the last one thanks to the slack at the region's
+    //   end.
     unsafe { first.add(idx as usize * size as usize) }
 }
 
-/// The most slots that a ring may have; twice that is far from overflowing an index.
+/// Maximum number of slots of a ring; twice that is far from overflowing an index.
 pub(crate) const MAX_SLOTS: u32 = 1 << 20;
 
 /// Bytes that a ring of `num_slots` takes in the ring area.
@@ -155,7 +158,7 @@ pub const fn ring_bytes(num_slots: u32) -> u64 {
     (size_of::<NetmapRing>() + num_slots as usize * size_of::<NetmapSlot>()) as u64
 }
 
-/// `NetmapRing::dir`.
+/// A ring's direction, as in `NetmapRing::dir`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 #[allow(unreachable_pub, missing_docs)]
@@ -175,7 +178,7 @@ fn cells<'a>(slots: NonNull<SlotCell>, num_slots: u32) -> &'a [SlotCell] {
 }
 
 impl RingMem {
-    /// Lays out a ring; its slots get `bufs` in order, and none where those end.
+    /// Lays out a ring; its slots get `bufs` in order, and the remaining slots none.
     pub(crate) fn create(
         region: &Arc<Region>,
         dir: RingDir,
@@ -199,8 +202,8 @@ impl RingMem {
             ..NetmapRing::default()
         };
         // SAFETY:
-        // - In bounds and aligned: `take_ring_bytes` gave `ring_bytes` bytes, 128-aligned.
-        // - Exclusive: nobody else knows the offset yet.
+        // - In bounds and aligned: `alloc_ring_bytes` returned `ring_bytes` bytes, 128-aligned.
+        // - Exclusive: the offset is not known to others yet.
         unsafe { ring.header.cast::<NetmapRing>().write(header) };
         let len = region.buf_size() as u16;
         for (i, &buf) in (0..num_slots).zip(bufs) {
@@ -209,7 +212,7 @@ impl RingMem {
         Ok(ring)
     }
 
-    /// A ring that was laid out in a process that is no more; what it owns is ours now.
+    /// Resumes a ring that a previous process laid out; we now own what it owned.
     pub(crate) fn resume(
         region: &Arc<Region>,
         offset: u64,
@@ -244,7 +247,7 @@ impl RingMem {
         fits.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
-    /// `offset` must have `ring_bytes(num_slots)` bytes before the buffers behind it.
+    /// `offset` must have `ring_bytes(num_slots)` bytes before the start of the buffers.
     fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: RingOwnership) -> Self {
         // SAFETY:
         // - In bounds: promised by the caller; both callers took or checked the range.
@@ -276,7 +279,7 @@ impl RingMem {
         }
     }
 
-    /// The same ring, which keeps `what` alive beside itself.
+    /// Returns the same ring, which also keeps `what` alive.
     pub(crate) fn with_keep_alive(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(what), ..self.clone() }
     }
@@ -306,16 +309,16 @@ impl RingMem {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// As [`Self::slot`], for who knows the ring from outside.
+    /// As [`Self::slot`], for access from outside the two halves.
     ///
     /// # Panics
-    /// As well if buffers are lent: another name in a slot would lend one twice.
+    /// Also if buffers are lent: writing another buffer index into a slot could lend one twice.
     #[inline(always)]
     pub(crate) fn open_slot(&self, i: SlotIdx) -> &SlotCell {
         &cells(self.slots, self.open_slots)[i as usize]
     }
 
-    /// The ring as one whose buffers may be lent; `None` where others map them.
+    /// The ring as one whose buffers may be lent; `None` in a shared region.
     #[inline(always)]
     pub(crate) fn as_private(&self) -> Option<PrivateMem<'_>> {
         let Self { slots, num_slots, buf_size, num_bufs, bufs, .. } = *self;
@@ -346,7 +349,7 @@ impl RingMem {
     pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
         let len = len.min(self.buf_size) as usize;
         // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+        // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
         // - Mapped: `block` holds the region, and the result borrows us.
         unsafe { SharedBuf::new(self.data(buf), len) }
     }
@@ -356,7 +359,7 @@ impl RingMem {
     pub(crate) fn write(&self, buf: BufIdx, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.buf_size as usize);
         // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it.
+        // - In bounds: `data` has `buf_size` bytes from there on.
         // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
         //   the rules may have named its buffer twice.
         unsafe { std::ptr::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };
@@ -370,7 +373,8 @@ impl RingMem {
         unsafe { std::ptr::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
     }
 
-    /// Copies a part of a buffer of `from`, as far as both buffers reach; how many bytes.
+    /// Copies a part of a buffer of `from`, as far as both buffers reach; returns the number of
+    /// bytes.
     #[inline(always)]
     pub(crate) fn copy_part(
         &self,
@@ -427,7 +431,7 @@ impl RingMem {
         self.word(offset_of!(NetmapRing, flags)).load(Ordering::Relaxed)
     }
 
-    /// Frames that a monitor's ring had no room for, modulo 2^32.
+    /// Frames that did not fit into the ring of a netmap monitor, modulo 2^32.
     pub(crate) fn lost(&self) -> &AtomicU32 {
         self.word(offset_of!(NetmapRing, lost))
     }
@@ -438,13 +442,13 @@ impl RingMem {
         &self.block.hwcur
     }
 
-    /// What the host keeps of the ring's offsets.
+    /// The host's copy of the ring's offsets.
     #[inline(always)]
     pub(crate) fn offsets(&self) -> Option<RingOffsets> {
         self.block.offsets.get()
     }
 
-    /// Sets that, and shows the program the mask and the alignment that payloads are to have.
+    /// Sets the offsets, and publishes the mask and the required payload alignment to the program.
     pub(crate) fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         let mask = offsets.map_or(0, |offsets| offsets.mask);
         self.long(offset_of!(NetmapRing, offset_mask)).store(mask, Ordering::Relaxed);
@@ -452,7 +456,7 @@ impl RingMem {
         self.block.offsets.set(offsets);
     }
 
-    /// As [`Self::set_offsets`], where the program was shown them before.
+    /// As [`Self::set_offsets`], if they were published to the program before.
     pub(crate) fn set_host_offsets(&self, offsets: RingOffsets) {
         self.block.offsets.set(Some(offsets));
     }

@@ -1,6 +1,6 @@
 //! The protocols under loom: every interleaving and every value that the memory model allows,
-//! within three preemptions. Each also runs with one ordering taken away, and must then fail: a
-//! model that cannot fail proves nothing.
+//! within three preemptions. Each also runs with one ordering weakened, and must then fail: a model
+//! that cannot fail proves nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,7 +26,7 @@ fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
 }
 
-/// An index whose orderings can be chosen.
+/// An index with configurable orderings.
 struct Index {
     value: AtomicU32,
     load: Ordering,
@@ -110,7 +110,7 @@ impl DirectionStorage for Arc<Direction> {
 }
 
 /// Sends frames 1 to `frames`, and reads them in another thread, which keeps each buffer and
-/// returns the one before.
+/// returns the previous one.
 fn pass_frames(num_slots: usize, frames: usize, orderings: [[Ordering; 2]; 2]) {
     let direction = Direction::new(num_slots, orderings);
     let receiver = thread::spawn({
@@ -174,12 +174,12 @@ fn without_release_or_acquire_of_either_index_slots_are_raced_for() {
     }
 }
 
-/// Fences that a word's `full_fence` may be.
+/// Strengths of a word's `full_fence`.
 const FULL: u8 = 0;
 const ACQ_REL: u8 = 1;
 const NONE: u8 = 2;
 
-/// The word that says a party sleeps.
+/// The word that announces a sleeping party.
 #[derive(Default)]
 struct Flag<const FENCE: u8>(AtomicU32);
 
@@ -205,8 +205,8 @@ impl<const FENCE: u8> SharedWord for Flag<FENCE> {
     }
 }
 
-/// One thread publishes, another announces its sleep and looks once more: that it sees nothing
-/// and is not rung for must not happen.
+/// One thread publishes; another announces its sleep and checks once more. It must never both see
+/// nothing and not be woken.
 fn wake<const FENCE: u8>(
     announce: fn(&Flag<FENCE>),
     must_ring: fn(&Flag<FENCE>) -> bool,
@@ -272,23 +272,23 @@ fn of_two_wakers_one_rings() {
     });
 }
 
-/// What may be wrong when words move to where programs sync by themselves.
+/// Mistakes that can be made when words move to where programs sync by themselves.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrong {
     Nothing,
-    /// Moved words say of nobody that he sleeps.
+    /// The moved words do not announce that someone sleeps.
     Silent,
-    /// They say so when a program may sync already.
+    /// They announce it only when a program may sync already.
     Late,
-    /// The sleeper says that he sleeps after he has looked once more.
+    /// The sleeper announces itself after it has checked once more.
     LooksFirst,
-    /// Nothing stands between his mark and his question whether the words have moved.
+    /// There is no fence between the sleeper's mark and its check whether the words have moved.
     ArmsLoosely,
-    /// The sleeper never says so himself.
+    /// The sleeper never announces itself.
     Mute,
 }
 
-/// A host's side of a half that it comes to share: who sleeps in the host has a mark of his own.
+/// A host's side of a half that becomes shared: each sleeper in the host has a mark of its own.
 #[derive(Default)]
 struct Half {
     marks: [AtomicU32; 2],
@@ -330,15 +330,15 @@ impl Half {
         }
     }
 
-    /// Whether who has the mark `i` knows, or will be told, of all that was sent.
+    /// Whether the sleeper with mark `i` knows, or will learn, of everything that was sent.
     fn knows(&self, i: usize, seen: u32, sent: u32) -> bool {
         seen == sent || self.marks[i].load(Acquire) == 0
     }
 
-    /// Somebody sleeps until there is something; what he saw last.
+    /// Sleeps until there is something; returns the last value seen.
     fn sleep(&self, i: usize, wrong: Wrong) -> u32 {
         let look = || {
-            // A sync by the host, which keeps others away from its words.
+            // A sync by the host, which locks others out of its words.
             let _sync = self.lock.lock().unwrap();
             self.sent.load(Acquire)
         };
@@ -373,7 +373,7 @@ impl Half {
     }
 }
 
-/// One sleeps in the host while the other end is lent to a program, which sends.
+/// One thread sleeps in the host while the other end is lent to a program, which sends.
 fn hand_over(frames: u32, wrong: Wrong) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(Half::default());
@@ -402,8 +402,8 @@ fn with_any_step_of_the_hand_over_wrong_one_may_sleep_for_ever() {
     assert!(fails(hand_over(2, Wrong::ArmsLoosely)), "no fence of the sleeper");
 }
 
-/// Two sleep in the host for the same half, which a program syncs at the other end; how a sleeper
-/// announces himself, and what the host does when it is kicked.
+/// Two threads sleep in the host for the same half, whose other end a program syncs. `add`
+/// announces a sleeper; `kicked` is what the host does when it is kicked.
 fn two_sleepers(add: fn(&Half), kicked: fn(&Half)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let (add, kicked) = (add, kicked);
@@ -449,8 +449,8 @@ fn a_second_announcement_that_hides_what_was_told_to_the_first_leaves_him_asleep
     assert!(fails(two_sleepers(|half| announce(&half.sleeps), kicked)));
 }
 
-/// Two processes sync the same half, each when nobody else does, and go on where the other left
-/// off; `claim` is how a half is taken.
+/// Two processes take turns at syncing the same half, and each continues where the other left off;
+/// `claim` acquires the half.
 fn take_turns(claim: fn(&AtomicU32) -> bool) -> impl Fn() + Send + Sync + 'static {
     move || {
         let claim = claim;

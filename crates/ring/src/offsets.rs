@@ -1,21 +1,21 @@
-//! Payloads that do not begin where their buffer does: netmap's offsets.
+//! netmap's offsets: payloads that do not begin at the start of their buffer.
 //!
-//! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. That word lies where
-//! the program can write to it, so the host keeps its own, by which it reads.
+//! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. The program can write
+//! to that word, so the host reads by a copy of its own.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a ring's host knows of its offsets.
+/// The host's settings of a ring's offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingOffsets {
     /// The bits of `ptr` that hold an offset; never 0.
     pub mask: u64,
-    /// The largest offset, in bytes; what says more means this.
+    /// The largest offset, in bytes; larger values are clamped to it.
     pub max: u32,
 }
 
 impl RingOffsets {
-    /// The offset that a slot's `ptr` says, in bytes; at most [`Self::max`].
+    /// The offset in a slot's `ptr`, in bytes; at most [`Self::max`].
     #[must_use]
     #[inline]
     pub fn of(self, ptr: u64) -> u32 {
@@ -23,10 +23,10 @@ impl RingOffsets {
     }
 }
 
-/// The host's copy, beside the ring.
+/// The host's copy of the settings, outside the ring.
 #[derive(Debug, Default)]
 pub(crate) struct HostOffsets {
-    /// 0: there are no offsets.
+    /// 0 means that there are no offsets.
     mask: AtomicU64,
     max: AtomicU32,
 }

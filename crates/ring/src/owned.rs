@@ -1,13 +1,14 @@
-//! A buffer that one party has, and nobody else.
+//! A buffer with exactly one owner.
 
 use crate::index::BufIdx;
 use crate::region::Region;
 
-/// The right to one buffer of one region: moved where the buffer goes, and never copied.
+/// Ownership of one buffer of one region: it moves with the buffer and is never copied.
 ///
 /// A ring takes one in exchange for another ([`AppRing::replace`](crate::AppRing::replace),
-/// [`KernRing::replace`](crate::KernRing::replace)), so that no buffer can be in two places. One that
-/// is dropped is lost to its region until that goes; [`Region::release_owned`] gives it back.
+/// [`KernRing::replace`](crate::KernRing::replace)), so that no buffer can be in two places. A
+/// dropped
+/// one is lost until its region is dropped; [`Region::release_owned`] returns it instead.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a buffer that is dropped is lost to its region"]
 pub struct OwnedBuf {

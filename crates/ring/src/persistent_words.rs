@@ -1,5 +1,5 @@
-//! A few words of their own in a region: what a host keeps of a ring or a file where a later
-//! process finds it. They lie in a region that no program maps.
+//! A few words in a region where a successor process finds them: state that a host keeps for a ring
+//! or a file. No program maps that region.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use crate::arena::ARENA_ALIGN_BYTES;
 use crate::region::{Region, RegionError};
 
-/// The words, in `LINES` cache line pairs; given back to their region when this is dropped.
+/// The words, in `LINES` cache line pairs; their bytes return to the region on drop.
 #[derive(Debug)]
 pub struct PersistentWords<const LINES: u64 = 1> {
     region: Arc<Region>,
@@ -17,7 +17,7 @@ pub struct PersistentWords<const LINES: u64 = 1> {
 impl<const LINES: u64> PersistentWords<LINES> {
     const LEN: u64 = LINES * ARENA_ALIGN_BYTES;
 
-    /// Words that are all 0.
+    /// Allocates words that are all 0.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`].
@@ -26,16 +26,16 @@ impl<const LINES: u64> PersistentWords<LINES> {
         Ok(Self { region: region.clone(), offset: at })
     }
 
-    /// The words that a process which is no more had at `at`, as they are.
+    /// Resumes the words of a previous process at `at`, with their values.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`] where they are not free, or none.
+    /// [`RegionError::OutOfRingSpace`] if the range is not free, or not in the ring area.
     pub fn resume(region: &Arc<Region>, at: u64) -> Result<Self, RegionError> {
         region.reserve_ring_bytes(at, Self::LEN)?;
         Ok(Self { region: region.clone(), offset: at })
     }
 
-    /// Where they lie, for [`Self::resume`].
+    /// Their offset in the region, for [`Self::resume`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -44,7 +44,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
     /// Word `i` of line pair `line`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such word.
     #[must_use]
     #[inline(always)]
     pub fn word(&self, line: u64, i: u64) -> &AtomicU64 {

@@ -25,7 +25,7 @@ use crate::mem::{RingDir, RingMem, SlotFlags};
 use crate::protocol::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord};
 use crate::region::{Region, RegionError};
 
-/// What the parties of one direction share; a cache line pair per writer.
+/// The shared words of one direction; one cache line pair per writer.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 struct PipeWords {
@@ -42,17 +42,17 @@ struct PipeWords {
 }
 const _: () = assert!(offset_of!(PipeWords, freed) == 128 && size_of::<PipeWords>() == 256);
 
-/// A pipe's record in the ring area: how another process finds it.
+/// A pipe's record in the ring area, by which another process finds the pipe.
 #[repr(C)]
 #[derive(Debug)]
 struct PipeRecord {
     words: [PipeWords; 2],
     num_slots: AtomicU32,
-    /// Ring offsets in units of 128 bytes: tx and rx of the direction a to b, then b to a.
+    /// Ring offsets in units of 128 bytes: tx and rx of the direction a to b, then of b to a.
     rings: [AtomicU32; 4],
 }
 
-/// One direction as the protocol wants it.
+/// The words and rings of one direction, as the protocol accesses them.
 #[derive(Debug, Clone)]
 struct PipeStorage {
     tx: RingMem,
@@ -90,7 +90,7 @@ impl PipeStorage {
     }
 }
 
-/// What one direction consists of; goes when both halves of both its rings are gone.
+/// The memory of one direction; freed when both halves of both rings are dropped.
 #[derive(Debug)]
 struct PipeDirection {
     tx: RingMem,
@@ -106,8 +106,9 @@ impl PipeDirection {
 }
 
 impl Drop for PipeDirection {
-    /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
-    /// the tx slots name is given back to the region next.
+    /// Returns the slots in flight: the receiver may have exchanged their buffers, and the buffers
+    /// of
+    /// the tx slots are freed next.
     fn drop(&mut self) {
         let n = self.tx.num_slots();
         let (freed, sent) = (self.words().freed.acquire(), self.words().sent.acquire());
@@ -150,9 +151,9 @@ impl DirectionStorage for PipeStorage {
     }
 }
 
-/// Copies those slots of `rx` back to `tx` whose buffers the receiver has exchanged. The others
-/// still are what was sent, and writing them would move their cache lines to the receiver's core
-/// and back for nothing.
+/// Copies the slots of `rx` whose buffers the receiver has exchanged back to `tx`. The others are
+/// unchanged; writing them would move their cache lines to the receiver's core and back for
+/// nothing.
 #[inline(always)]
 pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
     for span in spans(from, to, rx.num_slots()) {
@@ -164,7 +165,7 @@ pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: Slot
     }
 }
 
-/// The record's bytes, given back with the last end in the process that made them.
+/// The record's bytes, freed with the last end in the process that allocated them.
 #[derive(Debug)]
 struct RecordBytes {
     region: Arc<Region>,
@@ -293,7 +294,8 @@ impl PipeEnd {
         })
     }
 
-    /// Where the pipe's record lies: with the region's descriptor and the two bells, all that
+    /// Offset of the pipe's record. With the region's descriptor and the two doorbells, it is all
+    /// that
     /// another process needs for [`Self::attach`].
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -306,7 +308,7 @@ impl PipeEnd {
         (&self.doorbell, &self.peer_doorbell)
     }
 
-    /// Takes up the slave end of a pipe that another process made, before its first frame.
+    /// Attaches to the slave end of a pipe that another process created, before its first frame.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if no pipe can lie at `offset`.
@@ -398,8 +400,8 @@ impl PipeEnd {
         self.sender.in_flight()
     }
 
-    /// Says that this end is about to sleep for frames, free slots, or both. The caller must
-    /// sync and look once more before it sleeps on [`Self::bells`]`.0`.
+    /// Announces that this end is about to sleep for frames, free slots, or both. The caller must
+    /// sync and check once more before it sleeps on [`Self::doorbells`]`.0`.
     pub fn announce_sleep(&self, for_frames: bool, for_slots: bool) {
         if for_frames {
             doorbell::announce(&self.receiver.shared().words().receiver_sleeps);
@@ -409,7 +411,7 @@ impl PipeEnd {
         }
     }
 
-    /// Says that this end is awake, and silences its bell.
+    /// Announces that this end is awake, and clears its doorbell.
     pub fn wake(&self) {
         self.receiver.shared().words().receiver_sleeps.store(0, Ordering::Relaxed);
         self.sender.shared().words().sender_sleeps.store(0, Ordering::Relaxed);
@@ -417,13 +419,13 @@ impl PipeEnd {
     }
 }
 
-/// Why a sync did nothing.
+/// Why a sync failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SyncFault {
-    /// The program's own indices.
+    /// The program's own indices are impossible.
     #[error(transparent)]
     Reinit(#[from] Reinit),
-    /// The other end's indices.
+    /// The other end's indices are impossible.
     #[error(transparent)]
     Peer(#[from] PeerFault),
 }

@@ -1,4 +1,5 @@
-//! The index protocol of a pipe, over any storage: what `loom` proves is what runs.
+//! The index protocol of a pipe, generic over its storage, so that `loom` checks the code that
+//! runs.
 //!
 //! ```text
 //!   sender                                             receiver
@@ -15,16 +16,16 @@ use crate::index::{SlotIdx, distance, prev};
 
 /// A shared word with one writer.
 pub trait SharedWord {
-    /// Reads it; what its writer wrote before is visible afterwards.
+    /// Loads it (acquire): makes the writer's earlier writes visible.
     fn acquire(&self) -> u32;
-    /// Writes it after everything written so far.
+    /// Stores it (release), after all earlier writes.
     fn release(&self, value: u32);
-    /// Sets it to 0 and returns what it was. The only write by another party than its writer.
+    /// Sets it to 0 and returns the old value. The only write by a party other than its writer.
     fn take(&self) -> u32;
-    /// Sets it to `who` if it is 0; whether it was. What who set it to 0 wrote before is visible
-    /// afterwards.
+    /// Atomically replaces 0 by `who`; returns whether it succeeded. Acquire: pairs with the
+    /// release by which the previous owner stored 0.
     fn claim(&self, who: u32) -> bool;
-    /// Orders all that came before, in every thread's view, before all that follows.
+    /// Full fence: orders all earlier accesses before all later ones, as seen by every thread.
     fn full_fence();
 }
 
@@ -55,7 +56,7 @@ impl SharedWord for AtomicU32 {
     }
 }
 
-/// A word of which the lower half is used: where there are only words of 64 bits.
+/// A 64-bit word of which the lower half is used, for storage that has only 64-bit words.
 impl SharedWord for AtomicU64 {
     #[inline(always)]
     fn acquire(&self) -> u32 {
@@ -83,7 +84,7 @@ impl SharedWord for AtomicU64 {
     }
 }
 
-/// Storage of one direction of a pipe: two rings of equal length and two words.
+/// The storage of one direction of a pipe: two rings of equal length and two words.
 pub trait DirectionStorage {
     /// The words' type.
     type W: SharedWord;
@@ -91,7 +92,7 @@ pub trait DirectionStorage {
     fn num_slots(&self) -> u32;
     /// First slot not yet sent. Written by the sender.
     fn sent(&self) -> &Self::W;
-    /// First slot not yet given back. Written by the receiver.
+    /// First slot not yet returned. Written by the receiver.
     fn freed(&self) -> &Self::W;
     /// Copies slots `from..to` of the tx ring to the rx ring.
     fn publish_slots(&self, from: SlotIdx, to: SlotIdx);
@@ -106,19 +107,19 @@ pub enum PeerFault {
     /// A shared index points outside the ring.
     #[error("peer wrote index {index} into a ring of {num_slots} slots")]
     OutOfRange {
-        /// What it wrote.
+        /// The index.
         index: u32,
         /// Slots of the ring.
         num_slots: u32,
     },
-    /// A shared index moved over slots that the peer does not own.
+    /// A shared index moved past slots that the peer does not own.
     #[error("peer moved its index from {from} to {to}, beyond the {owned} slots it owned")]
     NotItsSlots {
-        /// Where it was.
+        /// The old index.
         from: u32,
-        /// Where it is.
+        /// The new index.
         to: u32,
-        /// How far it could have gone.
+        /// How many slots the peer owned.
         owned: u32,
     },
 }
@@ -135,14 +136,14 @@ fn advanced(last: u32, now: u32, owned: u32, num_slots: u32) -> Result<u32, Peer
     Ok(now)
 }
 
-/// Both words, each of which names a slot.
+/// Reads both words and checks that each is a slot index.
 fn indices<S: DirectionStorage>(shared: &S) -> Result<[SlotIdx; 2], PeerFault> {
     let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
     let n = shared.num_slots();
     Ok([advanced(0, sent, n, n)?, advanced(0, freed, n, n)?])
 }
 
-/// The sending party's state; all of it can be read back from the shared words.
+/// The sending party's state; all of it can be restored from the shared words.
 #[derive(Debug)]
 pub struct PipeSender<S> {
     shared: S,
@@ -151,17 +152,17 @@ pub struct PipeSender<S> {
 }
 
 impl<S: DirectionStorage> PipeSender<S> {
-    /// Takes up the sender's role where the words stand.
+    /// Takes the sender's role in the state that the words have.
     ///
     /// # Errors
-    /// [`PeerFault`] when the words are no state that the protocol reaches.
+    /// [`PeerFault`] when the protocol can never reach the words' state.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, sent: 0, freed: 0 };
         new.resync()?;
         Ok(new)
     }
 
-    /// Goes on where the words stand, after somebody else was the sender for a while.
+    /// Reloads the state after another party was the sender for a while.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -178,21 +179,21 @@ impl<S: DirectionStorage> PipeSender<S> {
     }
 
     /// Sends slots up to `head`, which the caller has checked, and takes back those that the
-    /// receiver has freed. Returns the tx ring's tail.
+    /// receiver has returned. Returns the tx ring's tail.
     ///
     /// # Errors
-    /// [`PeerFault`] if the receiver's word is impossible; nothing is sent or taken back then.
+    /// [`PeerFault`] if the receiver's word is impossible; then nothing is sent or taken back.
     #[inline]
     pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
         let n = self.shared.num_slots();
-        // Acquire: pairs with the release of `freed` in `Receiver::sync`.
+        // Acquire: pairs with the release of `freed` in `PipeReceiver::sync`.
         let freed = self.shared.freed().acquire();
         let owned = distance(self.freed, self.sent, n);
         self.freed = advanced(self.freed, freed, owned, n)?;
         if head != self.sent {
             self.shared.publish_slots(self.sent, head);
             self.sent = head;
-            // Release: pairs with the acquire of `sent` in `Receiver::sync`.
+            // Release: pairs with the acquire of `sent` in `PipeReceiver::sync`.
             self.shared.sent().release(head);
         }
         Ok(prev(self.freed, n))
@@ -215,7 +216,7 @@ impl<S: DirectionStorage> PipeSender<S> {
     }
 }
 
-/// The receiving party's state; see [`Sender`].
+/// The receiving party's state; see [`PipeSender`].
 #[derive(Debug)]
 pub struct PipeReceiver<S> {
     shared: S,
@@ -224,23 +225,23 @@ pub struct PipeReceiver<S> {
 }
 
 impl<S: DirectionStorage> PipeReceiver<S> {
-    /// Takes up the receiver's role where the words stand.
+    /// Takes the receiver's role in the state that the words have.
     ///
     /// # Errors
-    /// [`PeerFault`] when the words are no state that the protocol reaches.
+    /// [`PeerFault`] when the protocol can never reach the words' state.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, freed: 0, sent: 0 };
         new.resync()?;
         Ok(new)
     }
 
-    /// Goes on where the words stand, after somebody else was the receiver for a while.
+    /// Reloads the state after another party was the receiver for a while.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [_, freed] = indices(&self.shared)?;
-        // What was sent since is new.
+        // Whatever was sent since counts as new.
         (self.freed, self.sent) = (freed, freed);
         Ok(())
     }
@@ -251,8 +252,8 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         self.freed
     }
 
-    /// As [`Self::new`], after slots up to `told` had been taken over; slots that were not sent
-    /// cannot have been.
+    /// As [`Self::new`], but slots up to `told` had been taken over before. The value is ignored as
+    /// far as it exceeds what was sent.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -265,28 +266,28 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         Ok(receiver)
     }
 
-    /// Gives slots up to `head`, which the caller has checked, back to the sender and takes
-    /// over those that it has sent. Returns the rx ring's tail.
+    /// Returns slots up to `head`, which the caller has checked, to the sender and takes over those
+    /// that it has sent. Returns the rx ring's tail.
     ///
     /// # Errors
-    /// [`PeerFault`] if the sender's word is impossible; nothing is given back or taken over then.
+    /// [`PeerFault`] if the sender's word is impossible; then nothing is returned or taken over.
     #[inline]
     pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
         let n = self.shared.num_slots();
-        // Acquire: pairs with the release of `sent` in `Sender::sync`.
+        // Acquire: pairs with the release of `sent` in `PipeSender::sync`.
         let sent = self.shared.sent().acquire();
         let owned = n - 1 - distance(self.freed, self.sent, n);
         self.sent = advanced(self.sent, sent, owned, n)?;
         if head != self.freed {
             self.shared.return_slots(self.freed, head);
             self.freed = head;
-            // Release: pairs with the acquire of `freed` in `Sender::sync`.
+            // Release: pairs with the acquire of `freed` in `PipeSender::sync`.
             self.shared.freed().release(head);
         }
         Ok(self.sent)
     }
 
-    /// First slot not yet given back.
+    /// First slot not yet returned.
     #[must_use]
     pub fn freed(&self) -> SlotIdx {
         self.freed

@@ -15,7 +15,7 @@ pub struct RawRing {
     ring: *mut NetmapRing,
 }
 
-/// What a loop over a ring needs to know, read once.
+/// Ring state that a loop needs, read once.
 #[derive(Clone, Copy)]
 struct RawSpan {
     slots: *mut NetmapSlot,
@@ -27,7 +27,7 @@ struct RawSpan {
 }
 
 impl RawSpan {
-    /// The slot `at`, and the first byte of its buffer.
+    /// Returns slot `at` and the first byte of its buffer.
     #[inline(always)]
     fn slot(&self, at: u32) -> (*mut NetmapSlot, *mut u8) {
         let slot = self.slots.wrapping_add(at as usize);
@@ -103,7 +103,7 @@ impl RawRing {
         // SAFETY: by the caller.
         let span = unsafe { self.span() };
         let count = span.owned_slots.min(max);
-        // Slots are written per run of equal lengths, for the reason given there.
+        // Slots are written per run of equal lengths, for the reason given at `fill_slots`.
         let (mut at, mut run, mut run_len) = (span.head, span.head, 0);
         for _ in 0..count {
             let len = write(span.slot(at).1);
@@ -119,7 +119,7 @@ impl RawRing {
         count
     }
 
-    /// Shows each received buffer to `read`; as `RxRing::batch`.
+    /// Calls `read` for each received buffer; as `RxRing::batch`.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -175,7 +175,7 @@ impl RawRing {
 /// A frame of 64 bytes.
 pub type RawFrame = [u64; 8];
 
-/// The two ends of a pipe, worked by raw loops. Safe to use: nobody else has the memory, and the
+/// Creates a pipe whose ends are driven by raw loops. Safe to use: the memory is private, and the
 /// safe halves of the rings stay unused.
 ///
 /// # Errors
@@ -186,7 +186,7 @@ pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
     Ok((RawWriter(a), RawReader(b)))
 }
 
-/// See [`pipe`].
+/// The sending end; see [`pipe`].
 #[derive(Debug)]
 pub struct RawWriter(PipeEnd);
 
@@ -209,12 +209,12 @@ impl RawWriter {
     }
 }
 
-/// See [`pipe`].
+/// The receiving end; see [`pipe`].
 #[derive(Debug)]
 pub struct RawReader(PipeEnd);
 
 impl RawReader {
-    /// Receives, and shows up to `max` frames to `look`.
+    /// Receives, and calls `look` for up to `max` frames.
     ///
     /// # Errors
     /// As [`PipeEnd::rx_sync`].

@@ -35,29 +35,31 @@ use crate::index::BufIdx;
 use crate::layout::{HEADROOM_BYTES, PAGE_BYTES, RegionHeader};
 use crate::revocable::RevocableMapping;
 
-/// Shared memory for rings and buffers; see the module for its layout.
+/// Shared memory for rings and buffers.
 #[derive(Debug)]
 pub struct Region {
-    /// No other region of this process has it, or ever had.
+    /// Unique among all regions that this process has ever had.
     id: u64,
-    /// Shared by all regions of one file; `None` where the memory is lent, whose file is not kept.
+    /// The file, shared by all of its regions; `None` if the memory is lent, since we do not keep
+    /// its file.
     fd: Option<Arc<OwnedFd>>,
-    /// Where in the file it begins; 0 unless it shares the file with others.
+    /// Offset in the file; 0 unless several regions share the file.
     file_offset: u64,
     base: NonNull<u8>,
     header: RegionHeader,
     huge: bool,
     /// Whether no other process can map it.
     is_private: bool,
-    /// Buffers that may be copied from and to by index: all, where no reference leads into them.
+    /// Buffers below this index may be copied by index; 0 in a private region, which lends
+    /// references.
     by_value: u32,
-    /// Whether its pages go back to the kernel with it, because the file stays.
+    /// Whether dropping the region punches a hole in the file, which outlives it.
     punch: bool,
-    /// `None` in a process that attached: only the maker hands out memory.
+    /// `None` in a process that attached: only the creator allocates memory.
     free: Option<Mutex<FreeMemory>>,
-    /// The mapping, where it is another program's memory.
+    /// The mapping, if the memory is another program's.
     revocable: Option<RevocableMapping>,
-    /// The claim on its place in the file; dropped last of all.
+    /// The claim on its range of the file; dropped last.
     _lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -71,8 +73,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Makes a private region: no other process can map it, so its rings may lend their buffers as
-    /// slices. What it is made of is known to nobody else, and never given out.
+    /// Creates a private region: no other process can map it, so its rings may lend their buffers
+    /// as
+    /// slices. Its memfd is never passed on.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
@@ -82,7 +85,7 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// As [`Self::create`], with buffers of any size, and pages that come when they are first touched.
+    /// As [`Self::create`], with buffers of any size, and pages that are allocated on first access.
     pub(crate) fn create_sparse(geometry: Geometry) -> Result<Arc<Self>, RegionError> {
         let header = RegionHeader::lay_out(geometry);
         let (_, base, header) = allocate(header, false, MapFlags::empty())?;
@@ -92,7 +95,7 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// Makes a region for several processes: whoever is given its descriptor can map it.
+    /// Creates a region for several processes: any process with its descriptor can map it.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -102,7 +105,7 @@ impl Region {
 
     fn make(geometry: Geometry, huge: HugePages) -> Result<Self, RegionError> {
         let header = RegionHeader::compute(geometry)?;
-        // A page fault belongs to opening, not to the first frames.
+        // Page faults happen at open time, not with the first frames.
         let how = MapFlags::POPULATE;
         let huge_region = match huge {
             HugePages::Never => None,
@@ -117,9 +120,9 @@ impl Region {
             }
         };
         // SAFETY:
-        // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
+        // - In bounds: `compute` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
-        // - Exclusive: nobody else has the memfd yet.
+        // - Exclusive: the memfd is known to no other process yet.
         unsafe { base.cast::<RegionHeader>().write(header) };
         let free = Some(Mutex::new(FreeMemory::all(&header)));
         let mut region = Self::from_mapping(Some(Arc::new(fd)), base, header);
@@ -141,16 +144,16 @@ impl Region {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(RegionError::NotARegion("the file may still shrink"));
         }
-        // Read and judged before anything is mapped; a peer that writes to it later changes nothing.
+        // The header is read and checked before mapping; later writes by a peer change nothing.
         let header = RegionHeader::read(&fd)?;
         header.check(file_size)?;
         let base = map(&fd, 0, file_size, MapFlags::POPULATE)?;
         Ok(Arc::new(Self::from_mapping(Some(Arc::new(fd)), base, header)))
     }
 
-    /// Makes a region inside of a larger, sparse file, from byte `at` of it on, where nothing
-    /// else lies. Pages come when they are first touched, and go back when the region does;
-    /// `lease` is dropped after that, when the place is free for others.
+    /// Creates a region within a larger, sparse file, at offset `at`, in a range that no other
+    /// region uses. Pages are allocated on first access and freed when the region is dropped;
+    /// `lease` is dropped after that, when the range is free again.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
@@ -165,13 +168,12 @@ impl Region {
         Self::map_at(file, at, geometry, free, lease)
     }
 
-    /// Goes on with a region that another process made by [`Self::within`] and that ended without
-    /// dropping it. `left` is what [`Self::bufs_left`] said there last; ring bytes count as free
-    /// until rings and records that lie there are resumed.
+    /// Resumes a region that a previous process created by [`Self::within`] and did not drop.
+    /// `left` is the last result of its [`Self::free_buf_state`]; ring bytes count as free until
+    /// the rings and records there are resumed.
     ///
     /// # Errors
-    /// As [`Self::within`]; [`RegionError::NotARegion`] where `left` names buffers that there are
-    /// not.
+    /// As [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not exist.
     pub fn resume(
         file: &Arc<OwnedFd>,
         at: u64,
@@ -200,9 +202,9 @@ impl Region {
         }
         let base = map(file, at, header.total, MapFlags::empty())?;
         // SAFETY:
-        // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
+        // - In bounds: `compute` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
-        // - A client may have the page mapped; nobody reads it back before checking.
+        // - A client may have the page mapped; no process reads it back without checking.
         unsafe { base.cast::<RegionHeader>().write_volatile(header) };
         let free = Some(Mutex::new(free));
         let mut region = Self::from_mapping(Some(file.clone()), base, header);
@@ -211,11 +213,12 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// Makes a region of the first `len` bytes of memory that another program has lent: with as many
-    /// buffers as there is room for in its whole pages, and no more than `geometry` says.
+    /// Creates a region in the first `len` bytes of memory that another program has lent, with as
+    /// many
+    /// buffers as its whole pages hold, and at most as many as `geometry` says.
     ///
     /// # Errors
-    /// [`RegionError`] when the geometry is out of range, or there is no room for a buffer.
+    /// [`RegionError`] when the geometry is out of range, or not even one buffer fits.
     pub fn from_revocable(
         memory: RevocableMapping,
         len: u64,
@@ -229,7 +232,7 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// A mapping as a region that hands out nothing.
+    /// Wraps a mapping as a region that cannot allocate.
     fn from_mapping(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: RegionHeader) -> Self {
         let (file_offset, huge, punch) = (0, false, false);
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -249,7 +252,7 @@ impl Region {
         }
     }
 
-    /// Bytes that a region of this geometry takes.
+    /// Returns the size in bytes of a region of this geometry.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range.
@@ -263,11 +266,11 @@ impl Region {
         self.file_offset
     }
 
-    /// The memfd, to be passed on or registered elsewhere.
+    /// Returns the memfd, to be passed on or registered elsewhere.
     ///
     /// # Panics
-    /// If the region is private, which nobody else may map, or the memory is another program's
-    /// ([`Self::from_revocable`]): that has the file, and we need not.
+    /// If the region is private, which no other process may map, or the memory is another program's
+    /// ([`Self::from_revocable`]), whose file we do not keep.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("a region that may be passed on").as_fd()
@@ -277,15 +280,16 @@ impl Region {
         self.id
     }
 
-    /// Whether no other process can map it: then rings lend slices of its buffers, and nobody copies
-    /// from or to them by index.
+    /// Whether no other process can map it: then rings lend slices of its buffers, and they cannot
+    /// be
+    /// copied by index.
     #[must_use]
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Whether another program has lent the memory and taken it away since.
+    /// Whether the memory is another program's, which has revoked it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
@@ -346,19 +350,19 @@ impl Region {
         self.base
     }
 
-    /// Buffers nobody owns; 0 in a process that attached.
+    /// Number of free buffers; 0 in a process that attached.
     #[must_use]
     pub fn free_bufs(&self) -> u32 {
         self.free().map_or(0, |free| free.bufs())
     }
 
-    /// Which buffers nobody owns, for [`Self::resume`].
+    /// Returns which buffers are free, for [`Self::resume`].
     #[must_use]
     pub fn free_buf_state(&self) -> FreeBufs {
         self.free().map(|free| free.free_buf_state()).unwrap_or_default()
     }
 
-    /// The geometry that it was made with.
+    /// The geometry that it was created with.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let RegionHeader { ring_start, buf_start, bufs, buf_size, .. } = self.header;
@@ -381,24 +385,24 @@ impl Region {
             + HEADROOM_BYTES
             + u64::from(idx) * u64::from(self.header.buf_size);
         // SAFETY:
-        // - In bounds: `idx < bufs`, and `plan` (or `check`) made the mapping reach HEADROOM
+        // - In bounds: `idx < bufs`, and `compute` (or `check`) made the mapping reach HEADROOM
         //   bytes beyond the last chunk.
         Some(unsafe { self.base.add(at as usize) })
     }
 
-    /// Takes just those bytes of the ring area, as they are: somebody had them before.
+    /// Reserves this range of the ring area, with its content: a previous process used it.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`] where they are not free, or no such bytes.
+    /// [`RegionError::OutOfRingSpace`] if the range is not free or not in the ring area.
     pub(crate) fn reserve_ring_bytes(&self, at: u64, len: u64) -> Result<(), RegionError> {
         let taken = self.free().is_some_and(|mut free| free.rings.alloc_at(at, len));
         if taken { Ok(()) } else { Err(RegionError::OutOfRingSpace { wanted: len }) }
     }
 
-    /// Takes `len` bytes, zeroed, from the ring area; their offset.
+    /// Allocates `len` zeroed bytes in the ring area and returns their offset.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`].
+    /// [`RegionError::OutOfRingSpace`] if no free range is long enough.
     pub(crate) fn alloc_ring_bytes(&self, len: u64) -> Result<u64, RegionError> {
         let full = RegionError::OutOfRingSpace { wanted: len };
         let at = self.free().and_then(|mut free| free.rings.alloc(len)).ok_or(full)?;
@@ -411,7 +415,7 @@ impl Region {
         Ok(at)
     }
 
-    /// Gives ring bytes back; nothing refers to them any more.
+    /// Returns bytes to the ring area; nothing may refer to them any more.
     pub(crate) fn release_ring_bytes(&self, at: u64, len: u64) {
         if let Some(mut free) = self.free() {
             free.rings.release(at, len);
@@ -421,7 +425,7 @@ impl Region {
     /// The 64-bit word at `at` of the ring area.
     ///
     /// # Panics
-    /// If it is not within, or not aligned.
+    /// If it is out of bounds or not aligned.
     pub(crate) fn ring_word(&self, at: u64) -> &AtomicU64 {
         assert!(
             at >= self.header.ring_start && at + 8 <= self.header.buf_start,
@@ -453,7 +457,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.revocable.is_some() {
-            // It unmaps itself.
+            // A revocable mapping unmaps itself.
             return;
         }
         // SAFETY:
@@ -464,7 +468,7 @@ impl Drop for Region {
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
         if let Some(fd) = self.fd.as_ref().filter(|_| self.punch) {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // A kernel that refuses leaves the pages in place, to be used again.
+            // If the kernel refuses, the pages stay allocated and are used again.
             let _ = rustix::fs::fallocate(fd, hole, self.file_offset, self.header.total);
         }
     }

@@ -1,18 +1,19 @@
-//! Memory that another program has lent us, and may take away again.
+//! Memory that another program has lent us and may revoke.
 //!
-//! The file behind it is not ours: whoever has it open may shorten it at any moment, and what we
-//! touch beyond its end then raises SIGBUS, which would end this process and every client with it.
-//! So the first of these faults puts zeros of our own in the place of the whole mapping
-//! ([`Lent::is_gone`] says so from then on), and the access that faulted goes on. The lender has
-//! lost what he shared with us, and nobody else has lost anything.
+//! The file is not ours: any process that has it open may truncate it at any moment. An access
+//! beyond its end then raises SIGBUS, which would end this process and every client with it. So the
+//! first such fault replaces the whole mapping by zero pages ([`RevocableMapping::is_revoked`] is
+//! true from then on), and the faulting access is retried. Only the lender loses what it shared
+//! with us.
 //!
 //! ```text
 //!   access --> fault --> SIGBUS handler --> is it in the list? --> mapping replaced, access again
 //!                                                `- no ---> what handled SIGBUS before
 //! ```
 //!
-//! The handler is the process's. It is installed with the first mapping and runs in the thread that
-//! faulted: it takes no lock, allocates nothing, and does two system calls at most.
+//! The handler is process-wide. It is installed with the first mapping and runs in the faulting
+//! thread:
+//! it takes no lock, allocates nothing, and makes at most two system calls.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// A part of another program's file, mapped.
+/// A mapped part of another program's file.
 #[derive(Debug)]
 pub struct RevocableMapping {
     base: NonNull<u8>,
@@ -42,12 +43,13 @@ impl RevocableMapping {
     /// Maps `len` bytes of `file` from byte `at` on, both multiples of its page size.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of `mmap`.
     pub fn map(file: BorrowedFd<'_>, at: u64, len: usize) -> io::Result<Self> {
         install_sigbus_handler();
         // SAFETY:
         // - A null hint lets the kernel choose, so no other mapping is replaced.
-        // - The file may end before the mapping does: `watch` is told before anybody reads it.
+        // - The file may end before the mapping does: the handler knows the mapping before any
+        //   access.
         let base = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -68,19 +70,19 @@ impl RevocableMapping {
         self.base
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none, which no mapping is.
+    /// Always false: no mapping is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the lender has taken it away: what is read and written now is seen by nobody else.
+    /// Whether the lender has revoked it: then no other process sees our writes.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
@@ -90,7 +92,7 @@ impl RevocableMapping {
     /// The 32-bit word at byte `at`.
     ///
     /// # Panics
-    /// If it is not within, or not aligned.
+    /// If it is out of bounds or not aligned.
     #[must_use]
     pub fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at.checked_add(4).is_some_and(|end| end <= self.len));
@@ -116,14 +118,15 @@ impl Drop for RevocableMapping {
     }
 }
 
-/// One mapping that the handler knows. Entries are never freed, but used again: a handler may look
-/// at any of them at any time.
+/// One mapping that the handler knows. Entries are never freed, only reused: a handler may read any
+/// of
+/// them at any time.
 #[derive(Debug, Default)]
 struct WatchedMapping {
     in_use: AtomicBool,
-    /// Odd while the two words behind it change: they mean something only together.
+    /// Odd while `start` and `len` change: they are valid only as a pair.
     version: AtomicUsize,
-    /// 0 where there is none.
+    /// 0 if the entry is free.
     start: AtomicUsize,
     len: AtomicUsize,
     revoked: AtomicBool,
@@ -145,15 +148,16 @@ impl WatchedMapping {
         std::iter::successors(Self::load_next(&FIRST_MAPPING), |one| Self::load_next(&one.next))
     }
 
-    /// Only who has taken the entry calls this.
+    /// Only the thread that has claimed the entry calls this.
     fn set(&self, start: usize, len: usize) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        // Pairs with the fence in `range`: who sees a new word also sees that it is changing.
+        // Pairs with the fence in `range_containing`: a reader of a new word also sees the odd
+        // version.
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
-        // Release: pairs with the first load in `range`.
+        // Release: pairs with the first load in `range_containing`.
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
@@ -162,8 +166,9 @@ impl WatchedMapping {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Start and length, if `addr` lies within. Entries that are just changing belong to others:
-    /// one in which a thread has faulted stays as it is until that thread goes on.
+    /// Returns start and length if `addr` is within. An entry that is changing cannot be the one
+    /// that
+    /// faulted: its mapping stays until the faulting thread goes on.
     fn range_containing(&self, addr: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
@@ -174,8 +179,7 @@ impl WatchedMapping {
     }
 }
 
-/// Puts zeros of our own in the place of the mapping in which a thread has just faulted, if it is
-/// one of ours.
+/// Replaces the mapping that contains the faulting address by zero pages; false if it is not ours.
 fn replace_mapping(addr: usize) -> bool {
     let found =
         WatchedMapping::all().find_map(|one| one.range_containing(addr).map(|range| (one, range)));
@@ -189,7 +193,7 @@ fn replace_mapping(addr: usize) -> bool {
     unsafe { mmap_anonymous(start as *mut _, len, access, flags) }.is_ok()
 }
 
-/// Tells the handler of a mapping.
+/// Makes a mapping known to the handler.
 fn register(start: usize, len: usize) -> &'static WatchedMapping {
     let free = |one: &&WatchedMapping| !one.in_use.swap(true, Ordering::AcqRel);
     let entry = WatchedMapping::all().find(free).unwrap_or_else(|| {
@@ -200,7 +204,7 @@ fn register(start: usize, len: usize) -> &'static WatchedMapping {
             entry.next.store(first, Ordering::Relaxed);
             Some(std::ptr::from_ref(entry).cast_mut())
         };
-        // Never refused: `link` always has an entry to give.
+        // Never refused: `link` always returns an entry.
         let _ = FIRST_MAPPING.fetch_update(Ordering::AcqRel, Ordering::Acquire, link);
         entry
     });
@@ -209,10 +213,10 @@ fn register(start: usize, len: usize) -> &'static WatchedMapping {
     entry
 }
 
-/// Who handled SIGBUS before us.
+/// The previous SIGBUS action.
 static PREVIOUS_SIGBUS_ACTION: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Once for the process.
+/// Installs the handler, once per process.
 fn install_sigbus_handler() {
     PREVIOUS_SIGBUS_ACTION.get_or_init(|| {
         let handler: extern "C" fn(_, _, _) = on_bus_error;
@@ -233,23 +237,23 @@ fn install_sigbus_handler() {
 extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel gives a whole one, alive during the call.
     let info = unsafe { &*info };
-    // What somebody has sent, by `kill`, tells of no address.
+    // A SIGBUS sent by `kill` has no address.
     let is_fault = info.si_code > 0;
-    // SAFETY: of a fault the kernel tells the address.
+    // SAFETY: for a fault the kernel sets the address.
     let addr = is_fault.then(|| unsafe { info.si_addr() } as usize);
     if !addr.is_some_and(replace_mapping) {
         call_previous_handler(is_fault);
     }
 }
 
-/// As if we had never handled it: a fault happens again by itself, a signal is sent again.
+/// Restores the previous action. A fault then repeats by itself; a sent signal is raised again.
 fn call_previous_handler(is_fault: bool) {
     let Some(before) = PREVIOUS_SIGBUS_ACTION.get() else { return };
     // SAFETY:
     // - A whole `sigaction`, as the kernel gave it to us; both calls may be made in a handler.
     unsafe { libc::sigaction(libc::SIGBUS, std::ptr::from_ref(before), std::ptr::null_mut()) };
     if !is_fault {
-        // SAFETY: it has no conditions; the signal is blocked until the handler returns.
+        // SAFETY: `raise` has no preconditions; the signal is blocked until the handler returns.
         unsafe { libc::raise(libc::SIGBUS) };
     }
 }

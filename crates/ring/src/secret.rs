@@ -1,20 +1,20 @@
-//! Numbers that nobody can guess.
+//! Unguessable numbers.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 64 bits of the kernel's random source: for tokens, and for the keys of hashes that strangers feed.
-/// Never the same for two calls, and no call says anything of another.
+/// Returns 64 bits of the kernel's random source, for tokens and for the keys of hashes over
+/// untrusted input. All calls are independent.
 ///
 /// # Panics
-/// If the kernel refuses. A secret that could be guessed would be worse.
+/// If the kernel refuses: a guessable secret would be worse.
 #[must_use]
 pub fn secret_word() -> u64 {
     let mut bytes = [0; 8];
     loop {
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(8) => return u64::from_ne_bytes(bytes),
-            // A signal came before the source was ready: never so few bytes after that.
+            // A signal came before the source was ready. Once ready, it always returns 8 bytes.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("the kernel gives no random numbers: {error}"),
         }

@@ -1,14 +1,14 @@
-//! The bytes of a buffer by value, whoever else may write to them meanwhile.
+//! Access to the bytes of a shared buffer by copying, while others may write to them.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// A buffer, or a part of one, in memory that others may map: it is copied from and to, and never
-/// becomes a reference.
+/// A buffer, or a part of one, in memory that others may map: it is only copied from and to, and
+/// never becomes a reference.
 ///
-/// Each byte that is wanted is read once, into memory of the reader's own, and judged there. Bytes
-/// that another party writes at the same time may arrive mixed; nothing else can come of it.
+/// Each byte is read once, into memory of the reader's own, and checked there. Bytes that another
+/// party writes at the same time may arrive mixed; there is no other effect.
 ///
 /// ```compile_fail
 /// # use slipring_ring::SharedBuf;
@@ -31,14 +31,14 @@ impl<'m> SharedBuf<'m> {
         Self { data, len, memory: PhantomData }
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     #[inline(always)]
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     #[must_use]
     #[inline(always)]
     pub fn is_empty(self) -> bool {
@@ -63,28 +63,28 @@ impl<'m> SharedBuf<'m> {
         Self { data, len: self.len - at, ..self }
     }
 
-    /// Where the first byte lies, for a system call that is given an address.
+    /// The address of the first byte, for a system call.
     #[must_use]
     #[inline(always)]
     pub fn address(self) -> usize {
         self.data.as_ptr().expose_provenance()
     }
 
-    /// Copies from the first byte on, as many bytes as both sides have; how many.
+    /// Copies from the start, as many bytes as both sides have; returns their number.
     #[inline(always)]
     pub fn copy_out(self, out: &mut [u8]) -> usize {
         let len = self.len.min(out.len());
         // SAFETY:
         // - In bounds: `len` is at most the length of either; ours is mapped for `'m`.
         // - No overlap: `out` is borrowed exclusively, and no reference leads into such memory.
-        // - A peer may write meanwhile, as to the memory of any device: the bytes are any bytes, and
-        //   the fence keeps the compiler from looking here again instead of at the copy.
+        // - A peer may write meanwhile, as to the memory of any device: the bytes are any bytes,
+        //   and the fence keeps the compiler from reading this memory again instead of the copy.
         unsafe { std::ptr::copy_nonoverlapping(self.data.as_ptr(), out.as_mut_ptr(), len) };
         compiler_fence(Ordering::SeqCst);
         len
     }
 
-    /// Copies to the first byte on, as many bytes as both sides have; how many.
+    /// Copies to the start, as many bytes as both sides have; returns their number.
     #[inline(always)]
     pub fn copy_in(self, bytes: &[u8]) -> usize {
         let len = self.len.min(bytes.len());
@@ -93,21 +93,22 @@ impl<'m> SharedBuf<'m> {
         len
     }
 
-    /// Copies to another buffer, as many bytes as both have; how many.
+    /// Copies to another buffer, as many bytes as both have; returns their number.
     #[inline(always)]
     pub fn copy_to(self, to: SharedBuf<'_>) -> usize {
         let len = self.len.min(to.len);
         // SAFETY:
         // - In bounds: `len` is at most the length of either, which are mapped.
-        // - Overlap is allowed for: a peer that breaks the rules may have named a buffer twice.
-        // - A peer that writes meanwhile spoils the bytes and nothing else; the fence is for who
-        //   judges the copy.
+        // - Overlap is allowed for: a peer that breaks the rules may have put a buffer into two
+        //   slots.
+        // - A peer that writes meanwhile corrupts the bytes and nothing else; the fence is for
+        //   readers that check the copy.
         unsafe { std::ptr::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
         compiler_fence(Ordering::SeqCst);
         len
     }
 
-    /// The bytes `at..at + N`; `None` where they do not all lie within.
+    /// Returns the bytes `at..at + N`; `None` if they are not all within.
     #[must_use]
     #[inline(always)]
     pub fn read<const N: usize>(self, at: usize) -> Option<[u8; N]> {
@@ -115,7 +116,7 @@ impl<'m> SharedBuf<'m> {
         (self.skip(at).copy_out(&mut bytes) == N).then_some(bytes)
     }
 
-    /// Writes the bytes `at..at + N`; false, with nothing done, where they do not all lie within.
+    /// Writes the bytes `at..at + N`; false, with nothing done, if they are not all within.
     #[inline(always)]
     pub fn write<const N: usize>(self, at: usize, bytes: [u8; N]) -> bool {
         let place = self.skip(at);
@@ -137,14 +138,14 @@ impl<'m> SharedBuf<'m> {
         bytes
     }
 
-    /// Moves the first `len` bytes to `at`; false, with nothing done, where they do not fit.
+    /// Moves the first `len` bytes to `at`; false, with nothing done, if they do not fit.
     pub fn shift(self, len: usize, at: usize) -> bool {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.len);
         if fits {
             let to = self.skip(at).data;
             // SAFETY:
             // - In bounds: checked above. `copy` allows overlap.
-            // - A peer that writes meanwhile spoils the bytes and nothing else.
+            // - A peer that writes meanwhile corrupts the bytes and nothing else.
             unsafe { std::ptr::copy(self.data.as_ptr(), to.as_ptr(), len) };
         }
         fits

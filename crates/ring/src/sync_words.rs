@@ -1,4 +1,4 @@
-//! The words through which the two halves of a hosted direction meet, in a region or beside it.
+//! The words that the two halves of a hosted direction share, in a region or next to it.
 //!
 //! ```text
 //!   byte   0    8      12      16             20            24        28      128 ...
@@ -16,38 +16,40 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::mem::RingDir;
 use crate::region::{Region, RegionError};
 
-/// `owner`, when it is the host that syncs.
+/// Value of `owner` while the host syncs.
 pub(crate) const HOST_OWNER: u32 = 1;
 
-/// The words of one half; lines that the other half only reads, but for those that say who sleeps.
+/// The words of one half. The other half only reads these lines, except for the sleep words.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct HalfWords {
-    /// First slot that is not yet sent, or not yet given back.
+    /// First slot that is not yet sent (sender) or not yet returned (receiver).
     pub(crate) at: AtomicU64,
-    /// The ring's tail as it was published last, where its program cannot spoil it by mistake.
+    /// The last published tail. The ring has it too, but there its program may overwrite it by
+    /// mistake.
     pub(crate) tail: AtomicU32,
-    /// Who is syncing; 0 for nobody.
+    /// Number of the party that is syncing; 0 for none.
     pub(crate) owner: AtomicU32,
-    /// Set by the program that syncs this half itself when it sleeps.
+    /// Set by a program that syncs this half itself, when it sleeps.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Set by the host when somebody sleeps for whom it syncs.
+    /// Set by the host when a program sleeps whose syncs the host does.
     pub(crate) host_sleeps: AtomicU32,
     /// Whether only the host may sync.
     pub(crate) by_host: AtomicU32,
-    /// Whom it is lent to. A program that closed its port without a word to its library finds here
-    /// that the half is its no more.
+    /// Number of the program that may sync this half. A program that closed its port without
+    /// calling its
+    /// library learns here that it has lost the half.
     pub(crate) holder: AtomicU32,
 }
 
 impl HalfWords {
-    /// Takes the half out of the hands of `who`, if it has it.
+    /// Releases `owner` if `who` holds it.
     pub(crate) fn release_owner(&self, who: u32) {
         let _ = self.owner.compare_exchange(who, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-/// Both halves.
+/// The words of both halves.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct SyncWords {
@@ -68,13 +70,13 @@ impl SyncWords {
     }
 }
 
-/// Words in a region.
+/// [`SyncWords`] mapped in a region.
 #[derive(Debug)]
 pub(crate) struct MappedSyncWords {
     words: NonNull<SyncWords>,
     region: Arc<Region>,
     offset: u64,
-    /// Whether their place goes back to the region with this value.
+    /// Whether dropping this value returns the bytes to the region.
     made_here: bool,
 }
 
@@ -86,12 +88,12 @@ unsafe impl Sync for MappedSyncWords {}
 const LEN: u64 = size_of::<SyncWords>() as u64;
 
 impl MappedSyncWords {
-    /// New ones, all 0.
+    /// Allocates new words, all 0.
     pub(crate) fn create(region: &Arc<Region>) -> Result<Self, RegionError> {
         Ok(Self::at(region, region.alloc_ring_bytes(LEN)?, true))
     }
 
-    /// Those that another process made; `None` if none can lie there.
+    /// Finds the words that another process created; `None` if `offset` is impossible.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
         region.in_ring_area(offset, LEN).then(|| Self::at(region, offset, false))
     }

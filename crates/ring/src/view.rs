@@ -1,8 +1,8 @@
-//! A ring from outside: what somebody needs to know who is neither of its halves.
+//! A view of a ring for a process that has neither of its halves.
 //!
-//! A host that serves other processes syncs their rings for them and has to say when a ring is
-//! worth reading, and who holds which buffer. Everything here is a copy of what some process
-//! wrote, and is checked by whoever uses it.
+//! A host that serves other processes syncs their rings for them. It has to know when a ring is
+//! worth reading and which slot holds which buffer. All values here are copies of what some process
+//! wrote; the caller checks them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use crate::offsets::RingOffsets;
 use crate::prefetch::prefetch_at;
 use crate::region::Region;
 
-/// Bytes that the processor brings near at a time.
+/// Bytes per prefetched cache line.
 const CACHE_LINE: usize = 64;
 
-/// A ring that is only looked at; keeps it alive.
+/// Read access to a ring, mostly; keeps the ring alive.
 #[derive(Debug, Clone)]
 pub struct RingView(RingMem);
 
@@ -41,21 +41,21 @@ impl RingView {
         self.0.num_slots()
     }
 
-    /// Where the application wants to be woken behind, as it wrote it.
+    /// The slot after which the application wants to be woken, as it wrote it.
     #[must_use]
     #[inline(always)]
     pub fn cur(&self) -> SlotIdx {
         self.0.cur().load(Ordering::Acquire)
     }
 
-    /// The first slot that the application has not given back, as it wrote it.
+    /// The first slot that the application has not released, as it wrote it.
     #[must_use]
     #[inline(always)]
     pub fn head(&self) -> SlotIdx {
         self.0.head().load(Ordering::Acquire)
     }
 
-    /// The first slot that is not the application's, as it stands in the ring.
+    /// The first slot that is not the application's, as the ring says.
     #[must_use]
     #[inline(always)]
     pub fn tail(&self) -> SlotIdx {
@@ -68,7 +68,8 @@ impl RingView {
         self.0.hwcur().load(Ordering::Relaxed)
     }
 
-    /// Writes head and cur as the application says them elsewhere, unchecked: for who carries them.
+    /// Stores head and cur, unchecked, for a host that receives them from the application by other
+    /// means.
     pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
         assert!(!self.0.is_private(), "who carries indices is in another process");
         self.0.cur().store(cur, Ordering::Relaxed);
@@ -99,24 +100,24 @@ impl RingView {
         self.0.set_timestamp(seconds, microseconds);
     }
 
-    /// Frames that the ring, a monitor's, had no room for, modulo 2^32; 0 on all others.
+    /// Frames that did not fit into the ring of a netmap monitor, modulo 2^32; 0 for other rings.
     #[must_use]
     pub fn lost(&self) -> u32 {
         self.0.lost().load(Ordering::Relaxed)
     }
 
-    /// Says so: for the host of a monitor.
+    /// Sets [`Self::lost`], for the host of a netmap monitor.
     pub fn set_lost(&self, frames: u32) {
         self.0.lost().store(frames, Ordering::Relaxed);
     }
 
-    /// The region that the ring lies in.
+    /// The region that contains the ring.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         self.0.region()
     }
 
-    /// A copy of slot `i`, unchecked as to its content.
+    /// A copy of slot `i`; its content is not checked.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -126,7 +127,7 @@ impl RingView {
         self.0.slot(i).get()
     }
 
-    /// Writes slot `i`: for who holds it, be it the application or the host.
+    /// Writes slot `i`, for its current owner: the application or the host.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring, or its region is private: then only the halves write.
@@ -135,7 +136,7 @@ impl RingView {
         self.0.open_slot(i).set(slot);
     }
 
-    /// What the second word of slot `i` says: netmap's `ptr`.
+    /// The second word of slot `i`: netmap's `ptr`.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -144,7 +145,7 @@ impl RingView {
         self.0.slot(i).ptr()
     }
 
-    /// Writes that.
+    /// Sets the second word of slot `i`.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -159,18 +160,19 @@ impl RingView {
         self.0.offsets()
     }
 
-    /// Sets that for all who hold the ring in this process, and shows the program the mask, and
-    /// `align`, the alignment in bytes that payloads are to have: for the ring's host.
+    /// Sets the offsets for all holders of the ring in this process and publishes the mask and
+    /// `align`, the
+    /// required payload alignment in bytes, in the ring: for the ring's host.
     pub fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         self.0.set_offsets(offsets, align);
     }
 
-    /// As [`Self::set_offsets`], where the program was shown them by a process that is no more.
+    /// As [`Self::set_offsets`], if a previous process has already published them in the ring.
     pub fn set_host_offsets(&self, offsets: RingOffsets) {
         self.0.set_host_offsets(offsets);
     }
 
-    /// Where in its buffer the payload of slot `i` begins, in bytes.
+    /// Offset in bytes of the payload of slot `i` in its buffer.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -180,7 +182,7 @@ impl RingView {
         self.offsets().map_or(0, |offsets| offsets.of(self.slot_ptr(i)) as usize)
     }
 
-    /// Gives the slots before `to` to the driver: for who is the application of this ring.
+    /// Releases the slots before `to` to the driver, on behalf of this ring's application.
     ///
     /// # Panics
     /// If `to` is not a slot of this ring.
@@ -192,7 +194,7 @@ impl RingView {
         self.0.head().store(to, Ordering::Release);
     }
 
-    /// Has the first `len` bytes of the buffer in slot `i` brought near, without waiting for them.
+    /// Prefetches the first `len` bytes of the buffer in slot `i`, without waiting.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -210,7 +212,7 @@ impl RingView {
     /// fewer where a buffer ends, and none into a private region, whose rings lend their buffers.
     /// Buffers out of range count as the reserved one.
     ///
-    /// Whoever else may write to either meanwhile can spoil the bytes, and nothing else.
+    /// Concurrent writers can corrupt the copied bytes, and nothing else.
     #[inline(always)]
     pub fn copy(
         &self,

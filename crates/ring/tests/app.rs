@@ -1,4 +1,4 @@
-//! The program's half: what it may touch, in which order, and what goes back when.
+//! The program's half: what it may access, in which order, and what is released when.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +11,7 @@ fn tx() -> (TxRing, KernRing) {
     (pair.app, pair.kern)
 }
 
-/// An rx ring that has received these frames; `true`: the packet goes on.
+/// An rx ring that has received these frames; `true`: the packet continues.
 fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
     let RingHalves { app, mut kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     for &(bytes, more) in frames {

@@ -1,4 +1,4 @@
-//! Memory that is lent and taken away. A process of its own: loom, in the tests of the crate, handles
+//! Memory that is lent and revoked. In a separate process: loom, in the tests of the crate, handles
 //! SIGBUS itself.
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +45,8 @@ fn many_threads_survive_many_files_that_are_cut_off() {
     let threads = [(); 8].map(|()| {
         std::thread::spawn(|| {
             for i in 0..200 {
-                // Of different lengths, side by side: each is told from its neighbours.
+                // Adjacent mappings of different lengths: each must be distinguished from its
+                // neighbours.
                 let pages = 2 + i % 5;
                 let file = file(pages);
                 let lent = RevocableMapping::map(file.as_fd(), 0, pages * PAGE).unwrap();
@@ -61,7 +62,7 @@ fn many_threads_survive_many_files_that_are_cut_off() {
 
 #[test]
 fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
-    // By another process: this one has to go on.
+    // By another process: this one has to continue.
     if std::env::var_os("SLIPRING_TEST_FAULT").is_some() {
         let (file, ours) = (file(1), file(1));
         let _lent = RevocableMapping::map(ours.as_fd(), 0, PAGE).unwrap();
@@ -71,7 +72,7 @@ fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
             mmap(std::ptr::null_mut(), PAGE, access, MapFlags::SHARED, &file, 0).unwrap()
         };
         ftruncate(&file, 0).unwrap();
-        // SAFETY: it faults, which is what is asked here.
+        // SAFETY: it faults, which is the purpose of the test.
         unsafe { map.cast::<u8>().read_volatile() };
         return;
     }

@@ -1,4 +1,4 @@
-//! Random operations against naive queues: no frame lost, doubled or out of order, every slot
+//! Random operations against simple queues: no frame lost, duplicated or out of order, every slot
 //! accounted for, and at all times one owner for every buffer.
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ struct Line {
     received: VecDeque<u64>,
     /// Slots that the receiver is done with, not synced.
     done: u32,
-    /// Slots given back, not seen by the sender.
+    /// Slots returned, not seen by the sender.
     freed: u32,
 }
 
@@ -73,13 +73,13 @@ impl Line {
         }
     }
 
-    /// Slots of `received` go to `next`'s queue.
+    /// Moves slots of `received` to `next`'s queue.
     fn moved(&mut self, next: &mut Self, slots: u32) {
         next.queued.extend(self.received.drain(..slots as usize));
         self.done += slots;
     }
 
-    /// Buffers that this direction owns: of slots under way those that the rx ring names.
+    /// Buffers that this direction owns: for slots in flight those in the rx ring.
     fn bufs(&self) -> Vec<BufIdx> {
         let (tx, rx) = (self.from.tx_kern(), self.to.rx_kern());
         let mut bufs = bufs_of(tx);

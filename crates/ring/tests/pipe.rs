@@ -28,7 +28,7 @@ fn receive(end: &mut PipeEnd) -> Vec<Vec<u8>> {
     end.rx.batch(u32::MAX).frames().map(|frame| frame.bytes.to_vec()).collect()
 }
 
-/// The other end of `master`'s pipe, over a mapping of its own.
+/// The other end of `master`'s pipe, over a separate mapping.
 fn attach(master: &PipeEnd, region: &Arc<Region>) -> Result<PipeEnd, slipring_ring::RegionError> {
     let (masters, slaves) = master.doorbells();
     let (mine, peers) = (slaves.try_clone().unwrap(), masters.try_clone().unwrap());
@@ -127,7 +127,7 @@ fn a_pipe_dropped_with_exchanged_frames_under_way_frees_what_it_owns_only() {
     b.rx_sync().unwrap();
     forward(&mut b.rx, &mut c.tx, 8);
     c.tx_sync().unwrap();
-    // `b` has not given its slots back: they hold buffers of `c`, and `d` holds those of `a`.
+    // `b` has not returned its slots: they have buffers of `c`, and `d` has those of `a`.
     drop((a, b));
     let taken = region.alloc_bufs(region.free_bufs()).unwrap();
     for buf in taken {
@@ -238,7 +238,7 @@ fn sleep_for_frames(end: &mut PipeEnd) {
     }
 }
 
-/// Sleeps until there is room to send.
+/// Sleeps until there is space to send.
 fn sleep_for_slots(end: &mut PipeEnd) {
     loop {
         end.announce_sleep(false, true);

@@ -1,4 +1,4 @@
-//! The index protocol over heap memory, against a peer that writes what it likes.
+//! The index protocol over heap memory, against a peer that writes arbitrary values.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;

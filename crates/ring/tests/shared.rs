@@ -1,4 +1,4 @@
-//! Rings that other processes map: what a program is lent of them is a copy.
+//! Rings that other processes map: a program gets copies of their buffers.
 #![allow(clippy::unwrap_used)]
 
 mod support;

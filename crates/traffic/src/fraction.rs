@@ -29,13 +29,13 @@ pub enum FractionError {
     /// Too many digits to be kept exactly.
     #[error("too many digits to be kept exactly")]
     Digits,
-    /// `1/0`.
+    /// The denominator is 0, as in `1/0`.
     #[error("nothing can be divided by zero")]
     Zero,
 }
 
 impl Fraction {
-    /// One.
+    /// The fraction 1/1.
     pub const ONE: Self = Self { num: 1, den: NonZeroU64::MIN };
 
     /// `num / den`; `None` if `den` is zero.

@@ -30,7 +30,7 @@ pub struct ReplayTimeline {
     pass_gap_ns: Option<u64>,
     /// `None` repeats for ever.
     passes_left: Option<u64>,
-    /// Unscaled time since the very first packet.
+    /// Unscaled time since the first packet of the first pass.
     elapsed_ns: u64,
     pass: ReplayPass,
     out_of_order: u64,
@@ -100,9 +100,9 @@ impl ReplayTimeline {
         true
     }
 
-    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the very
-    /// first packet. Times never go back: a packet with an earlier timestamp than its predecessor
-    /// is sent together with it.
+    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the first
+    /// packet of the first pass. Times never go back: a packet with an earlier timestamp than its
+    /// predecessor is sent together with it.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);

@@ -86,7 +86,7 @@ pub struct Ipv4Spec {
     pub ttl: u8,
     /// Type of service: DSCP and ECN.
     pub tos: u8,
-    /// Identification.
+    /// Identification field of the IPv4 header.
     pub id: u16,
     /// The "don't fragment" bit.
     pub dont_fragment: bool,

@@ -1,11 +1,11 @@
-//! A place in a name, which knows its column.
+//! A position in a name, for parsing and error columns.
 
 use alloc::borrow::ToOwned;
 use core::num::NonZeroU64;
 
 use super::error::{PortNameError, PortNameFault};
 
-/// What is left of `input` to parse.
+/// The part of `input` that is left to parse.
 #[derive(Clone, Copy)]
 pub(super) struct NameCursor<'a> {
     input: &'a str,
@@ -59,8 +59,8 @@ impl<'a> NameCursor<'a> {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes one character of a text that ends before one of `ends`; one of `ends` written
-    /// twice is one character of the text.
+    /// Takes one character of a text that ends before one of `ends`; a doubled one of `ends` is one
+    /// character of the text.
     pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
         let c = self.peek()?;
         let mut next = *self;
@@ -72,7 +72,7 @@ impl<'a> NameCursor<'a> {
         Some(c)
     }
 
-    /// The error that the next character is.
+    /// Returns an error at the next character.
     pub(super) fn fail<T>(&self, reason: PortNameFault) -> Result<T, PortNameError> {
         self.fail_at(self.column(), reason)
     }
@@ -85,7 +85,7 @@ impl<'a> NameCursor<'a> {
         Err(PortNameError { input: self.input.to_owned(), column, reason })
     }
 
-    /// The error that `what` should stand here.
+    /// Returns the error that `what` was expected here.
     pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, PortNameError> {
         let found = self.peek();
         self.fail(PortNameFault::Expected { what, found })

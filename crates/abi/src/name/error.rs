@@ -1,4 +1,4 @@
-//! Why a string is not a port name, where, and what to write instead.
+//! Errors of port names: the cause, the column, and a suggestion.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,10 +13,10 @@ use super::listed;
 pub struct PortNameError {
     /// The string.
     pub input: String,
-    /// The first character that is wrong, counted in characters from 1; one more than there
-    /// are if the string ends too early.
+    /// Column of the first wrong character, counted in characters from 1; one past the last if the
+    /// string ends too early.
     pub column: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub reason: PortNameFault,
 }
 
@@ -24,36 +24,36 @@ pub struct PortNameError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortNameFault {
-    /// No kind, and no pipe either.
+    /// Neither a kind nor a pipe.
     #[error("it does not say what kind of port this is")]
     MissingKind,
-    /// The name of a switch, but no port of it.
+    /// The name of a switch without a port.
     #[error("expected `:` after the name of the switch, found {}", found_text(*found))]
     MissingSwitchPort {
-        /// What is here; `None` if the string ends.
+        /// The character found; `None` at the end of the string.
         found: Option<char>,
     },
-    /// A prefix that is no kind.
+    /// A prefix that is not a kind.
     #[error("there is no kind `{0}:`")]
     UnknownKind(String),
-    /// Something must be here.
+    /// Something is missing.
     #[error("expected {what}, found {}", found_text(*found))]
     Expected {
-        /// What must be here.
+        /// What was expected.
         what: &'static str,
-        /// What is here; `None` if the string ends.
+        /// The character found; `None` at the end of the string.
         found: Option<char>,
     },
-    /// No number after the `-` of a ring suffix.
+    /// The `-` of a ring suffix is not followed by a number.
     #[error("expected the number of a ring after `-`, found {}", found_text(*found))]
     ExpectedRing {
-        /// What is here; `None` if the string ends.
+        /// The character found; `None` at the end of the string.
         found: Option<char>,
     },
-    /// Nothing or a suffix must be here.
+    /// Neither a suffix nor the end.
     #[error("expected a suffix or the end, found {}", found_text(Some(*found)))]
     ExpectedSuffix {
-        /// What is here.
+        /// The character found.
         found: char,
     },
     /// A character that no name can contain.
@@ -68,37 +68,37 @@ pub enum PortNameFault {
     /// The name of an interface is too long.
     #[error("the name of an interface has at most {max} bytes")]
     InterfaceTooLong {
-        /// How long it may be, in bytes.
+        /// Maximum length in bytes.
         max: usize,
     },
     /// The name with its switch and its pipe is too long.
     #[error("the name of a port has at most {max} bytes")]
     PortTooLong {
-        /// How long it may be, in bytes.
+        /// Maximum length in bytes.
         max: usize,
     },
     /// Not an address on the PCI bus.
     #[error("expected a PCI address such as 0000:03:00.0")]
     PciAddress,
-    /// A pipe, under a kind that has none.
+    /// A pipe of a kind that has no pipes.
     #[error("only {} ports have pipes", listed("`", |kind| kind.has(PIPES)))]
     PipeOfKind,
     /// A number that does not fit.
     #[error("the number is greater than {max}")]
     NumberTooLarge {
-        /// The greatest number that fits.
+        /// The maximum.
         max: u64,
     },
     /// A number that must not be 0.
     #[error("the number must be at least 1")]
     Zero,
-    /// A letter that is no flag.
+    /// A letter that is not a flag.
     #[error("{} is not a flag", found_text(Some(*.0)))]
     UnknownFlag(char),
-    /// A word after `@` that is no option.
+    /// A word after `@` that is not an option.
     #[error("there is no option `@{0}`")]
     UnknownOption(String),
-    /// A word that is no key of its option.
+    /// A word that is not a key of its option.
     #[error("the option has no key `{key}`")]
     UnknownKey {
         /// The word.
@@ -106,10 +106,10 @@ pub enum PortNameFault {
         /// The keys that the option has.
         known: &'static [&'static str],
     },
-    /// A key or an option that was there before.
+    /// A repeated key or option.
     #[error("`{0}` is given twice")]
     Repeated(String),
-    /// One memory region after another.
+    /// A second memory option.
     #[error("another memory region is asked for already")]
     SecondMemory,
 }

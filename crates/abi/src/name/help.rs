@@ -1,4 +1,4 @@
-//! What to write instead of a string that is not a port name.
+//! Suggestions for strings that are not port names.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use super::error::{PortNameError, PortNameFault};
 use super::kind::{NameForm, PLANNED};
 use super::{PortName, listed};
 
-/// The kinds that can be opened; the grammar knows more.
+/// Lists the kinds that can be opened; the grammar knows more.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
@@ -54,7 +54,7 @@ impl PortNameError {
         format!("write `{switch}:NAME` for a port of the switch, `netmap:NAME` for an interface")
     }
 
-    /// The same name with another kind, if that is right.
+    /// Suggests the same name with another kind, if that parses.
     fn help_with_kind(&self, prefix: &str) -> Option<String> {
         let (_, rest) = self.input.split_once(':')?;
         let name = format!("{prefix}{rest}");
@@ -62,7 +62,7 @@ impl PortNameError {
         Some(format!("write `{name}`"))
     }
 
-    /// For a name with a `-` in it that was taken for the start of a ring suffix.
+    /// Suggests a doubled `-` if it was taken for the start of a ring suffix.
     fn help_dash(&self) -> Option<String> {
         let chars: Vec<char> = self.input.chars().collect();
         let dash = chars[..self.column - 1].iter().rposition(|&c| c == '-')?;
@@ -70,7 +70,7 @@ impl PortNameError {
             let copies = |(i, c)| core::iter::repeat_n(c, doubled_count(i, c, dash, until));
             chars.iter().copied().enumerate().flat_map(copies).collect()
         };
-        // Only this `-`, so that `my-if-2` keeps its ring; or else all that follow.
+        // First only this `-`, so that `my-if-2` keeps its ring; otherwise all that follow too.
         let name = [dash, chars.len()]
             .into_iter()
             .map(doubled)
@@ -79,7 +79,7 @@ impl PortNameError {
     }
 }
 
-/// How often `c` at `index` is written when the dashes `from..=until` belong to the name.
+/// How often to write `c` at `index` if the dashes `from..=until` belong to the name.
 fn doubled_count(index: usize, c: char, from: usize, until: usize) -> usize {
     if c == '-' && (from..=until).contains(&index) { 2 } else { 1 }
 }

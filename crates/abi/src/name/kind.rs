@@ -1,4 +1,4 @@
-//! The table of port kinds: the word of each, what follows the word, and what its names can ask for.
+//! The table of port kinds: the prefix of each, what follows it, and which features its names have.
 //!
 //! ```text
 //!   abi    KINDS: one line a kind     --> parser, printer, error texts, completion
@@ -13,22 +13,22 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-/// What follows the word of a kind and its colon.
+/// What follows the prefix of a kind and its colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
     /// The name of a Linux interface.
     Interface,
     /// The name of a switch's port.
     SwitchPort,
-    /// What a netmap device calls a port: an interface, or a switch's port with its switch.
+    /// A port name of a netmap device: an interface, or a switch's port with its switch.
     DevicePort,
     /// A PCI address.
     PciAddress,
-    /// The path of a socket. Options can follow it, rings and flags cannot.
+    /// The path of a socket. Options may follow, rings and flags may not.
     Socket,
-    /// A file: all that is left of the string.
+    /// A file: the rest of the string.
     File,
-    /// Nothing: there is one such port, or one as often as it is opened.
+    /// Nothing: the port needs no name.
     Nothing,
 }
 
@@ -38,19 +38,19 @@ pub const NONE: u8 = 0;
 pub const PIPES: u8 = 1 << 0;
 /// The interface has host rings.
 pub const HOST_RINGS: u8 = 1 << 1;
-/// The number of ring pairs is for the opener to choose (`@conf:rings=N`).
+/// The opener chooses the number of ring pairs (`@conf:rings=N`).
 pub const RING_PAIRS: u8 = 1 << 2;
-/// A netmap device has the port: it judges the name, and the memory is the device's.
+/// The port is on a netmap device, which checks the name and provides the memory.
 pub const ON_DEVICE: u8 = 1 << 3;
 /// The name can say which device (`@/PATH`).
 pub const DEVICE_PATH: u8 = 1 << 4;
-/// The grammar knows the kind, and this version cannot open it.
+/// The grammar knows the kind, but this version cannot open it.
 pub const PLANNED: u8 = 1 << 5;
 
-/// What the grammar knows of a kind.
+/// The grammar of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindGrammar {
-    /// The word before the colon.
+    /// The prefix without the colon.
     pub word: &'static str,
     /// What follows the colon.
     pub form: NameForm,
@@ -66,8 +66,8 @@ impl KindGrammar {
     }
 }
 
-/// Makes [`PortNameKind`] and its table from one line a kind: the variant, the word (and folder), what
-/// follows the colon, and the features.
+/// Defines [`PortNameKind`] and its table from one line per kind: the variant, the prefix (and
+/// folder), what follows the colon, and the features.
 macro_rules! port_kinds {
     ($d:tt $($kind:ident = $word:ident, $form:ident, $features:expr;)*) => {
         /// The kind of a port. All but `vale` are lines of one table, `port_kinds!` in `kind.rs`.
@@ -85,7 +85,7 @@ macro_rules! port_kinds {
         pub const KINDS: &[PortNameKind] = &[$(PortNameKind::$kind,)* PortNameKind::Vale { switch: String::new() }];
 
         impl PortNameKind {
-            /// What the grammar knows of it.
+            /// Returns the kind's grammar.
             #[must_use]
             pub const fn grammar(&self) -> &'static KindGrammar {
                 match self {
@@ -132,7 +132,7 @@ port_kinds! { $
 }
 
 impl PortNameKind {
-    /// Whether the names of the kind can ask for all of these.
+    /// Whether names of this kind have all of these features.
     #[must_use]
     pub const fn has(&self, features: u8) -> bool {
         self.grammar().has(features)
@@ -144,14 +144,14 @@ impl PortNameKind {
         self.has(PIPES)
     }
 
-    /// Whether the name of such a port, if it is no pipe, is that of a Linux interface.
+    /// Whether the name of such a port, if it is not a pipe, is that of a Linux interface.
     #[must_use]
     pub const fn names_interface(&self) -> bool {
         matches!(self.grammar().form, NameForm::Interface)
     }
 }
 
-/// The prefix, with its colon.
+/// Prints the prefix with its colon.
 impl Display for PortNameKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let switch = if let Self::Vale { switch } = self { switch } else { "" };
@@ -159,7 +159,7 @@ impl Display for PortNameKind {
     }
 }
 
-/// The words of all kinds that `is_meant` accepts, each between two of `quote`: `xdp:, tap: and null:`.
+/// The prefixes of all kinds that `is_meant` accepts, quoted by `quote`: `xdp:, tap: and null:`.
 #[must_use]
 pub fn listed(quote: &str, is_meant: impl Fn(&KindGrammar) -> bool) -> String {
     let meant = KINDS.iter().map(PortNameKind::grammar).filter(|grammar| is_meant(grammar));

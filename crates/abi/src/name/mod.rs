@@ -1,4 +1,4 @@
-//! What ports are called: netmap's grammar, with every kind of port nameable outright.
+//! Port names: netmap's grammar, extended so that every kind of port can be named explicitly.
 //!
 //! ```text
 //! PORT   = "netmap:" NAME SUFFIX        the best there is for that interface, or a pipe
@@ -26,26 +26,25 @@
 //!        | "@offset:initial=" N ["," "bits=" N]
 //! ID     = letters, digits, "_"
 //! ```
-//! `@share=P`, `@extmem=F` and `@offset=N` are short forms, whose value goes to the end or the
-//! next `@`. A `_` in a key is a `-`. What netmap accepts means the same here, but a few
-//! things are refused that netmap lets pass: empty values, 0 as a number of rings, slots, bits or
-//! objects, a `/` without a letter, one option twice, and one port's memory asked for in two ways.
+//! `@share=P`, `@extmem=F` and `@offset=N` are short forms, whose value extends to the end or the
+//! next `@`. A `_` in a key means `-`. Names that netmap accepts mean the same here, but a few that
+//! netmap accepts are refused: empty values, 0 as a number of rings, slots, bits or objects, a `/`
+//! without a letter, a repeated option, and two memory options.
 //!
-//! # A `-` in the name of an interface
-//! netmap has no way to write one, since `-` starts a suffix. Here a suffix character that
-//! belongs to a name is **written twice**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is
-//! ring pair 2 of `br-lan`. No name that netmap accepts contains such a pair, and no shell
-//! needs a `--` quoted. Likewise `,,` and `@@` in the values of options. A single `-` is never
-//! taken for a part of the name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` an
-//! error whose help says what to write.
+//! # A `-` in an interface name
+//! netmap cannot express one, since `-` starts a suffix. Here a suffix character that belongs to a
+//! name is **doubled**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is ring pair 2 of `br-lan`.
+//! No name that netmap accepts contains such a pair, and no shell needs a `--` quoted. Likewise
+//! `,,` and `@@` in the values of options. A single `-` never belongs to the name: `netmap:br-12`
+//! is ring pair 12 of `br`, and `netmap:br-lan` is an error whose help suggests the right name.
 //!
 //! # Limits
-//! No name has a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
-//! for an interface, and in a request a brace can only mean a pipe. The name of an interface
-//! has at most 15 bytes, a name as a request carries it ([`PortName::request_name`]) at most 63.
+//! No name contains a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
+//! for an interface, and in a request a brace can only mean a pipe. An interface name has at most
+//! 15 bytes, a name in a request ([`PortName::request_name`]) at most 63.
 //!
 //! # Not for
-//! Judging whether the port exists or the kind can do what the suffix asks.
+//! Checking whether the port exists or the kind supports what the suffix asks for.
 
 mod cursor;
 mod error;
@@ -84,40 +83,40 @@ use crate::request as abi;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PortName {
-    /// What kind of port, and which switch.
+    /// The kind of the port, and which switch.
     pub kind: PortNameKind,
     /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
     pub name: String,
     /// The end of a pipe, if it is one. `None` for all kinds but netmap, vale and kernel.
     pub pipe: Option<PipeEndName>,
-    /// Which rings.
+    /// The selected rings.
     pub rings: RingSelection,
-    /// How to bind them.
+    /// The binding flags.
     pub flags: PortNameFlags,
-    /// Where the memory comes from, if not from where it always does.
+    /// Where the memory comes from, if not the default.
     pub memory: Option<MemorySource>,
-    /// How many rings and slots are wished.
+    /// The requested numbers of rings and slots.
     pub conf: Conf,
     /// Where payloads start in their buffers.
     pub offsets: Option<OffsetSpec>,
-    /// Path of the netmap device that has the port, if not the usual one; `kernel:` only.
+    /// Path of the netmap device that has the port, if not the default; `kernel:` only.
     pub device: Option<String>,
 }
 
 impl PortName {
-    /// Parses a name that says its kind, or a pipe.
+    /// Parses a name with an explicit kind, or a pipe.
     ///
     /// # Errors
-    /// [`PortNameError`] with the column of the first character that is wrong.
+    /// [`PortNameError`] with the column of the first wrong character.
     pub fn parse(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Outright)
     }
 
-    /// Parses a name as the classic programs do: without a kind, it is `netmap:`; `tapX` is
-    /// the TAP device `tapX`, and `null` is `null:`.
+    /// Parses a name as the classic programs do: without a kind, it is `netmap:`; `tapX` is the TAP
+    /// device `tapX`, and `null` is `null:`.
     ///
     /// # Errors
-    /// [`PortNameError`] with the column of the first character that is wrong.
+    /// [`PortNameError`] with the column of the first wrong character.
     pub fn parse_classic(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Classic)
     }
@@ -166,7 +165,7 @@ pub enum RingSelection {
 pub struct PipeEndName {
     /// Which end.
     pub role: PipeRole,
-    /// Which pipe of its parent: letters, digits, `_`.
+    /// The pipe's name within its parent: letters, digits, `_`.
     pub id: String,
 }
 
@@ -180,7 +179,7 @@ pub enum PipeRole {
 }
 
 impl PipeRole {
-    /// The character that stands for this end.
+    /// The character that denotes this end.
     #[must_use]
     pub const fn sign(self) -> char {
         match self {
@@ -205,9 +204,9 @@ pub struct PortNameFlags(u64);
 impl PortNameFlags {
     /// The empty set.
     pub const NONE: Self = Self(0);
-    /// `x`: nobody else may bind these rings.
+    /// `x`: no other opener may bind these rings.
     pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
-    /// `z`: monitor in the memory of the port; of both ways, unless `t` or `r` beside it says which.
+    /// `z`: monitor in the memory of the port; both directions, unless `t` or `r` selects one.
     pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
     /// `t`: monitor what is transmitted.
     pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
@@ -235,7 +234,7 @@ impl PortNameFlags {
         Self(nr_flags & all.0).whole()
     }
 
-    /// A zero-copy monitor of which nobody said what it watches watches both ways.
+    /// Completes a zero-copy monitor without a direction to one of both directions.
     pub(crate) const fn whole(self) -> Self {
         let both = Self::MONITOR_TX.with(Self::MONITOR_RX);
         let is_open = self.contains(Self::ZCOPY_MON) && self.0 & both.0 == 0;
@@ -248,7 +247,7 @@ impl PortNameFlags {
         self.0
     }
 
-    /// This set and `other` together.
+    /// The union of this set and `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

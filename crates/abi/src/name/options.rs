@@ -1,4 +1,4 @@
-//! The options after `@`: where memory comes from, how many rings, where payloads start.
+//! The options after `@`: memory source, numbers of rings, payload offsets.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -15,33 +15,33 @@ pub enum MemorySource {
     Region(MemId),
     /// `@share:port=P`: the region of the port named P.
     SharedWith(String),
-    /// `@extmem:…`: memory that the program brings along.
+    /// `@extmem:…`: memory that the program provides.
     External(Extmem),
 }
 
-/// Memory from a file, and how to split it. What is `None` is left to netmap's defaults.
+/// Memory from a file, and how to split it. `None` means netmap's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extmem {
     /// Path of the file.
     pub file: String,
-    /// Interfaces.
+    /// Interface records (`netmap_if`): size and number.
     pub interfaces: PoolSpec,
-    /// Rings.
+    /// Ring memory: size and number.
     pub rings: PoolSpec,
-    /// Buffers.
+    /// Buffers: size and number.
     pub buffers: PoolSpec,
 }
 
-/// A wish for objects of one sort.
+/// The requested number and size of one kind of object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
-    /// How many.
+    /// Number of objects.
     pub num: Option<NonZeroU32>,
-    /// How large each is, in bytes.
+    /// Size of each, in bytes.
     pub size: Option<NonZeroU32>,
 }
 
-/// `@conf:…`: wishes for rings and slots. `None` leaves them as they are.
+/// `@conf:…`: requested numbers of rings and slots. `None` leaves them unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conf {
     /// Transmit rings.
@@ -63,13 +63,13 @@ pub struct Conf {
 pub struct OffsetSpec {
     /// Offset that every slot starts with, in bytes.
     pub initial: u64,
-    /// Bits of a slot's `ptr` to use, at most 64; `None` for as many as there are.
+    /// Bits of a slot's `ptr` to use, at most 64; `None` for all.
     pub bits: Option<NonZeroU8>,
 }
 
-/// Characters that end the value of a key; twice, they are part of it.
+/// Characters that end the value of a key; doubled, they are part of it.
 pub(super) const VALUE_ENDS: &str = ",@";
-/// The same for the value of a short form, which takes all of the option.
+/// As [`VALUE_ENDS`], for the value of a short form, which is the rest of the option.
 const SHORT_ENDS: &str = "@";
 
 // A short form leaves out the first key.
@@ -183,7 +183,7 @@ fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
     })?;
     let [rings, host_rings, tx, rx, host_tx, host_rx] = rings;
     let [slots, tx_slots, rx_slots] = slots;
-    // The particular key wins over the general one, whichever comes first.
+    // The specific key wins over the general one, in any order.
     Ok(Conf {
         tx_rings: tx.or(rings),
         rx_rings: rx.or(rings),
@@ -210,15 +210,15 @@ fn offsets(at: &mut NameCursor<'_>) -> Result<OffsetSpec, PortNameError> {
     }
 }
 
-/// Whether `=` may stand for `:` and the first key.
+/// Whether `=` may replace `:` and the first key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShortForm {
     Yes,
     No,
 }
 
-/// Parses `:key=value,…` or the short form; `value` parses a value, given the index of its
-/// key and what ends it.
+/// Parses `:key=value,…` or the short form; `value` parses a value, given the index of its key and
+/// the characters that end it.
 fn pairs<'a>(
     at: &mut NameCursor<'a>,
     keys: &'static [&'static str],
@@ -241,7 +241,7 @@ fn pairs<'a>(
     }
 }
 
-/// Parses `key=` and returns the key's index; `seen` has a bit for each key that was there.
+/// Parses `key=` and returns the key's index; `seen` has a bit for each key seen so far.
 fn key(
     at: &mut NameCursor<'_>,
     keys: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! From a string to a [`PortName`]: kind, name, suffixes, left to right.
+//! Parsing of a [`PortName`]: kind, name, suffixes, left to right.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -11,20 +11,20 @@ use super::{
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
-/// Characters that start a suffix and so end a name; written twice, they do not.
+/// Characters that start a suffix and so end a name, unless they are doubled.
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
-/// Bytes that the name of an interface can have.
+/// Maximum length of an interface name, in bytes.
 const MAX_INTERFACE_LEN: usize = IFNAMSIZ - 1;
-/// Bytes that the name in a request can have.
+/// Maximum length of a name in a request, in bytes.
 const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 
 /// What a name without a kind means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Nothing, if it is no pipe.
+    /// It is an error, unless it is a pipe.
     Outright,
-    /// What the classic programs take it for.
+    /// The same as in the classic programs.
     Classic,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameEr
     }
 }
 
-/// Takes the kind and its colon, if they are there, or finds out what goes without saying.
+/// Parses the kind and its colon, if they are there, or determines the implicit kind.
 fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortNameError> {
     let start = *at;
     if at.is_at_end() {
@@ -69,7 +69,7 @@ fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortN
     }
 }
 
-/// Whether a name stands here, and the sign of a pipe after it.
+/// Whether a name and the sign of a pipe follow.
 fn is_pipe(mut at: NameCursor<'_>) -> bool {
     while at.literal(NAME_ENDS).is_some() {}
     at.peek().is_some_and(is_pipe_sign)
@@ -82,7 +82,7 @@ fn file(at: &NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameErr
     Ok(PortName::new(kind, at.rest().to_owned()))
 }
 
-/// Takes the path of a socket, and options.
+/// Parses the path of a socket, and options.
 fn socket(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
     let mut path = String::new();
     while let Some(c) = at.literal("@") {
@@ -118,7 +118,7 @@ fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, Port
     Ok(port)
 }
 
-/// Takes what a netmap device calls a port: an interface, or `vale0:a` with its switch.
+/// Parses a port name of a netmap device: an interface, or `vale0:a` with its switch.
 fn device_port(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
     let word = at.identifier().to_owned();
@@ -130,7 +130,7 @@ fn device_port(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, P
     Ok(word + ":" + &name(at, &switch)?)
 }
 
-/// Takes a name of at least one character.
+/// Parses a name of at least one character.
 fn name(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
     let room = max_name_len(kind, at)?;
@@ -163,7 +163,7 @@ fn is_never_in_a_name(c: char) -> bool {
     matches!(c, ':' | '/' | '{' | '}') || c.is_whitespace() || c.is_control()
 }
 
-/// How many bytes of a request's name are left beside the switch.
+/// Number of bytes that the switch leaves for the name in a request.
 fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortNameError> {
     match MAX_PORT.checked_sub(kind.request_prefix_len()) {
         Some(room) => Ok(room),
@@ -171,7 +171,7 @@ fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortN
     }
 }
 
-/// Refuses what Linux refuses; `beyond` is the first character that is too many.
+/// Refuses what Linux refuses; `beyond` is the first character beyond the limit.
 fn check_interface(
     start: NameCursor<'_>,
     name: &str,
@@ -184,7 +184,7 @@ fn check_interface(
     }
 }
 
-/// Takes `[DDDD:]BB:DD.F`; a domain has four to eight digits.
+/// Parses `[DDDD:]BB:DD.F`; a domain has four to eight digits.
 fn pci_address(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let start = at.rest();
     let before_bus = *at;

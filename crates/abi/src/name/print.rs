@@ -1,4 +1,4 @@
-//! From a [`PortName`] to the string that parses to it.
+//! Printing of a [`PortName`], as a string that parses to it.
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -37,7 +37,7 @@ impl Display for PortName {
     }
 }
 
-/// Writes `text` with each of `ends` in it twice.
+/// Writes `text`, doubling each character that is in `ends`.
 fn doubled(f: &mut Formatter<'_>, text: &str, ends: &str) -> fmt::Result {
     for c in text.chars() {
         if ends.contains(c) {
@@ -119,14 +119,14 @@ impl Display for Conf {
     }
 }
 
-/// A list of `key=number`, whose first element is preceded by another sign than the rest.
+/// A list of `key=number`, whose first element has a different separator before it.
 struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,
 }
 
 impl KeyValueList<'_, '_> {
-    /// Writes one key for both directions where they agree.
+    /// Writes one key for both directions if they agree.
     fn pair<N: Display + PartialEq>(
         &mut self,
         side: &str,

@@ -1,4 +1,4 @@
-//! Between a [`PortName`] and the request that binds it.
+//! Conversion between a [`PortName`] and the request that binds it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,17 +14,17 @@ use crate::request::{
 };
 use crate::ring::NETMAP_API;
 
-/// Why a request names no port.
+/// Why a request does not name a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// `nr_name` is not UTF-8 up to its NUL, or is empty.
     #[error("the request has no readable name")]
     Unreadable,
-    /// `nr_name` is no name that a port can have.
+    /// `nr_name` is not a valid port name.
     #[error("the request names no port: {0:?}")]
     NoPort(String),
-    /// `nr_mode` asks for no set of rings that a name can express.
+    /// `nr_mode` selects a set of rings that no name can express.
     #[error("mode {0} has no name")]
     Mode(u32),
 }
@@ -42,8 +42,8 @@ impl RingSelection {
         }
     }
 
-    /// The rings that these values of `nr_mode` and `nr_ringid` stand for; `None` for the
-    /// modes that no name has (the default, the null and the old pipe modes).
+    /// The rings that these values of `nr_mode` and `nr_ringid` select; `None` for the modes that
+    /// no name has (the default, the null and the old pipe modes).
     #[must_use]
     pub const fn from_mode(nr_mode: u32, nr_ringid: u16) -> Option<Self> {
         match nr_mode {
@@ -68,15 +68,15 @@ impl PortNameKind {
 }
 
 impl PortName {
-    /// The name as `nr_name` carries it, `eth0{1` or `vale0:a`; `None` for the kinds that
-    /// netmap's requests cannot name.
+    /// The name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that netmap's
+    /// requests cannot name.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEndName::to_string).unwrap_or_default();
         match &self.kind {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
-            // A path may be longer than a request's name.
+            // A path may be longer than a name in a request.
             kind if kind.grammar().form == NameForm::Socket => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
@@ -90,7 +90,7 @@ impl PortName {
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // A name longer than that comes from no parser; the final NUL stays in any case.
+        // The parser returns no longer names; the final NUL stays in any case.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {
@@ -101,10 +101,10 @@ impl PortName {
         })
     }
 
-    /// The body of that request.
+    /// The body of the request that binds this port.
     ///
-    /// External memory and offsets travel as options beside it, and the region of another
-    /// port has to be asked for by that port's name first: these stay 0 here.
+    /// External memory and offsets are separate options of the request, and the region of another
+    /// port must be queried by that port's name first: these stay 0 here.
     #[must_use]
     pub fn to_register(&self) -> NmreqRegister {
         let (nr_mode, nr_ringid) = self.rings.mode();
@@ -128,13 +128,13 @@ impl PortName {
         }
     }
 
-    /// The name that a request to bind amounts to.
+    /// Returns the port name that a bind request is equivalent to.
     ///
-    /// The name of a request is taken as it is: a `-` in it belongs to the name. Flags that
-    /// no name carries are left out.
+    /// The name in a request is taken literally: a `-` in it belongs to the name. Flags that no
+    /// name carries are left out.
     ///
     /// # Errors
-    /// [`RequestError`] if the request names no port, or rings that no name has.
+    /// [`RequestError`] if the request has no valid name, or selects rings that no name has.
     pub fn from_request(nr_name: &[u8], register: &NmreqRegister) -> Result<Self, RequestError> {
         let mut port = Self::from_request_name(nr_name)?;
         port.rings = RingSelection::from_mode(register.nr_mode, register.nr_ringid)
@@ -152,7 +152,7 @@ impl PortName {
         Ok(port)
     }
 
-    /// The port that a request's name stands for, with all its rings and no wishes.
+    /// The port with a request's name, with all its rings and without options.
     ///
     /// # Errors
     /// [`RequestError`] if there is no such name.
@@ -163,7 +163,7 @@ impl PortName {
             return Err(RequestError::Unreadable);
         }
         let port = socket_of(name).unwrap_or_else(|| split_request_name(name));
-        // A stranger wrote the name: only what prints as a name and parses back is one.
+        // The name is untrusted: it must print and parse back to the same port.
         match Self::parse(&port.to_string()) {
             Ok(parsed) if parsed == port => Ok(port),
             _ => Err(RequestError::NoPort(name.to_string())),
@@ -171,7 +171,7 @@ impl PortName {
     }
 }
 
-/// The port of a virtual machine, if the name is that of one.
+/// The port of a virtual machine, if it is one.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
     let kind =
@@ -179,7 +179,7 @@ fn socket_of(name: &str) -> Option<PortName> {
     Some(PortName::new(kind, path.to_string()))
 }
 
-/// Takes a request's name apart without judging the parts.
+/// Splits a request's name without checking the parts.
 fn split_request_name(name: &str) -> PortName {
     let (kind, name) = match name.strip_prefix("vale").and_then(|rest| rest.split_once(':')) {
         Some((switch, name)) => (PortNameKind::Vale { switch: switch.to_string() }, name),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Text made mostly of the characters that mean something somewhere.
+/// Text made mostly of the characters that have a meaning somewhere.
 fn text(max: usize) -> impl Strategy<Value = String> {
     let c = prop_oneof![
         4 => proptest::sample::select(&['-', '*', '^', '@', ',', '=', '.', '0', '9', '%', '"'][..]),
@@ -118,7 +118,7 @@ fn port() -> impl Strategy<Value = PortName> {
     })
 }
 
-/// Strings that nearly are names.
+/// Strings that are almost names.
 fn nearly_a_name() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         proptest::sample::select(
@@ -189,7 +189,7 @@ proptest! {
 
     #[test]
     fn a_port_that_netmap_knows_survives_a_request(port in port()) {
-        // A request does not say whose kernel is meant.
+        // A request does not say which kernel is meant.
         prop_assume!(port.kind != PortNameKind::Kernel);
         let Some(header) = port.to_header() else { return Ok(()) };
         let back = PortName::from_request(&header.nr_name, &port.to_register()).unwrap();

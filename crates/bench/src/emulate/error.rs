@@ -1,4 +1,4 @@
-//! How late frames leave: a million a second through pipes, spinning.
+//! Lateness of frames: a million per second through pipes, spinning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 /// A million frames per second.
 const SEND_INTERVAL_NS: Nanos = 1_000;
 const FRAME_BYTES: usize = 64;
-/// Where the time stands: behind the Ethernet header.
+/// Position of the timestamp: after the Ethernet header.
 const STAMP_BYTES: std::ops::Range<usize> = 14..22;
 
 /// One row per quantile.
@@ -56,8 +56,8 @@ fn round(quantile: f64) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// What left too late by the emulator's own account, beside what came late on the other side of
-/// two pipes and of this thread.
+/// Combines the lateness by the emulator's own account with that observed at the other end, which
+/// includes two pipes and this thread.
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
@@ -75,8 +75,8 @@ fn reading(
     Ok(BenchReading { value: error.quantile(quantile) as f64, per_cpu_second: None, extra })
 }
 
-/// Sends a frame every microsecond on the left and takes what comes on the right; the ages of
-/// the frames that came.
+/// Sends a frame every microsecond on the left and receives on the right; returns the ages of the
+/// received frames.
 fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>, RunError> {
     let (left, right) = (&mut left.queues[0], &mut right.queues[0]);
     let mut ages = Vec::with_capacity(time.as_micros() as usize * 2);
@@ -107,8 +107,7 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
     }
 }
 
-/// How late a thread is that does nothing but look at the clock until a time comes, every
-/// microsecond.
+/// The lateness of a thread that only reads the clock until a given time, every microsecond.
 fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();

@@ -1,6 +1,6 @@
-//! The floor of a link emulator: every frame is copied from a slot into a line that is exactly as
-//! long as what is in flight, with a header of 32 bytes, and from there into a slot, 64 at a time.
-//! No time, no clock, no counters.
+//! The floor of a link emulator: every frame is copied from a slot into a queue that is exactly as
+//! long as the frames in flight, with a header of 32 bytes, and from there into a slot, 64 at a
+//! time. No timing, no clock, no counters.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ impl<const N: usize> Default for FloorRecord<N> {
     }
 }
 
-/// Half of the floor: slots, and the next one.
+/// Half of the floor: its slots, and the next slot.
 struct FloorSlots {
     bytes: Vec<u8>,
     next: usize,
@@ -49,7 +49,7 @@ impl FloorSlots {
     }
 }
 
-/// Copies a batch in; 0 when the line is full.
+/// Copies a batch in; returns 0 when the queue is full.
 #[inline(always)]
 fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlots) -> usize {
     let Ok(mut room) = line.write_chunk(RECORDS_PER_BATCH) else { return 0 };
@@ -62,7 +62,7 @@ fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlo
     RECORDS_PER_BATCH
 }
 
-/// Copies a batch out, once more than `lag` records are in the line.
+/// Copies a batch out, once the queue has more than `lag` records.
 #[inline(always)]
 fn take<const N: usize>(
     line: &mut Consumer<FloorRecord<N>>,
@@ -82,7 +82,7 @@ fn take<const N: usize>(
     RECORDS_PER_BATCH
 }
 
-/// One thread, with `lag` frames in flight.
+/// The floor with one thread and `lag` frames in flight.
 pub(super) fn one_thread<const N: usize>(
     lag: usize,
     time: Duration,
@@ -105,7 +105,7 @@ pub(super) fn one_thread<const N: usize>(
     Ok(tally)
 }
 
-/// Two threads, with `lag` frames in flight: one copies in, and the one that is measured out.
+/// The floor with two threads and `lag` frames in flight: one copies in, and the measured one out.
 pub(super) fn two_threads<const N: usize>(
     lag: usize,
     time: Duration,

@@ -1,9 +1,9 @@
-//! Ten thousand links in one process: what one core does, and the memory it takes.
+//! Ten thousand links in one process: the rate of one core, and the memory.
 //!
-//! Time is virtual here, a step per turn, so that every link brings exactly its thousand packets
-//! per second; what is measured is how much of a core's real time that takes. Frames of 64 bytes
-//! show what a link costs. With 1000 bytes 200 MB are in flight, and a core that did nothing but
-//! copy them in and out would not reach the rate: that row shows the memory, and has no goal.
+//! Time is virtual here, one step per turn, so that every link carries exactly its thousand packets
+//! per second; the row measures how much of a core's real time that takes. Frames of 64 bytes show
+//! the cost of a link. With 1000 bytes 200 MB are in flight, and a core that only copied them in
+//! and out would not reach the rate: that row shows the memory, and has no goal.
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;

@@ -1,4 +1,4 @@
-//! In-memory ports of the emulator rows: one always has frames, one takes whatever comes.
+//! In-memory ports of the emulator rows: one always has frames, one accepts all frames.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::measure::BenchError;
 /// Slots per ring: a small ring stays in the cache next to the core.
 pub(super) const NUM_SLOTS: u32 = 512;
 
-/// A port that always has frames of `len` bytes, and another that takes whatever it gets.
+/// Creates a port that always has frames of `len` bytes, and another that accepts all frames.
 pub(super) fn pair(len: u16) -> Result<Vec<Port>, BenchError> {
     let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * NUM_SLOTS + 2, buf_size: BUF_SIZE };
     let region = Region::create(geometry, HugePages::Try)?;
@@ -75,9 +75,9 @@ struct MemoryQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    /// Length of the frames that come; 0 for none.
+    /// Length of received frames; 0 for none.
     len: u16,
-    /// Frames that come at most at each sync.
+    /// Maximum number of frames received per sync.
     per_sync: u32,
     counters: Arc<QueueCounters>,
 }
@@ -108,8 +108,8 @@ impl Queue for MemoryQueue {
         if self.len == 0 {
             return Ok(());
         }
-        // The slots keep the length that they got at the start: what a device would write there is
-        // no part of what is measured.
+        // The slots keep their initial length: the descriptors that a device would write are not
+        // part of the measurement.
         let new = ring.free_slots().min(self.per_sync);
         ring.set_tail(ring.add(ring.hwtail(), new));
         self.counters.received(TrafficCounts { packets: new.into(), bytes: 0 });

@@ -1,5 +1,5 @@
-//! The two threads of `--pipeline` at full load in one direction, beside the floor of copying
-//! every frame in by one thread and out by another.
+//! The two threads of `--pipeline` at full load in one direction, compared with the floor of
+//! copying every frame in by one thread and out by another.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! How exactly pipes shape what passes veth links, and what a reload does to it: frames with the
-//! time that they were sent at.
+//! How precisely pipes shape traffic between veth links, and how a reload affects it: by frames
+//! with their send time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use crate::measure::{BenchError, BenchReading, FEEDER_CPU, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use crate::veth;
 
-/// The pair behind the firewall. Nothing but this program receives at its far end.
+/// The pair after the firewall. Only this program receives at its far end.
 const NEAR_IFNAME: &str = "srbench3a";
 const FAR_IFNAME: &str = "srbench3b";
 
 const RATE_BPS: f64 = 100e6;
 const DELAY_NS: Nanos = 10_000_000;
-/// Of the classes that share a link.
+/// Weights of the classes that share a link.
 const CLASS_WEIGHTS: [u32; 3] = [10, 20, 70];
-/// Rules that are loaded in place of as many others.
+/// Number of rules in a reload, which replaces as many others.
 const NUM_RULES: u32 = 10_000;
-/// What follows the headers: what tells our frames from all others, and the time.
+/// Follows the headers: a mark that identifies our frames; then comes the timestamp.
 const FRAME_MARK: &[u8] = b"slipring";
 const MARK_BYTES: std::ops::Range<usize> = 42..50;
 const STAMP_BYTES: std::ops::Range<usize> = 50..58;
-/// The last byte of the source's address.
+/// Offset of the last byte of the source address.
 const FLOW_OFFSET: usize = 29;
-/// Frames still come for so long: more than any queue of these rows takes to run dry.
+/// How long to wait for late frames: longer than any queue of these rows takes to drain.
 const DRAIN_TIMEOUT_NS: Nanos = 200_000_000;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -63,7 +63,7 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
         FirewallProbe::new("pipe 1 config bw 100Mbit/s\nadd pipe 1 ip from any to any")?;
     Ok(Box::new(move |time| {
         let seen = probe.run(OfferedLoad { flows: 1, len: 1496, gap_ns: 100_000 }, time)?;
-        // The queue is full then.
+        // By then the queue is full.
         let steady = &seen.arrived[seen.arrived.len() / 5..seen.arrived.len() * 4 / 5];
         let [first, rest @ .., last] = steady else {
             return Err(super::checks::failed("nothing came"));
@@ -74,8 +74,8 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// What the pipe adds to the way of a frame, against what it should; wake-ups of the firewall and
-/// of the receiver lie on the way in any case.
+/// The delay that the pipe adds, compared with the configured one; wake-ups of the firewall and of
+/// the receiver add to both.
 fn delay() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new(
         "pipe 1 config delay 10ms\nadd set 1 allow ip from any to any\n\
@@ -158,7 +158,7 @@ fn reload() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// What is sent: frames of some flows in turn.
+/// The offered load: frames of some flows in turn.
 #[derive(Clone, Copy)]
 struct OfferedLoad {
     flows: u8,
@@ -166,7 +166,7 @@ struct OfferedLoad {
     gap_ns: Nanos,
 }
 
-/// A frame that came.
+/// A received frame.
 struct ArrivedFrame {
     flow: u8,
     sent: Nanos,
@@ -202,7 +202,7 @@ impl FirewallProbe {
     }
 }
 
-/// Sends for a time, and takes what comes.
+/// Sends for a time, and receives.
 fn exchange(
     ports: &mut [Port],
     offer: OfferedLoad,

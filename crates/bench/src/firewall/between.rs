@@ -1,6 +1,7 @@
-//! The firewall between veth links, beside nftables on the same links: the kernel routes there.
+//! The firewall between veth links, compared with nftables on the same links, where the kernel
+//! routes.
 //!
-//! Both have one CPU to forward on. What that CPU is busy with is all counted, whoever does it.
+//! Both have one CPU to forward on. All of that CPU's busy time counts, whatever the reason.
 
 use std::fmt::Write;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NFTABLES: &str = "nftables";
 
-/// For each length of list: all that a packet costs, and what rules add to it.
+/// For each list length: the total cost of a packet, and the cost that rules add.
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [(100, 1.1, 0.1), (1000, 6.0, 0.02)].map(|(count, faster, share)| {
         let row = |id: &str,
@@ -49,10 +50,10 @@ fn round(
     Ok(Box::new(move |time| measure(&mut path, time)))
 }
 
-/// From the source to the sink.
+/// A path from the source to the sink.
 struct FirewallPath {
     lab: Rc<BenchLab>,
-    /// The interface that frames leave by.
+    /// The interface on which frames leave.
     output: &'static str,
     switch: Box<dyn FnMut(bool) -> Result<(), BenchError>>,
 }
@@ -115,7 +116,7 @@ fn list(count: u32, rule: impl Fn(std::net::Ipv4Addr) -> String) -> Result<Strin
     Ok(text)
 }
 
-/// Has nft read `rules`, in the calling thread's namespace.
+/// Runs nft with `rules`, in the calling thread's namespace.
 fn nft(rules: &str) -> Result<(), BenchError> {
     run_to_end("nft", &["-f", "-"], rules)
 }

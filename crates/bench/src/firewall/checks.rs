@@ -7,10 +7,10 @@ use slipring_ipfw::run::{CheckOutputs, CheckedBatch, Firewall};
 use crate::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, tally};
 use crate::row::BenchRound;
 
-/// Our own interpreter, which goes from rule to rule as ipfw does.
+/// Our own interpreter, which evaluates rule by rule as ipfw does.
 pub(super) const INTERPRETER_NAME: &str = "rule by rule";
 
-/// Runs `work` again and again; its packets by CPU time.
+/// Repeats `work`; returns its packets per CPU time.
 pub(super) fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> BenchRound {
     Box::new(move |time: Duration| {
         let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(work())))?;
@@ -27,19 +27,19 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Failed(error.to_string())
 }
 
-/// A firewall with these commands; one that asks rule by rule if `is_plain`.
+/// Creates a firewall with these commands; it evaluates rule by rule if `is_plain`.
 pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
     let mut firewall = Firewall::open(1);
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
-    // Prefixes may be drawn twice: quiet, as a file of them is loaded.
+    // Prefixes may be drawn twice: quiet, as when a file of them is loaded.
     let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
     firewall.set_plain(is_plain);
     Ok(firewall)
 }
 
-/// Checks frames, in bursts as ports give them.
+/// Checks frames in bursts, as ports deliver them.
 #[derive(Default)]
 pub(super) struct BurstChecker {
     outputs: CheckOutputs,
@@ -47,7 +47,7 @@ pub(super) struct BurstChecker {
 }
 
 impl BurstChecker {
-    /// Checks all frames; how many.
+    /// Checks all frames; returns their number.
     pub(super) fn all(&mut self, firewall: &mut Firewall, frames: &mut [Vec<u8>]) -> u64 {
         const BURST: usize = 256;
         for frames in frames.chunks_mut(BURST) {

@@ -1,6 +1,6 @@
-//! Numbers that are the same every time.
+//! Reproducible random numbers.
 
-/// Marsaglia's xorshift.
+/// Marsaglia's xorshift generator.
 pub(super) struct SeededRng(pub(super) u64);
 
 impl SeededRng {
@@ -15,7 +15,7 @@ impl SeededRng {
         (self.next() >> 33) % end
     }
 
-    /// One of some.
+    /// Picks one of the values.
     pub(super) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }

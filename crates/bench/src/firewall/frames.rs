@@ -1,4 +1,4 @@
-//! Rules of five fields, and frames that they are about.
+//! Rules with five fields, and frames that match them.
 
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair, TcpSpec};
 
 use super::draw::SeededRng;
 
-/// Protocol, prefixes and ports; one in ten counts.
+/// Protocol, prefixes and ports; one rule in ten is a `count` rule.
 pub(super) struct FiveFieldRule {
     counts: bool,
     is_tcp: bool,
@@ -32,7 +32,7 @@ impl FiveFieldRule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule that asks for nothing would end the list.
+        // A rule without conditions would end the list.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         let (counts, is_tcp) = (draw.below(10) == 0, draw.below(2) == 0);
         Self { counts, is_tcp, src, dst, src_ports, dst_ports }
@@ -53,7 +53,7 @@ impl FiveFieldRule {
     }
 }
 
-/// The rules as a file.
+/// The rules as the text of a file.
 pub(super) fn text(rules: &[FiveFieldRule]) -> String {
     let mut text = String::new();
     for rule in rules {
@@ -62,7 +62,7 @@ pub(super) fn text(rules: &[FiveFieldRule]) -> String {
     text
 }
 
-/// A frame that some rule is about.
+/// Builds a frame for one of the rules.
 pub(super) fn frame(draw: &mut SeededRng, rules: &[FiveFieldRule]) -> Vec<u8> {
     let rule = &rules[draw.below(rules.len() as u64) as usize];
     let mut address = |prefix: Option<(u32, u32)>| {
@@ -80,7 +80,7 @@ pub(super) fn frame(draw: &mut SeededRng, rules: &[FiveFieldRule]) -> Vec<u8> {
     built(&FrameSpec { ip: IpSpec::V4(ip), l4, ..Default::default() })
 }
 
-/// A frame of 64 bytes.
+/// Builds a frame of 64 bytes.
 pub(super) fn built(spec: &FrameSpec) -> Vec<u8> {
     spec.build(64).expect("64 bytes hold these headers").bytes.to_vec()
 }

@@ -11,9 +11,9 @@ use crate::measure::{BenchError, BenchReading};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_FLOWS: u32 = 10_000;
-/// What 64 bytes take at 10 Gbit/s.
+/// Transmission time of 64 bytes at 10 Gbit/s.
 const SLOT_NS: u64 = 51;
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BURST_PACKETS: u64 = 256;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -99,7 +99,7 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound,
     }))
 }
 
-/// Of packets offered ten times too fast, how many leave within the same nanosecond at most.
+/// Offers packets ten times too fast; returns the maximum number that leave in one nanosecond.
 fn largest_burst() -> Result<f64, BenchError> {
     let mut shaper = shaper("pipe 1 config bw 1Gbit/s delay 1ms")?;
     let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! A firewall that runs between the links of a laboratory.
+//! A firewall program that runs between the links of a lab.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -9,16 +9,17 @@ use crate::lab::{BenchLab, INPUT_IFNAME};
 use crate::measure::BenchError;
 use crate::scratch::ScratchDir;
 
-/// It ends with this value.
+/// The program; it ends when this value is dropped.
 pub(super) struct BenchFirewall {
     _running: BenchChild,
-    /// Where it goes on to talk.
+    /// Its standard error, kept open for later messages.
     _stderr: BufReader<ChildStderr>,
     files: ScratchDir,
 }
 
 impl BenchFirewall {
-    /// From the input to `output`, on the program's CPU; returns once it can be asked.
+    /// Starts it from the input to `output`, on the program's CPU; returns once it accepts
+    /// commands.
     pub(super) fn start(lab: &BenchLab, output: &str, rules: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         std::fs::write(files.path().join("rules"), rules)?;
@@ -43,12 +44,12 @@ impl BenchFirewall {
         Ok(Self { _running: running, _stderr: stderr, files })
     }
 
-    /// Has it do what `ipfw` is told by these words.
+    /// Runs the `ipfw` command with these arguments.
     pub(super) fn run_ipfw(&self, words: &[&str]) -> Result<(), BenchError> {
         self.run_ipfw_with_input(words, "")
     }
 
-    /// The same with standard input.
+    /// As [`Self::run_ipfw`], with standard input.
     pub(super) fn run_ipfw_with_input(
         &self,
         words: &[&str],
@@ -63,7 +64,7 @@ impl BenchFirewall {
     }
 }
 
-/// Runs a command in the calling thread's namespace to its good end.
+/// Runs a command in the calling thread's namespace; an unsuccessful exit is an error.
 pub(super) fn run_to_end(
     program: impl AsRef<OsStr>,
     words: &[&str],

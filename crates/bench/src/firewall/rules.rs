@@ -9,7 +9,7 @@ use super::frames::{self, FiveFieldRule};
 use crate::measure::BenchError;
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Frames of as many flows, where flows differ.
+/// Number of flows, if there are several.
 const NUM_FLOWS: usize = 4096;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -20,10 +20,10 @@ pub(super) fn rows() -> Vec<BenchRow> {
     sources.into_iter().chain(mixed).chain(patterned).collect()
 }
 
-/// Lengths of lists that cost nearly the same.
+/// Lengths of lists with nearly the same cost.
 const LIST_LENGTHS: [usize; 4] = [1, 10, 100, 1000];
 
-/// Lists of rules of one kind for other sources, before one of that kind that allows all.
+/// A list of similar rules for other sources, followed by one that allows all.
 struct RuleListPattern {
     id: &'static str,
     title: &'static str,
@@ -77,7 +77,7 @@ fn flow(number: u16) -> Vec<u8> {
     frames::built(&FrameSpec { l4, ..FrameSpec::default() })
 }
 
-/// One that allows, behind some for other sources; one flow.
+/// A rule that allows, after some for other sources; one flow.
 fn sources(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -96,7 +96,7 @@ fn sources(count: usize, goal: f64) -> BenchRow {
         .goal(GoalMetric::Value, goal)
 }
 
-/// Rules of five fields, one in ten counts, packets for any of them.
+/// Rules with five fields, one in ten a `count` rule, and packets for any of them.
 fn mixed(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -116,7 +116,7 @@ fn mixed(count: usize, goal: f64) -> BenchRow {
 fn checks(text: &str, mut frames: Vec<Vec<u8>>, is_plain: bool) -> Result<BenchRound, BenchError> {
     let (mut firewall, mut checks) = (firewall(text, is_plain)?, BurstChecker::default());
     let mut at = 0;
-    // A burst at a time: the slowest list takes milliseconds for one.
+    // One burst at a time: the slowest list takes milliseconds for one.
     Ok(cpu_round(move || {
         at = (at + 256) % NUM_FLOWS;
         checks.all(&mut firewall, &mut frames[at..at + 256])

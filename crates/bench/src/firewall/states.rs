@@ -28,8 +28,8 @@ pub(super) fn rows() -> Vec<BenchRow> {
     ]
 }
 
-/// A packet of each flow, in bursts that are built in the same few buffers: the flows are to be
-/// far away, not the frames.
+/// A packet of each flow, in bursts that are built in the same few buffers: cache misses should
+/// come from the flows, not from the frames.
 struct FlowFrames {
     to: Vec<u32>,
     frames: Vec<Vec<u8>>,
@@ -71,7 +71,7 @@ fn hits() -> Result<BenchRound, BenchError> {
     Ok(cpu_round(move || checks.all(&mut firewall, flows.burst())))
 }
 
-/// All of them once, whatever the time of a turn.
+/// Creates all of them once, whatever the duration of a turn.
 fn new_flows() -> Result<BenchRound, BenchError> {
     Ok(Box::new(|_: Duration| {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, FlowFrames::new());

@@ -13,9 +13,9 @@ use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_PREFIXES: usize = 1_000_000;
-/// Destinations that are looked up in turn, more than caches hold of the table.
+/// Number of destinations that are looked up in turn, more than fit into caches.
 const NUM_FRAMES: usize = 1 << 17;
-/// Rules that ask the table.
+/// Number of rules that look up the table.
 const NUM_RULES: u64 = 2;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -26,7 +26,7 @@ fn family(is_v6: bool) -> &'static str {
     if is_v6 { "v6" } else { "v4" }
 }
 
-/// Two rules ask the table for each packet.
+/// Two rules look up the table for each packet.
 fn lookups(is_v6: bool) -> BenchRow {
     let family = family(is_v6);
     let title = format!("firewall, table of 1 M prefixes, IP{family}, lookups");
@@ -65,7 +65,7 @@ fn load(is_v6: bool) -> BenchRow {
         .goal(GoalMetric::Value, 2e9)
 }
 
-/// Each with an address in it.
+/// Prefixes, each with an address in it.
 fn prefixes(is_v6: bool) -> Vec<(IpAddr, u8)> {
     let mut draw = SeededRng(3);
     let prefix = |_| match is_v6 {

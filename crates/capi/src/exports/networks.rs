@@ -11,10 +11,10 @@ use crate::structs::{
 };
 use crate::{entry, network as links};
 
-/// What every null network gets to hear.
+/// The subject of the error message for a null network.
 const NETWORK: &str = "the network";
 
-/// What makes a network of a text.
+/// A function that makes a network from a text.
 type Maker = fn(&str, &SlipringNetworkOptions) -> Result<NetworkHandle, CallError>;
 
 /// # Safety
@@ -38,7 +38,7 @@ unsafe fn make(
     Ok(0)
 }
 
-/// Makes a network of a file.
+/// Makes a network from a file.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn slipring_network_load(
     entry::status(|| unsafe { make(links::load, path, options, network) })
 }
 
-/// Makes a network of a text.
+/// Makes a network from a text.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -75,13 +75,13 @@ pub extern "C" fn slipring_network_free(network: Option<Box<NetworkHandle>>) {
     });
 }
 
-/// How many entries, exits or links it has.
+/// Returns the number of entries, exits or links.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_count(network: Option<&NetworkHandle>, what: u32) -> c_int {
     entry::status(|| links::count(there(network, NETWORK)?, what))
 }
 
-/// The name of one.
+/// Returns the name of an entry, exit or link.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_name(
     network: Option<&NetworkHandle>,
@@ -91,7 +91,7 @@ pub extern "C" fn slipring_network_name(
     entry::value(null(), || Ok(links::name(there(network, NETWORK)?, what, number)?.as_ptr()))
 }
 
-/// The number of one.
+/// Returns the number of the entry, exit or link with a name.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn slipring_network_find(
     })
 }
 
-/// Brings a frame.
+/// Pushes a frame into the network.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -129,19 +129,19 @@ pub unsafe extern "C" fn slipring_network_push(
     })
 }
 
-/// Performs what is due.
+/// Processes all due events.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_run(network: Option<&NetworkHandle>, now_ns: u64) -> c_int {
     entry::status(|| links::run(there(network, NETWORK)?, now_ns))
 }
 
-/// When to run next.
+/// Returns when to run next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 {
     entry::value(SLIPRING_NEVER, || links::next(there(network, NETWORK)?))
 }
 
-/// Takes the next frame that leaves.
+/// Takes the next frame that leaves the network.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn slipring_network_take(
     })
 }
 
-/// Takes the next frame that was lost.
+/// Takes the next lost frame.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn slipring_network_take_loss(
     })
 }
 
-/// The account of a link.
+/// Returns the counters of a link.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn slipring_link_stats(
     })
 }
 
-/// Frames that a link lost for one cause.
+/// Returns the number of frames that a link lost for one cause.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_link_dropped(
     network: Option<&NetworkHandle>,
@@ -204,7 +204,7 @@ pub extern "C" fn slipring_link_dropped(
     entry::value(0, || links::link_dropped(there(network, NETWORK)?, link, cause))
 }
 
-/// The name of a cause; null behind the last one.
+/// Returns the name of a cause; null after the last one.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_cause_name(cause: u32) -> *const c_char {
     entry::value(null(), || static_text(links::cause_name(cause)?))

@@ -1,4 +1,4 @@
-//! Ports: opening, facts, rings, syncs, waiting, counters.
+//! Ports: opening, description, rings, syncs, waiting, counters.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -16,7 +16,7 @@ use crate::structs::{
 use crate::wait::Waiting;
 use crate::{counters, entry, rings, wait};
 
-/// What every null port gets to hear.
+/// The subject of the error message for a null port.
 const PORT: &str = "the port";
 
 /// Opens a port.
@@ -100,25 +100,25 @@ pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
     });
 }
 
-/// The name that it was opened by.
+/// Returns the name that the port was opened by.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_name(port: Option<&PortHandle>) -> *const c_char {
     entry::value(null(), || Ok(there(port, PORT)?.name.as_ptr()))
 }
 
-/// Its kind.
+/// Returns the port's kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_kind(port: Option<&PortHandle>) -> *const c_char {
     entry::value(null(), || Ok(there(port, PORT)?.kind.as_ptr()))
 }
 
-/// The mode in use.
+/// Returns the mode in use.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_mode(port: Option<&PortHandle>) -> *const c_char {
     entry::value(null(), || Ok(there(port, PORT)?.mode.as_ptr()))
 }
 
-/// Facts.
+/// Returns the port's description.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -134,25 +134,25 @@ pub unsafe extern "C" fn slipring_port_info(
     })
 }
 
-/// Number of queues.
+/// Returns the number of queues.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_queues(port: Option<&PortHandle>) -> c_int {
     entry::status(|| Ok(there(port, PORT)?.queue_count() as c_int))
 }
 
-/// The ring to send on.
+/// Returns the tx ring of a queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_tx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
     entry::value(null_mut(), || rings::tx_ring(there(port, PORT)?, queue))
 }
 
-/// The ring to receive from.
+/// Returns the rx ring of a queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
     entry::value(null_mut(), || rings::rx_ring(there(port, PORT)?, queue))
 }
 
-/// Whether their buffers may be exchanged.
+/// Whether two ports' buffers may be exchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_share_buffers(
     one: Option<&PortHandle>,
@@ -228,25 +228,25 @@ pub extern "C" fn slipring_forward(
     entry::status(|| rings::forward_all(there(from, PORT)?, there(to, PORT)?, max))
 }
 
-/// A time to wait; none that is negative ends.
+/// Converts a timeout; a negative one never expires.
 fn timeout(ns: i64) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
-/// Waits until all has left.
+/// Waits until all queued frames have been sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_drain(port: Option<&PortHandle>, timeout_ns: i64) -> c_int {
     entry::status(|| rings::drain(there(port, PORT)?, timeout(timeout_ns)))
 }
 
-/// The descriptor to sleep on.
+/// Returns the descriptor to sleep on.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_fd(port: Option<&PortHandle>) -> c_int {
     use std::os::fd::AsRawFd;
     entry::status(|| Ok(there(port, PORT)?.wait_fd().as_raw_fd()))
 }
 
-/// Prepares for a sleep on it.
+/// Prepares for a sleep on the port's descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_arm(
     port: Option<&PortHandle>,
@@ -260,7 +260,7 @@ pub extern "C" fn slipring_arm(
     })
 }
 
-/// Ends the sleep.
+/// Ends the sleep on the port's descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_int {
     entry::status(|| wait::disarm(there(port, PORT)?, events).map(|ready| ready as c_int))
@@ -288,14 +288,14 @@ pub unsafe extern "C" fn slipring_wait(
         let result = wait::wait(&mut waiting, timeout(timeout_ns));
         for (i, one) in waiting.iter().enumerate() {
             let ready = waits.wrapping_add(i);
-            // SAFETY: within the `count` structures, of which nothing is borrowed any more.
+            // SAFETY: within the `count` structures, which are no longer borrowed.
             unsafe { (*ready).ready = one.ready };
         }
         result
     })
 }
 
-/// Counters.
+/// Returns the counters of a port or queue.
 ///
 /// # Safety
 /// As `include/slipring.h` says.
@@ -312,19 +312,19 @@ pub unsafe extern "C" fn slipring_stats(
     })
 }
 
-/// How many reasons there are for which ports lose frames.
+/// Returns the number of drop reasons of ports.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_drop_reasons() -> u32 {
     entry::value(0, || Ok(DropCause::ALL.len() as u32))
 }
 
-/// The name of one.
+/// Returns the name of a drop reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_drop_name(reason: u32) -> *const c_char {
     entry::value(null(), || crate::error::static_text(counters::drop_name(reason)?))
 }
 
-/// Frames lost for it.
+/// Returns the number of frames dropped for a reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_dropped(port: Option<&PortHandle>, queue: u32, reason: u32) -> u64 {
     entry::value(0, || counters::dropped(there(port, PORT)?, queue, reason))

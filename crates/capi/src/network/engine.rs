@@ -1,4 +1,4 @@
-//! What the functions on networks do.
+//! Implementation of the functions on networks.
 
 use std::ffi::{CString, c_int};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::structs::{
     SlipringLinkStats, SlipringLoss, SlipringNetworkOptions,
 };
 
-/// Bytes that are stored at most, if the caller says nothing.
+/// Default maximum number of stored bytes.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
 /// A network of emulated links: `struct slipring_network`.
@@ -28,13 +28,13 @@ pub struct NetworkHandle {
 struct NetworkRun {
     network: Network,
     store: LinkFrameStore,
-    /// No frame may arrive before this.
+    /// Frames must not arrive before this time.
     now_ns: u64,
-    /// The delivery that the caller looks at.
+    /// The delivery that the caller may be reading.
     shown: Option<FrameHandle>,
 }
 
-/// The links of a file.
+/// Loads the links of a file.
 pub(crate) fn load(
     path: &str,
     options: &SlipringNetworkOptions,
@@ -42,7 +42,7 @@ pub(crate) fn load(
     NetworkHandle::new(&LinkSettings::open(Path::new(path)).map_err(refused)?, options)
 }
 
-/// The links of a text.
+/// Parses the links of a text.
 pub(crate) fn parse(
     text: &str,
     options: &SlipringNetworkOptions,
@@ -124,14 +124,14 @@ pub(crate) fn count(network: &NetworkHandle, what: u32) -> Result<c_int, CallErr
     Ok(network.list(what)?.len() as c_int)
 }
 
-/// The name of one.
+/// The name of an entry, exit or link.
 pub(crate) fn name(network: &NetworkHandle, what: u32, index: u32) -> Result<&CString, CallError> {
     let list = network.list(what)?;
     list.get(index as usize)
         .ok_or_else(|| CallError::argument(format!("there is no number {index}")))
 }
 
-/// The number of the one with that name.
+/// The number of the entry, exit or link with that name.
 pub(crate) fn find(network: &NetworkHandle, what: u32, wanted: &str) -> Result<c_int, CallError> {
     let list = network.list(what)?;
     let index = list.iter().position(|name| name.to_bytes() == wanted.as_bytes());
@@ -144,7 +144,7 @@ pub(crate) fn find(network: &NetworkHandle, what: u32, wanted: &str) -> Result<c
     Ok(index as c_int)
 }
 
-/// Brings a frame; 1, or 0 where there is no room for it.
+/// Pushes a frame; returns 1, or 0 if it does not fit into the store.
 pub(crate) fn push(
     network: &NetworkHandle,
     entry: u32,
@@ -167,7 +167,7 @@ pub(crate) fn push(
     Ok(1)
 }
 
-/// Performs all that is due.
+/// Processes all due events.
 pub(crate) fn run(network: &NetworkHandle, now_ns: u64) -> Result<c_int, CallError> {
     let mut run = network.run()?;
     let NetworkRun { network, store, now_ns: last_ns, .. } = &mut *run;
@@ -181,7 +181,7 @@ pub(crate) fn next(network: &NetworkHandle) -> Result<u64, CallError> {
     Ok(network.run()?.network.next_ns().unwrap_or(SLIPRING_NEVER))
 }
 
-/// The next frame that leaves; its bytes stay until the next call of this function.
+/// Takes the next frame that leaves; its bytes stay valid until the next call of this function.
 pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, CallError> {
     let mut run = network.run()?;
     if let Some(before) = run.shown.take() {
@@ -203,7 +203,7 @@ pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, 
     }))
 }
 
-/// The next frame that was lost.
+/// Takes the next lost frame.
 pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>, CallError> {
     let Some((lost, tag)) = network.run()?.store.lost.pop_front() else { return Ok(None) };
     Ok(Some(SlipringLoss {
@@ -216,7 +216,7 @@ pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>,
     }))
 }
 
-/// The account of a link.
+/// The counters of a link.
 pub(crate) fn link_stats(
     network: &NetworkHandle,
     link: u32,

@@ -1,4 +1,4 @@
-//! The same functions where the library was built without links.
+//! The same functions for a library built without links.
 
 use std::ffi::{CString, c_int};
 
@@ -8,7 +8,7 @@ use crate::structs::{
     SlipringNetworkOptions,
 };
 
-/// There is none: it cannot be made.
+/// A type without values: no network can be made.
 pub enum NetworkHandle {}
 
 fn left_out<T>() -> Result<T, CallError> {

@@ -1,4 +1,4 @@
-//! Where things are, and how programs are built.
+//! Paths, and how programs are built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// What cargo made of this crate for C: a file in the directory of this test, or above it.
+/// Cargo's output for this crate as a C library: a file in the directory of this test, or above it.
 pub(crate) fn built(file: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let dirs = own.ancestors().skip(1).take(2);
@@ -19,7 +19,7 @@ pub(crate) fn built(file: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{file} is not beside {}", own.display()))
 }
 
-/// A compiler, and the language that it is to take sources for.
+/// A compiler, and the language of its sources.
 #[derive(Clone, Copy)]
 pub(crate) enum Language {
     C11,
@@ -50,7 +50,7 @@ pub(crate) enum Linked {
 
 /// Compiles `source`, without any warning, into a program below `dir`.
 pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: Linked) -> PathBuf {
-    // Alone, so that warnings are shown for this header; those of netmap are the system's.
+    // On its own, so that warnings are shown for this header; those of netmap are the system's.
     let include = dir.path().join("include");
     fs::create_dir_all(&include).unwrap();
     fs::copy(root().join("include/slipring.h"), include.join("slipring.h")).unwrap();
@@ -67,7 +67,7 @@ pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: 
     program
 }
 
-/// What a program said that must have succeeded.
+/// Returns the output of a program that must have succeeded.
 pub(crate) fn good(output: Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complained = String::from_utf8_lossy(&output.stderr);
@@ -75,7 +75,7 @@ pub(crate) fn good(output: Output) -> String {
     said
 }
 
-/// Runs a program of [`program`] to its good end.
+/// Runs a program of [`program`], which must succeed.
 pub(crate) fn run(program: &Path, args: &[&str]) -> String {
     let mut command = Command::new(program);
     let libraries = built("libslipring.so");

@@ -1,4 +1,4 @@
-//! `include/slipring.h` against the sources: functions, structures and numbers.
+//! Compares `include/slipring.h` with the sources: functions, structures and numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::build::root;
 
-/// How C writes a type of the sources.
+/// The C type of a Rust type.
 const TYPES: &[(&str, &str)] = &[
     ("Option<&PortHandle>", "struct slipring_port *"),
     ("Option<Box<PortHandle>>", "struct slipring_port *"),
@@ -131,7 +131,7 @@ fn functions() -> BTreeMap<String, String> {
 fn the_header_declares_what_the_library_exports_and_nothing_else() {
     let header = header();
     let declarations = header.split(';').map(str::trim).filter(|part| part.ends_with(')'));
-    // What stands before it in the same stretch is the end of a structure.
+    // Text before it in the same section is the end of a structure.
     let declared: BTreeSet<String> = declarations.map(str::to_owned).collect();
     let exported: BTreeSet<String> = functions().into_keys().collect();
     assert!(exported.len() > 40, "{exported:#?}");
@@ -155,7 +155,7 @@ fn every_exported_function_runs_where_a_panic_ends() {
     }
 }
 
-/// Each structure that both know: its fields, by name.
+/// Each structure that both have: its fields, by name.
 fn structures() -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/structs.rs")).unwrap();
     let mut found = BTreeMap::new();

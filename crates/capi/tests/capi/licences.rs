@@ -1,11 +1,11 @@
-//! What the library is made of may be linked with programs under the GPL, version 2.
+//! The library's dependencies may be linked with programs under the GPL, version 2.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::build::{good, root};
 
-/// Licences that go together with it, without saying more than the GPL allows.
+/// Licences that are compatible with it, and not more restrictive than the GPL.
 const COMPATIBLE: &[&str] = &[
     "MIT",
     "BSD-2-Clause",
@@ -25,7 +25,7 @@ fn is_compatible(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|one| COMPATIBLE.contains(&one.trim()));
     let any_of = |part: &str| part.split(" OR ").any(all_of);
-    // Where brackets say that both sides of an AND have alternatives, each side is judged.
+    // If both sides of an AND have alternatives in brackets, each side is checked.
     match expression.split_once(") AND ") {
         Some((left, right)) => {
             any_of(&left.replace('(', " ")) && any_of(&right.replace(['(', ')'], " "))
@@ -34,7 +34,7 @@ fn is_compatible(expression: &str) -> bool {
     }
 }
 
-/// The crates that are not compatible among those that the library is linked from.
+/// The incompatible crates among those that the library is linked from.
 fn foreign(features: &[&str]) -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut tree = Command::new(cargo);

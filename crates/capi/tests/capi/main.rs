@@ -1,4 +1,5 @@
-//! `include/slipring.h` and what is behind it, by programs in C and C++, and by comparing texts.
+//! Tests `include/slipring.h` and its implementation by programs in C and C++, and by comparing
+//! texts.
 #![allow(clippy::unwrap_used)]
 
 mod build;

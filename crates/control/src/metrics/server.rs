@@ -40,7 +40,7 @@ pub(super) struct MetricsServer {
     accept_after: Option<Instant>,
 }
 
-/// One who asks.
+/// One client's connection.
 #[derive(Debug)]
 struct MetricsConnection {
     stream: MetricsStream,

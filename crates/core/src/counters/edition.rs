@@ -1,5 +1,5 @@
-//! How words of one moment are written and read without a lock, over any storage: what `loom` explores
-//! is what runs.
+//! Lock-free publishing and reading of consistent words, generic over their storage, so that `loom`
+//! checks the code that runs.
 //!
 //! ```text
 //!   publisher                                 reader
@@ -10,13 +10,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// A word that one thread writes.
+/// A word with a single writer.
 pub(super) trait PublishedWord {
-    /// Writes it, and orders nothing.
+    /// Stores it without ordering.
     fn store_relaxed(&self, value: u64);
-    /// Writes it after everything written so far.
+    /// Stores it (release).
     fn store_release(&self, value: u64);
-    /// Orders all that was written before, for whoever sees what is written afterwards.
+    /// Release fence.
     fn release_fence();
 }
 
@@ -41,33 +41,33 @@ pub(super) fn publish_edition<'w, W: PublishedWord + 'w>(
     values: impl IntoIterator<Item = (&'w W, u64)>,
 ) {
     edition_word.store_relaxed(*edition + 1);
-    // Whoever sees a word of this edition sees that it has begun.
+    // A reader that sees a word of this edition also sees the odd edition.
     W::release_fence();
     for (word, value) in values {
         word.store_relaxed(value);
     }
     *edition += 2;
-    // Whoever sees that it has ended sees all of its words.
+    // A reader that sees the even edition also sees all of its words.
     edition_word.store_release(*edition);
 }
 
-/// What a reader reads from: words that change meanwhile.
+/// A source of words that may change while they are read.
 pub(super) trait EditionSource {
-    /// What is read at the beginning and at the end.
+    /// Header data, read at the beginning and at the end.
     type Head;
-    /// Why nothing can be read.
+    /// The error of a failed read.
     type Error;
-    /// Reads the head. What was written before its edition is visible afterwards.
+    /// Reads the head (acquire).
     fn head(&mut self) -> Result<Self::Head, Self::Error>;
-    /// The edition that a head tells.
+    /// The edition in a head.
     fn edition_of(head: &Self::Head) -> u64;
-    /// Reads all words, and keeps them.
+    /// Reads and stores all words.
     fn read_words(&mut self) -> Result<(), Self::Error>;
-    /// Orders all that was read before what is read afterwards.
+    /// Acquire fence.
     fn acquire_fence();
 }
 
-/// Reads all words; the head that they belong to, or nothing if they were written meanwhile.
+/// Reads all words; returns their head, or `None` if they were written meanwhile.
 pub(super) fn read_edition<S: EditionSource>(source: &mut S) -> Result<Option<S::Head>, S::Error> {
     let before = source.head()?;
     if S::edition_of(&before) % 2 == 1 {

@@ -13,9 +13,9 @@ pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Index of each header word.
 pub(super) mod at {
-    /// [`super::MAGIC`].
+    /// Index of [`super::MAGIC`].
     pub(crate) const MAGIC: usize = 0;
-    /// [`super::VERSION`].
+    /// Index of [`super::VERSION`].
     pub(crate) const VERSION: usize = 1;
     /// Size of the file in bytes.
     pub(crate) const LENGTH: usize = 2;

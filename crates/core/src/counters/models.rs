@@ -25,13 +25,13 @@ fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
 }
 
 const RIGHT: u8 = 0;
-/// The publisher has no fence behind the odd edition.
+/// The publisher has no fence after the odd edition.
 const NO_RELEASE_FENCE: u8 = 1;
-/// The even edition orders nothing.
+/// The even edition is stored without ordering.
 const WEAK_END: u8 = 2;
-/// The reader has no fence before it looks again.
+/// The reader has no fence before it checks again.
 const NO_ACQUIRE_FENCE: u8 = 3;
-/// The first edition that is read orders nothing.
+/// The first edition is loaded without ordering.
 const WEAK_START: u8 = 4;
 /// The edition stays even while words are written.
 const NEVER_ODD: u8 = 5;

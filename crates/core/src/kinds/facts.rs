@@ -1,22 +1,23 @@
-//! What is known of a kind without opening anything.
+//! Static description of a kind.
 
 use slipring_confine::CapabilitySet;
 
-/// What users read of a kind of port, and what others do about its ports.
+/// Documentation of a kind of port, and properties that other code needs.
 #[derive(Debug)]
 pub struct KindFacts {
-    /// How its names are written; none where it cannot be opened.
+    /// The forms of its names; none if it cannot be opened.
     pub rows: &'static [NameRow],
     /// Capabilities that the owner of a port keeps until it is closed.
     pub keeps: CapabilitySet,
     /// What a port takes from the host.
     pub interface: InterfaceUse,
-    /// What becomes of a port that the daemon has when the daemon is started again.
+    /// What happens to the daemon's port when the daemon is restarted.
     pub restart: AfterRestart,
 }
 
 impl KindFacts {
-    /// Of a kind that takes nothing from the host, keeps no privilege and is no port of the daemon.
+    /// The defaults: takes nothing from the host, keeps no privilege and is not served by the
+    /// daemon.
     #[must_use]
     pub const fn new(rows: &'static [NameRow]) -> Self {
         Self {
@@ -28,14 +29,14 @@ impl KindFacts {
     }
 }
 
-/// One way to write a name.
+/// One form of a name.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRow {
     /// The name, in Markdown: `` `xdp:IF` ``.
     pub name: &'static str,
     /// What it opens, in Markdown.
     pub what: &'static str,
-    /// The privilege that opening it takes, in Markdown.
+    /// The privilege required to open it, in Markdown.
     pub needs: &'static str,
     /// What it opens, in a few words of plain text.
     pub help: &'static str,
@@ -44,29 +45,29 @@ pub struct NameRow {
 /// What a port takes from the host's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceUse {
-    /// Nothing.
+    /// The port takes no frames from the stack.
     None,
-    /// All frames of the interface, also where `--shared` is asked for.
+    /// All frames of the interface, even with `--shared`.
     Whole,
-    /// All frames of the interface, unless `--shared` is asked for.
+    /// All frames of the interface, unless `--shared` is given.
     UnlessShared,
-    /// All frames, where the name is that of an interface.
+    /// All frames, if the name is that of an interface.
     IfInterface,
 }
 
-/// What becomes of a port that the daemon has when the daemon is started again.
+/// What happens to the daemon's port when the daemon is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRestart {
-    /// The daemon has no such ports: they end with the program that opened them.
+    /// The daemon has no such ports: they end with their program.
     NotServed,
-    /// The port is the daemon's own: rings and contents go on as they are.
+    /// The port is the daemon's own: rings and contents stay as they are.
     GoesOn,
-    /// The next daemon opens it again over the same rings; what is not there any more is gone.
+    /// The next daemon opens it again over the same rings; if it no longer exists, it is gone.
     Reopened,
 }
 
 impl AfterRestart {
-    /// In words, for the documentation.
+    /// Text for the documentation.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! One line of the report of `slipring doctor`, and what a kind is told to find it.
+//! Findings of `slipring doctor`, and the context that a kind gets to make them.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,10 +7,10 @@ use serde::Serialize;
 use slipring_abi::name::PortName;
 use slipring_port::OpenError;
 
-/// The check that findings of a port are under.
+/// The check name of findings about a port.
 const PORT_CHECK: &str = "port";
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingState {
@@ -22,16 +22,16 @@ pub enum FindingState {
     Fail,
 }
 
-/// What was found.
+/// A finding of `slipring doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub check: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub state: FindingState,
-    /// What was seen.
+    /// The result.
     pub finding: String,
-    /// The command that mends it.
+    /// The command that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
@@ -55,38 +55,38 @@ impl Finding {
         Self { state: FindingState::Fail, ..Self::ok(check, finding) }
     }
 
-    /// Says what mends it.
+    /// Adds the command that fixes it.
     #[must_use]
     pub fn with_fix(mut self, command: impl Into<String>) -> Self {
         self.mend = Some(command.into());
         self
     }
 
-    /// A port could be opened.
+    /// A port can be opened.
     #[must_use]
     pub fn port_ok(finding: impl Into<String>) -> Self {
         Self::ok(PORT_CHECK, finding)
     }
 
-    /// Whether a port could be opened cannot be seen from here.
+    /// It cannot be determined from here whether a port can be opened.
     #[must_use]
     pub fn port_warn(finding: impl Into<String>) -> Self {
         Self::warn(PORT_CHECK, finding)
     }
 
-    /// A port could not be opened.
+    /// A port cannot be opened.
     #[must_use]
     pub fn port_fail(finding: impl Into<String>) -> Self {
         Self::fail(PORT_CHECK, finding)
     }
 
-    /// A port can be opened by anybody, anywhere.
+    /// A port needs neither an interface nor a privilege.
     #[must_use]
     pub fn port_needs_nothing(port: &PortName) -> Self {
         Self::port_ok(format!("{port} needs no interface and no privilege"))
     }
 
-    /// What opening a port would say.
+    /// The error that opening a port would return.
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {
         let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));
@@ -94,7 +94,7 @@ impl Finding {
     }
 }
 
-/// The commands that grant a privilege, and what that means.
+/// The commands that grant a privilege, and their consequences.
 #[must_use]
 pub fn grant_help(grant: impl Display) -> String {
     format!(
@@ -108,6 +108,6 @@ pub struct DoctorContext<'d> {
     pub run_dir: &'d Path,
     /// Whether this process may make and configure network devices.
     pub may_make_devices: bool,
-    /// What there is to say of an interface and its driver; fails where there is no such interface.
+    /// Describes an interface and its driver; fails if there is no such interface.
     pub interface: &'d dyn Fn(&PortName) -> Vec<Finding>,
 }

@@ -1,4 +1,4 @@
-//! What a driver is told of the port that it is to open, and what no driver has to check.
+//! The request that a driver gets for opening a port, and checks common to all drivers.
 
 use slipring_abi::name::{MemorySource, PortName, PortNameKind, RingSelection, kind, listed};
 use slipring_port::iface::Iface;
@@ -6,13 +6,13 @@ use slipring_port::{OpenCause, OpenError, OpenOptions, XdpMode};
 
 use super::InterfaceUse;
 
-/// Slots that a ring may have: what AF_XDP's rings and the longest chain of slots take.
+/// Allowed numbers of slots per ring: the limits of AF_XDP's rings and the longest chain of slots.
 const SLOTS_RANGE: std::ops::RangeInclusive<u32> = 64..=65_536;
-/// Most ring pairs of a port whose number is ours to choose; the kernel's limit for TAP devices.
+/// Maximum number of ring pairs of a port whose opener chooses it; the kernel's limit for TAP
+/// devices.
 const MAX_RING_PAIRS: u32 = 256;
 
-/// A name and the options: what every driver is told. What the name asks for and the kind does not
-/// have has been refused before.
+/// A name and the options, for a driver. Requests that the kind does not support have been refused.
 #[derive(Debug)]
 pub struct PortRequest<'r> {
     display_name: String,
@@ -22,8 +22,8 @@ pub struct PortRequest<'r> {
 
 impl<'r> PortRequest<'r> {
     /// # Errors
-    /// [`OpenError`] for what the kind does not have: nothing that a name asks for is ignored in
-    /// silence.
+    /// [`OpenError`] for features that the kind does not have: nothing in a name is silently
+    /// ignored.
     pub(super) fn new(name: &'r PortName, options: &OpenOptions) -> Result<Self, OpenError> {
         let request = Self { display_name: name.to_string(), name, options: options.clone() };
         if name.kind.has(kind::ON_DEVICE) {
@@ -58,19 +58,19 @@ impl<'r> PortRequest<'r> {
         self.name
     }
 
-    /// What follows the word: an interface, a path, a PCI address.
+    /// The part after the prefix: an interface, a path, a PCI address.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.name.name
     }
 
-    /// The options, with what the name's `@conf:` says of slots.
+    /// The options, with the numbers of slots from the name's `@conf:`.
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.options
     }
 
-    /// The one ring pair that is wanted, where it is one.
+    /// The requested ring pair, if it is a single one.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         match self.name.rings {
@@ -79,20 +79,20 @@ impl<'r> PortRequest<'r> {
         }
     }
 
-    /// Ring pairs that the name's `@conf:` asks for; 1 where it does not.
+    /// Number of ring pairs in the name's `@conf:`; 1 by default.
     #[must_use]
     pub fn pairs(&self) -> u32 {
         let conf = &self.name.conf;
         conf.tx_rings.max(conf.rx_rings).map_or(1, |rings| rings.get().into())
     }
 
-    /// Whether rings of the port itself are wanted.
+    /// Whether rings of the port itself are requested.
     #[must_use]
     pub fn wants_nic(&self) -> bool {
         !matches!(self.name.rings, RingSelection::Host | RingSelection::OneHost(_))
     }
 
-    /// Whether rings of the interface's host side are wanted.
+    /// Whether rings of the interface's host side are requested.
     #[must_use]
     pub fn wants_host(&self) -> bool {
         matches!(
@@ -105,7 +105,7 @@ impl<'r> PortRequest<'r> {
     /// caught again.
     ///
     /// # Errors
-    /// [`OpenError`] where generic mode is demanded with host rings.
+    /// [`OpenError`] if generic mode is requested with host rings.
     pub fn xdp_options(&self) -> Result<OpenOptions, OpenError> {
         let options = self.options.clone();
         let beside_host = options.uses_host_rings || self.wants_host();
@@ -120,20 +120,20 @@ impl<'r> PortRequest<'r> {
         }
     }
 
-    /// An error that says what of the name or the options cannot be, and what to write instead.
+    /// An error for an impossible name or option, with a suggestion.
     #[must_use]
     pub fn refused(&self, reason: &str, help: &str) -> OpenError {
         let cause = OpenCause::Setting { reason: reason.to_owned(), help: help.to_owned() };
         OpenError::new(&self.display_name, cause)
     }
 
-    /// An error that says what this machine or version does not have.
+    /// An error for a feature that this machine or version does not have.
     #[must_use]
     pub fn unsupported(&self, what: &str, needs: &'static str) -> OpenError {
         OpenError::new(&self.display_name, OpenCause::Unsupported { what: what.to_owned(), needs })
     }
 
-    /// Refuses the interface that carries the default route, unless that is wanted.
+    /// Refuses the interface that carries the default route, unless explicitly allowed.
     pub(super) fn protect_default_route(&self, interface: InterfaceUse) -> Result<(), OpenError> {
         let takes = interface != InterfaceUse::None
             && self.name.pipe.is_none()
@@ -148,7 +148,7 @@ impl<'r> PortRequest<'r> {
         Ok(())
     }
 
-    /// A netmap device judges names itself; these options would have to travel with them.
+    /// A netmap device checks names itself; these options would have to be passed along with them.
     fn check_device_options(&self) -> Result<(), OpenError> {
         let foreign = !matches!(self.name.memory, None | Some(MemorySource::Region(_)));
         if foreign || self.name.offsets.is_some() {

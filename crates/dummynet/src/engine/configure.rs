@@ -65,11 +65,11 @@ impl ShaperConfig {
 /// Kinds of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
-    /// `pipe`.
+    /// The `pipe` command.
     Pipe,
-    /// `queue`.
+    /// The `queue` command.
     Queue,
-    /// `sched`.
+    /// The `sched` command.
     Sched,
 }
 

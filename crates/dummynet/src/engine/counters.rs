@@ -6,7 +6,7 @@
 pub enum ShaperDropCause {
     /// The rule names a pipe or queue that does not exist, or a queue without its scheduler.
     NoObject,
-    /// `plr`.
+    /// Random loss, as configured by `plr`.
     Loss,
     /// The queue was full.
     Full,

@@ -45,7 +45,7 @@ pub enum ShaperEvent<H> {
         handle: H,
         /// When, in ns.
         at_ns: u64,
-        /// Why.
+        /// Why the packet was dropped.
         cause: ShaperDropCause,
     },
     /// Its ECN field is to be set to "congestion experienced"; it goes on.

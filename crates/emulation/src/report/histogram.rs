@@ -234,7 +234,7 @@ pub struct HistogramBatch {
 impl HistogramBatch {
     /// Most values in a batch.
     pub const MAX_VALUES: usize = 512;
-    /// Deviations below this cannot overflow the sums of so many values.
+    /// Deviations below this cannot overflow the sums of `MAX_VALUES` values.
     const MAX_EXACT_DEVIATION: u64 = 1 << 27;
 
     /// Creates an empty batch for `histogram`; `first` will be its first value.

@@ -41,7 +41,7 @@ pub struct RequestedLink {
     /// Bit errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
-    /// Duplication.
+    /// Duplicated frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<String>,
     /// A dummynet profile: extra time of frames on the line.

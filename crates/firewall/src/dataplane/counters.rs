@@ -96,7 +96,7 @@ pub struct DataplaneCounters {
     pub made: u64,
     /// Bypassed the rules.
     pub bypassed: BypassCounters,
-    /// Sent.
+    /// Sent to ports.
     pub sent: u64,
     /// In pipes, or fragments that wait for the rest.
     pub waiting: u64,

@@ -19,7 +19,7 @@ pub(super) struct IpfwInput {
     pub(super) with_states: bool,
     /// Flag letters.
     pub(super) flags: String,
-    /// `-s`.
+    /// The argument of `-s`.
     pub(super) sort: i32,
     pub(super) is_dry_run: bool,
     pub(super) name: Option<String>,

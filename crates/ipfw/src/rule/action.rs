@@ -138,9 +138,9 @@ pub struct LogDestination {
 /// Whether a tag is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagOp {
-    /// `tag`.
+    /// The `tag` keyword.
     Add,
-    /// `untag`.
+    /// The `untag` keyword.
     Remove,
 }
 

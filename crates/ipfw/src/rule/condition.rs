@@ -25,9 +25,9 @@ pub enum Condition {
     Number(HeaderField, Ranges),
     /// Ethernet addresses.
     Mac {
-        /// Destination.
+        /// Destination address.
         dst: MacMask,
-        /// Source.
+        /// Source address.
         src: MacMask,
     },
     /// The destination MAC is in a table.
@@ -253,7 +253,7 @@ pub enum LookupKey {
     DstMac,
     /// Source MAC.
     SrcMac,
-    /// DSCP.
+    /// The DSCP field.
     Dscp,
     /// The mark of the packet.
     Mark,

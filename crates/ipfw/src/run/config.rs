@@ -16,7 +16,7 @@ pub type PortIndex = u16;
 pub struct IpfwConfig {
     /// The rules with their counters.
     pub list: RuleList,
-    /// Tables.
+    /// The lookup tables.
     pub tables: Tables,
     /// Disabled sets, one bit each.
     pub disabled_sets: u32,

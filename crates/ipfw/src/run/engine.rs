@@ -61,7 +61,7 @@ pub struct Firewall {
 pub struct CheckCounters {
     /// Packets checked.
     pub checked: u64,
-    /// Accepted.
+    /// Accepted packets.
     pub accepted: u64,
     /// Sent elsewhere by `fwd`.
     pub forwarded: u64,

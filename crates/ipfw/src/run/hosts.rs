@@ -14,7 +14,7 @@ use crate::state::KeyedBuildHasher;
 /// Most hosts that are remembered: anybody can claim addresses.
 const MAX_HOSTS: usize = 65_536;
 
-/// See the module.
+/// Maps the inside hosts' IPv4 addresses to their MAC addresses.
 #[derive(Clone, Debug)]
 pub(super) struct HostMacs {
     macs: HashMap<Ipv4Addr, MacAddr, KeyedBuildHasher>,

@@ -45,7 +45,7 @@ pub enum TimeFormat {
 /// Which states are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateListing {
-    /// None.
+    /// No states.
     None,
     /// Living states, after the rules.
     Living,

@@ -13,7 +13,7 @@ pub struct StateLifetimes {
     pub fin: u32,
     /// TCP, reset or never opened; below 5.
     pub rst: u32,
-    /// UDP.
+    /// UDP flows.
     pub udp: u32,
     /// Everything else.
     pub short: u32,

@@ -150,9 +150,9 @@ pub enum StateRefusal {
 /// Counters of the state table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounters {
-    /// Created.
+    /// States that were created.
     pub made: u64,
-    /// Expired.
+    /// States that expired.
     pub expired: u64,
     /// Not created, because the table was full.
     pub refused_full: u64,

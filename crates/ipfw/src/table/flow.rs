@@ -53,7 +53,7 @@ pub struct IpfwFlowKey {
     pub is_v6: bool,
     /// Source address.
     pub src: u128,
-    /// Protocol.
+    /// IP protocol number.
     pub proto: u8,
     /// Source port.
     pub src_port: u16,

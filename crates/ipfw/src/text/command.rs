@@ -20,9 +20,9 @@ use crate::rule::{NUM_SETS, RuleNumber};
 /// A parsed command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IpfwCommand {
-    /// `add`.
+    /// The `add` command.
     Add(Box<AddRule>),
-    /// `delete`.
+    /// The `delete` command.
     Delete(DeleteTarget),
     /// `list` and `show`.
     List {
@@ -47,7 +47,7 @@ pub enum IpfwCommand {
         /// Only rules with these numbers; empty is all.
         ranges: Vec<NumberRange>,
     },
-    /// `flush`.
+    /// The `flush` command.
     Flush {
         /// Only rules of this set.
         set: Option<u8>,
@@ -133,7 +133,7 @@ pub enum EnableTarget {
     OnePass,
     /// No effect; accepted so that scripts run.
     Debug,
-    /// Logging.
+    /// Logging of packets.
     Verbose,
     /// Keepalives of states.
     DynKeepalive,

@@ -227,7 +227,7 @@ pub(super) const SERVICES: &NameTable<u16> = &[
     ("http-alt", 8080),
 ];
 
-/// EtherTypes.
+/// Names of EtherTypes.
 pub(super) const ETHERTYPES: &NameTable<u16> = &[
     ("ip", 0x0800),
     ("ipv4", 0x0800),

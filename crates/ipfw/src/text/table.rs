@@ -60,7 +60,7 @@ pub enum TableVerb {
     Delete {
         /// Whether all entries or none are removed.
         atomic: bool,
-        /// Keys.
+        /// Keys to delete.
         keys: Vec<String>,
     },
     /// Finds the entry that a packet with this key would find.

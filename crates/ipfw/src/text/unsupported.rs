@@ -6,7 +6,7 @@ const SOCKETS: &str = "a rule about packets: sockets live in a host, not between
 const ROUTES: &str = "a rule without routes: this engine has no routing table";
 const DIVERT: &str = "another action: there is no divert socket to hand packets to";
 
-/// Actions.
+/// Unsupported rule actions.
 pub(super) const ACTIONS: &NameTable<&str> = &[
     ("divert", DIVERT),
     ("tee", DIVERT),
@@ -23,7 +23,7 @@ pub(super) const ACTIONS: &NameTable<&str> = &[
 pub(super) const MODIFIERS: &NameTable<&str> =
     &[("altq", "`queue` or `pipe`: there is no pf device with ALTQ queues")];
 
-/// Options.
+/// Unsupported rule options.
 pub(super) const OPTIONS: &NameTable<&str> = &[
     ("uid", SOCKETS),
     ("gid", SOCKETS),

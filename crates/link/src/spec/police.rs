@@ -1,4 +1,4 @@
-//! Policers.
+//! Settings of policers.
 
 use super::SpecError;
 use super::error::at_least;

@@ -1,4 +1,4 @@
-//! Queues.
+//! Settings of queues.
 
 use super::SpecError;
 use super::error::{at_least, model};

@@ -1,4 +1,4 @@
-//! Queues.
+//! Behaviour of queues.
 
 use slipring_link::{AdmitPolicy, Discipline, LinkDropCause, LinkQueueSpec, LinkSpec};
 

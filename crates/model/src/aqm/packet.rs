@@ -76,7 +76,7 @@ pub enum Ecn {
     NotEct = 0,
     /// Capable, and of the L4S kind (RFC 9331).
     Ect1 = 1,
-    /// Capable.
+    /// ECN-capable transport, codepoint ECT(0).
     Ect0 = 2,
     /// Congestion experienced: marked on the way here.
     Ce = 3,

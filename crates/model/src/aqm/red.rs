@@ -21,9 +21,9 @@ use crate::{ParameterError, Stream};
 /// What the average of [`Red`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RedUnit {
-    /// Packets.
+    /// The number of packets.
     Packets,
-    /// Bytes.
+    /// The number of bytes.
     Bytes,
 }
 

@@ -11,9 +11,9 @@ use super::{FormatError, FormatWord, words_of};
 pub enum TimeUnit {
     /// Milliseconds, as in mahimahi.
     Millis,
-    /// Microseconds.
+    /// Times in microseconds.
     Micros,
-    /// Nanoseconds.
+    /// Times in nanoseconds.
     Nanos,
 }
 

@@ -83,7 +83,7 @@ impl ParsedDecimal {
 /// The quantity in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnQuantity {
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time,
     /// Bits per second.
     Rate,

@@ -1,4 +1,4 @@
-//! Takes an interface away from the host's stack, or leads the host's traffic elsewhere.
+//! Detaches an interface from the host's stack, or redirects the host's traffic.
 //!
 //! ```text
 //!                    taps (packet:)                       AF_XDP, PACKET_QDISC_BYPASS
@@ -6,9 +6,9 @@
 //!                                  ^ drops                  ^ drops
 //! ```
 //!
-//! Ports therefore go on receiving and sending while the host neither sees nor sends anything.
-//! Programs hang on links: they go when the process does, however it ends. They come after tcx
-//! programs of others: one of those that takes a frame for itself still gets it.
+//! So ports keep receiving and sending while the host sees and sends nothing. BPF links hold the
+//! programs, which are removed when the process ends, however it ends. They run after other tcx
+//! programs, so those still get the frames that they consume.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,11 +21,11 @@ use super::{
 };
 use crate::error::OpenCause;
 
-/// `skb->mark` of frames that a detached interface lets through to the host. The mark is taken
-/// off on the way.
+/// `skb->mark` of frames that a detached interface lets through to the host. The mark is cleared on
+/// the way.
 pub const TO_HOST_MARK: u32 = u32::from_le_bytes(*b"slip");
 /// `skb->mark` of frames that a detached interface lets out, for sockets that send through the
-/// stack. The mark is taken off on the way.
+/// stack. The mark is cleared on the way.
 pub const TO_WIRE_MARK: u32 = u32::from_le_bytes(*b"ring");
 
 /// Offset of `mark` in `struct __sk_buff`.
@@ -51,12 +51,12 @@ const fn store_imm_mark(mark: u32) -> BpfInsn {
     store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, mark as i32)
 }
 
-/// Sends every frame out of `ifindex`.
+/// Redirects every frame out of `ifindex`.
 const fn redirect_out(ifindex: u32) -> [BpfInsn; 4] {
     [mov_imm(BpfReg::R1, ifindex as i32), mov_imm(BpfReg::R2, 0), call(BpfHelper::Redirect), exit()]
 }
 
-/// Lets every frame arrive on `ifindex`, marked so that a detached one lets it through.
+/// Redirects every frame into `ifindex`, marked so that a detached interface lets it through.
 const fn redirect_in(ifindex: u32) -> [BpfInsn; 5] {
     [
         store_imm_mark(TO_HOST_MARK),
@@ -77,7 +77,7 @@ fn attach(
     let program =
         BpfProgram::load(BpfProgramKind::Classifier, name, insns, BpfProgramFlags::default())?;
     program.attach(ifindex, at, order).map_err(|source| match source.raw_os_error() {
-        // Before tcx, the attach type is unknown.
+        // Kernels without tcx do not know the attach type.
         Some(libc::EINVAL) => OpenCause::Unsupported {
             what: "taking an interface from the host".into(),
             needs: "tcx, Linux 6.6",
@@ -86,15 +86,15 @@ fn attach(
     })
 }
 
-/// Lets what a socket sends through the stack leave a detached interface.
+/// Allows a socket that sends through the stack to use a detached interface.
 ///
 /// # Errors
-/// The kernel's, mostly for want of CAP_NET_RAW or CAP_NET_ADMIN.
+/// The kernel's, mostly because CAP_NET_RAW or CAP_NET_ADMIN is missing.
 pub fn mark_for_wire(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_mark(socket, TO_WIRE_MARK)
 }
 
-/// An interface that the host neither receives from nor sends on, until this is dropped.
+/// An interface that is detached from the host until this is dropped.
 #[derive(Debug)]
 pub struct HostDetached {
     _links: [BpfLink; 2],
@@ -114,14 +114,14 @@ pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
     Ok(HostDetached { _links: [ingress, egress] })
 }
 
-/// The host's side of an interface, led to another one, until this is dropped.
+/// The host's side of an interface, redirected to another one until this is dropped.
 #[derive(Debug)]
 pub struct HostRedirected {
     _links: [BpfLink; 2],
 }
 
-/// Makes `to` the way to the host of `ifindex`: what the host sends on `ifindex` leaves through
-/// `to` instead, and what arrives on `to` arrives at the host as if on `ifindex`.
+/// Redirects the host's side of `ifindex` to `to`: frames that the host sends on `ifindex` leave
+/// through `to` instead, and frames that arrive on `to` reach the host as if on `ifindex`.
 ///
 /// With a veth pair whose one end is `to`, the other end is the host's side as an interface.
 ///

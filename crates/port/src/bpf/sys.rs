@@ -1,7 +1,7 @@
-//! The bpf(2) system call, and the mark that programs look at.
+//! The bpf(2) system call, and the mark that the programs check.
 //!
-//! `union bpf_attr` is passed as one structure per command. The kernel takes a shorter one for
-//! zero-padded, and ignores bytes that it does not know when they are zero.
+//! `union bpf_attr` is passed as one structure per command. The kernel treats a shorter one as
+//! zero-padded, and ignores unknown bytes that are zero.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -37,24 +37,24 @@ pub struct BpfProgramFlags {
 /// Where a program is attached (`enum bpf_attach_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfAttachType {
-    /// Before the stack.
+    /// XDP, before the stack.
     Xdp = 37,
-    /// Where the stack receives.
+    /// tcx, on receive.
     TcxIngress = 46,
-    /// Where the stack sends.
+    /// tcx, on send.
     TcxEgress = 47,
 }
 
 /// How a program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfLinkFlags {
-    /// After the programs that are there (tcx).
+    /// After the existing programs (tcx).
     Last = 0,
     /// XDP in the stack, on any interface (`XDP_FLAGS_SKB_MODE`).
     XdpGeneric = 1 << 1,
     /// XDP in the driver (`XDP_FLAGS_DRV_MODE`).
     XdpNative = 1 << 2,
-    /// Before the programs that are there (tcx, `BPF_F_BEFORE`).
+    /// Before the existing programs (tcx, `BPF_F_BEFORE`).
     First = 1 << 3,
 }
 
@@ -73,7 +73,7 @@ unsafe fn bpf<C: BpfCommand>(attr: &mut C) -> io::Result<i32> {
     let pointer = std::ptr::from_mut(attr);
     // SAFETY:
     // - `pointer` leads to `size_of::<C>()` initialised bytes laid out as the command wants them:
-    //   contract of `Command`. They are exclusive, so the kernel may write results into them.
+    // contract of `BpfCommand`. They are exclusive, so the kernel may write results into them.
     // - Addresses within are valid: promised by the caller.
     let rc = unsafe { libc::syscall(libc::SYS_bpf, C::NUMBER, pointer, size_of::<C>()) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc as i32) }
@@ -166,7 +166,7 @@ pub(super) fn program_load(
     insns: &[BpfInsn],
     flags: BpfProgramFlags,
 ) -> io::Result<OwnedFd> {
-    // Kernel functions are open to programs with a license that the kernel counts as its own.
+    // Kernel functions are only available to programs with a GPL-compatible license.
     let license = c"Dual BSD/GPL";
     let mut attr = ProgramLoad {
         kind: kind as u32,
@@ -262,7 +262,7 @@ pub(super) fn run_live_frames(
     unsafe { bpf(&mut attr) }.map(drop)
 }
 
-/// Sets the mark of everything that a socket sends.
+/// Sets the mark of all packets that a socket sends.
 pub(super) fn set_mark(socket: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     let (fd, value) = (socket.as_raw_fd(), (&raw const mark).cast());
     // SAFETY: `value` leads to 4 live bytes, which the kernel only reads.

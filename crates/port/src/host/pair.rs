@@ -1,8 +1,8 @@
-//! The veth pair between the host's stack and a port: where its ends lie, and when it goes.
+//! The veth pair between the host's stack and a port: where its ends are, and its lifetime.
 //!
-//! Whoever makes a pair has a socket with the pair's name, in the abstract namespace of its network
-//! namespace, for as long as the process lives: by that others know whether a pair is in use, also
-//! those for whom the process has another number, or none.
+//! The creator of a pair holds a socket with the pair's name, in the abstract namespace of its
+//! network namespace, as long as the process lives. So other processes can tell whether a pair is
+//! in use, even from another pid namespace.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use crate::netns::Netns;
 pub(super) struct HiddenPair {
     pub(super) kernel_index: u32,
     pub(super) user: String,
-    /// Where the port's end lies; `None`: where the kernel's end lies.
+    /// The namespace of the port's end; `None` if it is that of the kernel's end.
     user_netns: Option<Netns>,
     _mark: OwnedFd,
 }
@@ -41,12 +41,12 @@ impl HiddenPair {
         let netlink = Netlink::open()?;
         let stem = format!("sr{}h{}", std::process::id(), iface.index);
         let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
-        // Before there is a link that somebody could take for one left behind.
+        // Before the link exists, so that no other process takes it for a stale one.
         let mark = bind_owner_mark(&kernel)?;
-        // Without the privilege, or where the user has too many of them: both ends lie here.
+        // Without the privilege, or beyond the user's limit, both ends are in this namespace.
         let user_netns = Netns::new().ok();
         let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
-        // The kernel leads a frame of the host to the queue that its flow's hash says.
+        // The kernel selects a queue for each frame of the host by its flow's hash.
         netlink.add_veth_with_queues(&kernel, &user, peer_netns, [from_host, to_host])?;
         let kernel_index = index_of(&netlink, &kernel)?;
         let pair = Self { kernel_index, user, user_netns, _mark: mark };
@@ -56,15 +56,15 @@ impl HiddenPair {
         Ok(pair)
     }
 
-    /// The namespace of the kernel's end, which is the calling thread's; `None` where the other end
-    /// lies there too.
+    /// The namespace of the kernel's end, which is the calling thread's; `None` if the other end is
+    /// there too.
     pub(super) fn netns(&self) -> Result<Option<Netns>, OpenCause> {
         let current = self.user_netns.as_ref().map(|_| Netns::current());
         let failed = |source| OpenCause::System { what: "name the network namespace", source };
         current.transpose().map_err(failed)
     }
 
-    /// Runs `work` where the port's end lies.
+    /// Runs `work` in the namespace of the port's end.
     pub(super) fn enter_user_netns<T: Send>(
         &self,
         work: impl FnOnce() -> T + Send,
@@ -96,17 +96,17 @@ fn index_of(netlink: &Netlink, name: &str) -> io::Result<u32> {
 
 impl Drop for HiddenPair {
     fn drop(&mut self) {
-        // Gone already when the namespace or an administrator was faster.
+        // It may be gone already, removed with the namespace or by an administrator.
         let _ = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
     }
 }
 
 /// Removes hidden pairs whose process was killed, in this network namespace: those of processes
-/// that could not make a namespace, and those that a program still holds to which a daemon lent
+/// that could not create a namespace, and those that a program still holds because a daemon lent it
 /// their queues.
 ///
 /// # Errors
-/// The kernel's, mostly for want of CAP_NET_ADMIN.
+/// The kernel's, mostly because CAP_NET_ADMIN is missing.
 pub fn remove_stale() -> io::Result<()> {
     let netlink = Netlink::open()?;
     for link in netlink.links()? {
@@ -121,21 +121,21 @@ pub fn remove_stale() -> io::Result<()> {
     Ok(())
 }
 
-/// The process that made the kernel's end of a hidden pair with this name.
+/// The id of the process that created the kernel's end of a hidden pair with this name.
 fn owner(name: &str) -> Option<u32> {
     let (pid, index) = name.strip_prefix("sr")?.strip_suffix('k')?.split_once('h')?;
     index.parse::<u32>().ok()?;
     pid.parse().ok()
 }
 
-/// A socket that says, until it is closed, that somebody uses the pair of this name.
+/// Binds a socket that marks the pair of this name as in use until it is closed.
 fn bind_owner_mark(kernel: &str) -> Result<OwnedFd, Errno> {
     let mark = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     bind(&mark, &SocketAddrUnix::new_abstract_name(format!("slipring/{kernel}").as_bytes())?)?;
     Ok(mark)
 }
 
-/// Whether nobody has the mark; one that cannot be tried is taken to be in use.
+/// Whether the mark is free; if the attempt fails, the pair counts as used.
 fn is_unused(kernel: &str) -> bool {
     bind_owner_mark(kernel).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Offloads of an interface (`ethtool -K`), put back when their guard is dropped.
+//! Offloads of an interface (`ethtool -K`), restored when their guard is dropped.
 
 use std::io;
 
@@ -19,13 +19,13 @@ pub enum Feature {
     Gro,
     /// Large receive coalescing in hardware.
     Lro,
-    /// Tags are taken out of received frames.
+    /// The device takes tags out of received frames.
     RxVlan,
-    /// Tags of sent frames are put in by the device.
+    /// The device inserts the tags of sent frames.
     TxVlan,
 }
 
-/// How the ioctl names a feature.
+/// How the ioctl addresses a feature.
 enum FeatureIoctl {
     /// Commands to get and to set it.
     Commands(u32, u32),
@@ -80,9 +80,9 @@ impl super::Iface {
         Ok(())
     }
 
-    /// Switches offloads until the guard is dropped. Those that stand so already, or cannot be
-    /// switched, are left alone; [`FeatureGuard::refused`] names the latter. A killed process
-    /// does not put them back.
+    /// Switches offloads until the guard is dropped. Those that already have the wanted state, or
+    /// cannot be switched, are left alone; [`FeatureGuard::refused`] lists the latter. A killed
+    /// process does not restore them.
     #[must_use]
     pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
         let mut guard =
@@ -93,7 +93,7 @@ impl super::Iface {
                 Ok(is) if self.set_feature(feature, on).is_ok() => {
                     guard.changed.push((feature, is));
                 }
-                // What is not there is off.
+                // A feature that does not exist is off.
                 Err(_) if !on => {}
                 _ => guard.refused.push(feature),
             }
@@ -102,7 +102,7 @@ impl super::Iface {
     }
 }
 
-/// Puts offloads back when dropped.
+/// Restores offloads when dropped.
 #[derive(Debug)]
 pub struct FeatureGuard {
     iface: super::Iface,
@@ -121,7 +121,7 @@ impl FeatureGuard {
 impl Drop for FeatureGuard {
     fn drop(&mut self) {
         for &(feature, was) in self.changed.iter().rev() {
-            // An interface that is gone has nothing to be put back.
+            // If the interface is gone, there is nothing to restore.
             let _ = self.iface.set_feature(feature, was);
         }
     }

@@ -1,4 +1,4 @@
-//! The ioctls and socket options behind [`super::Iface`].
+//! The ioctls and socket options of [`super::Iface`].
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -19,7 +19,7 @@ union IfData {
 
 const _: () = assert!(size_of::<IfReq>() == size_of::<libc::ifreq>());
 
-/// A socket to put questions to.
+/// A socket for ioctls.
 pub(super) fn control_socket() -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     // An AF_UNIX socket answers interface ioctls too, and exists on every kernel.
@@ -35,7 +35,7 @@ fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     bytes
 }
 
-/// Requests that answer in the 24 bytes of the union and take nothing from it.
+/// Requests that write to the 24 bytes of the union and read nothing from it.
 #[derive(Clone, Copy)]
 enum IfReqQuery {
     Flags = 0x8913,
@@ -111,7 +111,7 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
-/// `struct ethtool_coalesce`, as far as it says how long interrupts are put off.
+/// `struct ethtool_coalesce`, up to the fields that say how long interrupts are delayed.
 #[repr(C)]
 struct Coalesce {
     command: u32,
@@ -154,7 +154,7 @@ pub(super) fn ethtool<T: EthtoolCommand>(
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Queues that receive and that send.
+/// Numbers of queues that receive and that send.
 pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
     ethtool(socket, name, &mut channels)?;
@@ -162,8 +162,8 @@ pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
     Ok((rx.saturating_add(combined), tx.saturating_add(combined)))
 }
 
-/// How long the hardware puts off its interrupt for received frames in us, for how many frames at
-/// most, and whether it decides that by itself.
+/// Interrupt coalescing of received frames: the maximum delay in us, the maximum number of frames,
+/// and whether the hardware adapts them by itself.
 pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, bool)> {
     let mut coalesce = Coalesce {
         command: ETHTOOL_GCOALESCE,

@@ -1,4 +1,4 @@
-//! A descriptor that is bound to a port, and where its rings lie.
+//! A descriptor that is bound to a port, and the layout of its rings.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use slipring_ring::DeviceMapping;
 use super::{protocol_error, sys};
 use crate::error::OpenCause;
 
-/// Most rings that a port is believed to have each way.
+/// Maximum number of rings per direction that is accepted from a device.
 const MAX_RINGS: u32 = 256;
 
 /// A bound descriptor.
@@ -24,7 +24,7 @@ pub(super) struct KernelBinding {
     granted: NmreqRegister,
 }
 
-/// A ring, as its header says.
+/// A ring, as its header describes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KernelRingLayout {
     pub(super) offset: u64,
@@ -41,13 +41,13 @@ pub(super) struct BoundRings {
 }
 
 impl BoundRings {
-    /// Either of them.
+    /// Either ring.
     pub(super) fn first(&self) -> Option<&KernelRingLayout> {
         self.tx.as_ref().or(self.rx.as_ref())
     }
 
-    /// Those that are not among `others`: where a port has fewer rings in one direction, netmap
-    /// binds the first of them once more.
+    /// The rings that are not among `others`: if a port has fewer rings in one direction, netmap
+    /// binds the first of them again.
     pub(super) fn without(self, others: &[Self]) -> Self {
         let is_new = |ring: &KernelRingLayout, of: fn(&Self) -> Option<KernelRingLayout>| {
             others.iter().filter_map(of).all(|other| other.offset != ring.offset)
@@ -60,19 +60,20 @@ impl BoundRings {
 }
 
 impl KernelBinding {
-    /// Opens the device and binds the rings that the name says.
+    /// Opens the device and binds the rings that the name selects.
     pub(super) fn new(name: &PortName, device: &Path) -> Result<Self, OpenCause> {
         let file = open_node(device)?;
         let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
         let mut wanted = name.to_register();
-        // A poll for frames need not send as well: this program syncs when it has sent something.
+        // A poll for frames need not send as well: this program calls a tx sync after it has queued
+        // frames.
         wanted.nr_flags |= NR_NO_TX_POLL;
         let granted = sys::register(file.as_fd(), &header, &wanted);
         let granted = granted.map_err(|error| refused(name, error))?;
         Ok(Self { file, granted })
     }
 
-    /// The descriptor once more, for a mapping.
+    /// Duplicates the descriptor, for a mapping.
     pub(super) fn file(&self) -> Result<OwnedFd, OpenCause> {
         let fd = self.file.as_fd().try_clone_to_owned();
         fd.map_err(|source| OpenCause::System { what: "duplicate the netmap device", source })
@@ -82,15 +83,15 @@ impl KernelBinding {
         self.file
     }
 
-    /// Bytes to be mapped.
+    /// Number of bytes to map.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.granted.nr_memsize
     }
 
-    /// The single ring pairs that `rings` stands for.
+    /// The single ring pairs that `rings` selects.
     pub(super) fn ring_pairs(&self, rings: RingSelection) -> Vec<RingSelection> {
         let granted = &self.granted;
-        // Each of them is opened on its own, so a device that exaggerates is not believed.
+        // Each of them is opened on its own, so an exaggerated number is capped.
         let most = MAX_RINGS as u16;
         let nic = 0..granted.nr_tx_rings.max(granted.nr_rx_rings).min(most);
         let host = 0..granted.nr_host_tx_rings.max(granted.nr_host_rx_rings).min(most);
@@ -104,7 +105,7 @@ impl KernelBinding {
         }
     }
 
-    /// Where the rings of this bind lie: the first pair of them that is there.
+    /// The layout of the rings of this bind: its first pair.
     pub(super) fn layout(&self, mapping: &DeviceMapping) -> Result<BoundRings, OpenCause> {
         let start = self.granted.nr_offset;
         let head: NetmapIf = read(mapping, start)?;
@@ -129,7 +130,7 @@ impl KernelBinding {
     }
 }
 
-/// Asks the device about a port, which is not bound.
+/// Asks the device about a port without binding it.
 pub(super) fn probe(name: &PortName, device: &Path) -> Result<(), OpenCause> {
     let file = open_node(device)?;
     let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
@@ -155,7 +156,7 @@ fn open_node(device: &Path) -> Result<File, OpenCause> {
     file.map_err(|error| no_device(device, error))
 }
 
-/// The first of the rings that this opener bound; offset 0 says that it did not.
+/// The first of the rings that this opener bound; offset 0 means that a ring is not bound.
 fn first_ring(
     mapping: &DeviceMapping,
     start: u64,

@@ -23,26 +23,26 @@ pub(super) struct KernelQueue {
     tx: TxRing,
     rx: RxRing,
     ledger: KernelInFlight,
-    /// The slot behind the last frame that was counted.
+    /// The slot after the last frame that was counted.
     rx_seen: SlotIdx,
-    /// The rx ring from outside, where a monitor's losses are told.
+    /// A view of the rx ring, which says how many frames a monitor lost.
     rx_view: RingView,
-    /// Those that were counted.
+    /// How many of them were counted.
     lost_seen: u32,
-    /// Whether it is a monitor's, and whether the port that it watches is gone.
+    /// Whether it is a monitor's, and whether the watched port is gone.
     watches: bool,
     ended: bool,
-    /// The interface that it is of, if it is one's.
+    /// The interface, if the port is one's.
     interface: Option<String>,
     counters: Arc<QueueCounters>,
 }
 
-/// What was queued and is not back yet. Lengths are kept here, as the slots may be written by
-/// whoever has them meanwhile.
+/// Queued frames that the device has not returned. Lengths are stored here, as the device may write
+/// to its slots meanwhile.
 struct KernelInFlight {
-    /// By slot: bytes, and whether a packet ends there.
+    /// For each slot: its length in bytes, and whether a packet ends there.
     slots: Vec<(u32, bool)>,
-    /// The first slot that is not back, and the first that was not queued.
+    /// The first slot that has not been returned, and the first that was not queued.
     done: SlotIdx,
     queued: SlotIdx,
     /// Packets between them.
@@ -50,8 +50,8 @@ struct KernelInFlight {
 }
 
 impl KernelQueue {
-    /// Takes over the rings, which lie in `region`; a direction that is not there gets a ring of
-    /// one slot in `none`.
+    /// Takes over the rings, which are in `region`; a missing direction gets a ring of one slot in
+    /// `none`.
     pub(super) fn new(
         name: &str,
         file: File,
@@ -89,12 +89,12 @@ impl KernelQueue {
         })
     }
 
-    /// It is a monitor's.
+    /// Marks the queue as a monitor's.
     pub(super) fn watching(self) -> Self {
         Self { watches: true, ..self }
     }
 
-    /// It is an interface's.
+    /// Marks the queue as an interface's.
     pub(super) fn of_interface(self, name: &str) -> Self {
         Self { interface: Some(name.to_owned()), ..self }
     }
@@ -111,11 +111,11 @@ impl KernelQueue {
         self.rx.num_slots() > 1
     }
 
-    /// Has the device bring what arrived; a monitor ends where its port is gone.
+    /// Has the device deliver arrived frames; a monitor ends when its port is gone.
     fn fetch_indices(&mut self) -> io::Result<()> {
         let sync = || sys::rx_sync(self.file.as_fd());
         match sync() {
-            // A device that is gone itself may say so once, but says another thing from then on.
+            // A device that is gone may return this error once, but then returns another one.
             Err(error) if self.watches && is_gone(&error) => match sync() {
                 Err(again) if !is_gone(&again) => Err(again),
                 _ => {
@@ -131,14 +131,14 @@ impl KernelQueue {
         if !is_gone(&error) {
             return RunError::system(&self.name, what, error);
         }
-        // The device says the same of one that went down.
+        // The device returns the same error for an interface that went down.
         let is_there = self.interface.as_ref().is_some_and(|name| Iface::find(name).is_ok());
         let cause = if is_there { RunCause::WentDown } else { RunCause::Vanished };
         RunError::new(&self.name, cause)
     }
 }
 
-/// Whether a sync says that the port is not there any more.
+/// Whether the error of a sync means that the port no longer exists.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO | libc::ENODEV))
 }
@@ -153,7 +153,7 @@ impl KernelInFlight {
         self.done == self.queued
     }
 
-    /// Notes the slots that the program queued since.
+    /// Records the slots that the program has queued since the last call.
     fn record_queued(&mut self, tx: &mut TxRing) {
         let (from, to) = (self.queued, tx.head());
         let mut at = from as usize;
@@ -167,7 +167,7 @@ impl KernelInFlight {
         self.queued = to;
     }
 
-    /// What came back: the slots up to the one behind `tail`, as one slot of a ring stays empty.
+    /// Completes the returned slots: up to the one after `tail`, as one slot of a ring stays empty.
     fn complete_to(&mut self, tail: SlotIdx) -> TrafficCounts {
         let slots = self.slots.len() as u32;
         let end = if tail + 1 >= slots { 0 } else { tail + 1 };
@@ -191,7 +191,7 @@ impl Queue for KernelQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         self.ledger.record_queued(&mut self.tx);
-        // With nothing queued and nothing under way there is nothing to learn.
+        // With nothing queued and nothing in flight there is nothing to do.
         if self.ledger.is_empty() {
             return Ok(());
         }

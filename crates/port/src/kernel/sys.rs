@@ -1,4 +1,4 @@
-//! The calls of a netmap client that have no wrapper elsewhere.
+//! Netmap client calls that have no wrapper elsewhere.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -8,8 +8,8 @@ use slipring_abi::{
     NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
 };
 
-/// Performs a request of a netmap device: `header`, without options, and, where the request has one,
-/// a body, which the answer replaces; what the header says afterwards.
+/// Performs a request of a netmap device: `header`, without options, and the request's body, if it
+/// has one, which the answer replaces. Returns the resulting header.
 ///
 /// # Errors
 /// The device's.
@@ -30,7 +30,7 @@ pub fn control(
     NmreqHeader::read_from(&head).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Binds the descriptor to what `header` names and `register` asks for; what was granted.
+/// Binds the descriptor as `header` and `register` say; returns what was granted.
 pub(super) fn register(
     device: BorrowedFd<'_>,
     header: &NmreqHeader,
@@ -56,7 +56,7 @@ pub(super) fn rx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// # Safety
-/// `argument` leads to what `request` reads and writes, or is null where that is nothing.
+/// `argument` points to what `request` reads and writes, or is null if that is nothing.
 unsafe fn ioctl(device: BorrowedFd<'_>, request: u32, argument: *mut c_void) -> io::Result<()> {
     // SAFETY: by the caller.
     let rc: c_int = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };

@@ -1,4 +1,5 @@
-//! Writes what passes a queue to a capture file, both ways, with directions where it is pcapng.
+//! Writes the frames of a queue to a capture file, in both directions; pcapng also records the
+//! direction.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,23 +8,23 @@ use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
 
-/// An observer that writes to a file; clones write to the same one, for several queues.
+/// An observer that writes to a file; its clones, for other queues, write to the same one.
 #[derive(Debug, Clone)]
 pub struct CaptureObserver {
     file: Arc<Mutex<FileWriter>>,
     /// Wall clock minus monotonic clock.
     epoch: u64,
-    /// Which of the file's interfaces the frames are from.
+    /// The index of the file's interface that the frames belong to.
     interface: usize,
     /// Bytes before each frame that are not part of it.
     header: usize,
     packet: Vec<u8>,
-    /// Packets that the file did not take.
+    /// Packets that could not be written.
     lost: u64,
 }
 
 impl CaptureObserver {
-    /// Captures into `file`, as of its first interface.
+    /// Captures into `file`, as its first interface.
     #[must_use]
     pub fn new(file: FileWriter) -> Self {
         let epoch = wall_clock().saturating_sub(now());
@@ -37,7 +38,7 @@ impl CaptureObserver {
         }
     }
 
-    /// Captures into the same file, as of its `interface`-th interface.
+    /// Captures into the same file, as its `interface`-th interface.
     #[must_use]
     pub fn for_interface(&self, interface: usize) -> Self {
         Self { interface, packet: Vec::new(), lost: 0, ..self.clone() }
@@ -71,7 +72,8 @@ impl Observer for CaptureObserver {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let packet = if self.packet.is_empty() { bytes } else { &self.packet };
         let packet = packet.get(self.header..).unwrap_or_default();
-        // A full disk is no reason to stop what is captured: it is counted, and tried again.
+        // A full disk must not stop the captured traffic: the loss is counted, and the next packet
+        // is tried.
         let before = file.lost();
         let _ = file.packet(self.interface, self.epoch + time, packet, Some(direction));
         self.lost += file.lost() - before;

@@ -1,4 +1,4 @@
-//! Faults on purpose: loss, corruption and delay, repeatable by seed.
+//! Fault injection: loss, corruption and delay, reproducible by seed.
 //!
 //! ```text
 //!   program  <- front rx <- judge, delay line <- inner rx  <- driver
@@ -19,36 +19,36 @@ use crate::error::{OpenError, RunError};
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
-/// What goes wrong, in each direction independently.
+/// The injected faults, in each direction independently.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultSpec {
-    /// Packets lost.
+    /// Probability that a packet is lost.
     pub loss: Chance,
-    /// Packets with one bit flipped.
+    /// Probability that one bit of a packet is flipped.
     pub corruption: Chance,
-    /// Every packet is held for this long.
+    /// Delay of every packet.
     pub delay: Nanos,
     /// The seed of all decisions.
     pub seed: u64,
 }
 
 impl FaultSpec {
-    /// Nothing goes wrong, but every packet is held for `delay`.
+    /// No faults, but every packet is delayed by `delay`.
     #[must_use]
     pub fn only_delay(delay: Nanos) -> Self {
         Self { loss: Chance::NEVER, corruption: Chance::NEVER, delay, seed: 0 }
     }
 }
 
-/// How many times a port's own needs its faults take: front rings, and spare buffers for two
-/// rings' worth of delayed frames each way. For [`crate::OpenOptions::layers`].
+/// How many times a port's own needs its fault injection takes: front rings, and spare buffers for
+/// two rings' worth of delayed frames each way. For [`crate::OpenOptions::reserve_factor`].
 pub const FAULT_LAYERS: u32 = 3;
 
-/// Wraps queue number `index` of port `name` so that `faults` happen to its frames.
+/// Wraps queue number `index` of port `name` and injects `faults` into its frames.
 ///
 /// # Errors
-/// [`OpenError`] when the region has no room for the front rings and, with a delay, for two
-/// rings' worth of spare buffers.
+/// [`OpenError`] when the region does not have enough memory for the front rings and, with a delay,
+/// for two rings' worth of spare buffers.
 pub fn inject(
     name: &str,
     index: u64,
@@ -83,7 +83,7 @@ struct DelayedSlot {
     flags: SlotFlags,
 }
 
-/// One direction: the decisions, and the frames that wait.
+/// One direction: its random decisions, and the delayed frames.
 struct FaultDirection {
     loss: Chance,
     corruption: Chance,
@@ -121,12 +121,12 @@ impl FaultDirection {
         })
     }
 
-    /// Whether a packet is lost.
+    /// Decides whether a packet is lost.
     fn should_drop(&mut self) -> bool {
         self.losses.chance(self.loss)
     }
 
-    /// Which byte of so many is to be changed, if any, and its bit.
+    /// Decides whether to flip a bit in `len` bytes; returns the index of the byte and the bit.
     fn corruption(&mut self, len: usize) -> Option<(usize, u8)> {
         if !self.corruptions.chance(self.corruption) || len == 0 {
             return None;
@@ -253,34 +253,33 @@ impl FaultQueue {
     }
 }
 
-/// The slot after the packet that begins at `at`; `head` if its end is not there.
+/// The slot after the packet that begins at `at`; `head` if the packet is incomplete.
 fn packet_end(ring: &KernRing, at: u32, head: u32) -> u32 {
     let last = ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
     last.map_or(head, |(i, _)| ring.next(i))
 }
 
-/// Slots of the first packet among `waiting` slots that hold whole packets only.
+/// Number of slots of the first packet among `waiting` slots, which hold whole packets only.
 fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     let last = (0..waiting)
         .find(|&i| ring.slot(i).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG)));
     last.map(|i| i + 1)
 }
 
-/// Of the flags, what a frame keeps.
+/// The flags that are copied along with a frame.
 fn kept(flags: SlotFlags) -> SlotFlags {
     SlotFlags(flags.0 & SlotFlags::MOREFRAG.0)
 }
 
 impl FaultDirection {
-    /// Puts a slot's frame into the delay line; `replace` puts the buffer that the slot gets instead
-    /// in its place.
+    /// Puts a slot's frame into the delay line; `replace` puts the slot's new buffer in its place.
     fn hold(
         &mut self,
         slot: Slot,
         time: Nanos,
         replace: impl FnOnce(OwnedBuf) -> Result<OwnedBuf, OwnedBuf>,
     ) {
-        // The caller saw a spare buffer for every slot of the packet.
+        // The caller has checked that there is a spare buffer for every slot of the packet.
         let Some(spare) = self.spare_bufs.pop() else { return };
         match replace(spare) {
             Ok(buf) => {
@@ -319,7 +318,7 @@ impl FaultDirection {
     }
 }
 
-/// Queues the frame that has been put into the first free slot of a ring.
+/// Queues the frame in the first free slot of a ring.
 fn queue(ring: &mut TxRing, len: u16, flags: SlotFlags) {
     ring.set(0, len.into(), flags | SlotFlags::BUF_CHANGED);
     ring.advance(1);

@@ -9,19 +9,19 @@ use crate::error::RunError;
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::QueueCounters;
 
-/// Which way a frame goes, from the program's side.
+/// Direction of a frame, from the program's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameDirection {
-    /// Received.
+    /// Received frames.
     Rx,
-    /// Sent.
+    /// Sent frames.
     Tx,
 }
 
-/// Sees frames pass.
+/// Observes the frames of a queue.
 pub trait Observer: Send {
-    /// One slot's part of a frame, just received or about to be sent; `more` when the packet
-    /// goes on in the next call.
+    /// Called with one slot's part of a frame, just received or about to be sent; `more` if the
+    /// packet continues in the next call.
     ///
     /// # Errors
     /// Ends the sync with this error; the frames are not lost.
@@ -33,12 +33,12 @@ pub trait Observer: Send {
         more: bool,
     ) -> Result<(), RunError>;
 
-    /// Packets of this queue that were shown, and could not be kept.
+    /// Packets of this queue that were shown, but could not be stored.
     fn lost(&self) -> u64 {
         0
     }
 
-    /// A sync had nothing to show: time to put away what was seen.
+    /// Called when a sync had nothing to show: time to flush.
     ///
     /// # Errors
     /// Ends the sync with this error.
@@ -143,7 +143,7 @@ impl Queue for ObservedQueue {
     }
 }
 
-/// Shows one sync's frames, all with one time, up to the first error.
+/// Shows one sync's frames, all with the same time, up to the first error.
 struct SyncObservation<'o> {
     observer: &'o mut dyn Observer,
     direction: FrameDirection,

@@ -1,4 +1,4 @@
-//! One ring pair of a pipe's end: its halves, and whom to wake.
+//! One ring pair of a pipe's end: its halves and the doorbells of its peers.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,12 +15,12 @@ use slipring_ring::{
 
 use crate::error::RunCause;
 
-/// Syncs in vain after which it is worth a call to ask whether the daemon is still there; who sleeps
-/// is told.
+/// Number of idle syncs after which a system call checks whether the daemon is still there. A
+/// sleeping end is woken when the daemon ends.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 64;
 
-/// An end of a pipe whose other end may be anywhere. Its rings belong to it: `tx` and `rx` are not
-/// to be exchanged for others.
+/// One end of a pipe whose other end may be in any process. `tx` and `rx` belong to the end and
+/// must not be exchanged for other rings.
 #[derive(Debug)]
 pub struct NativeEnd {
     /// Frames to send.
@@ -30,16 +30,16 @@ pub struct NativeEnd {
     tx_half: Option<NativeHalf<HostedTx>>,
     rx_half: Option<NativeHalf<HostedRx>>,
     kick: Doorbell,
-    /// Readable when a bell rings, and when the daemon is gone.
+    /// Readable when a doorbell rings, and when the daemon is gone.
     wakes: OwnedFd,
-    /// Where the time of each rx sync is written to.
+    /// The ring whose timestamp each rx sync sets.
     timestamped: Option<RingView>,
     idle_syncs: u32,
-    /// Last: with it everything goes back.
+    /// Last: dropping it returns everything to the daemon.
     client: NativeClient,
 }
 
-/// A half, and the bells that go with it.
+/// A half, and its doorbells.
 #[derive(Debug)]
 struct NativeHalf<T> {
     half: T,
@@ -48,8 +48,8 @@ struct NativeHalf<T> {
 }
 
 impl NativeEnd {
-    /// Takes up the first ring each way, in a mapping of the user's memory; a direction that there
-    /// is none of gets a ring of one slot in `none`.
+    /// Takes over the first ring of each direction, in a mapping of the user's memory; a missing
+    /// direction gets a ring of one slot in `none`.
     pub(super) fn new(
         client: NativeClient,
         [region, none]: [&Arc<Region>; 2],
@@ -102,13 +102,13 @@ impl NativeEnd {
     /// done with.
     ///
     /// # Errors
-    /// [`RunCause`]: indices or words make no sense, or the daemon is gone.
+    /// [`RunCause`]: indices or words are impossible, or the daemon is gone.
     #[inline]
     pub fn tx_sync(&mut self) -> Result<(), RunCause> {
         self.tx_sync_observed(|_, _, _| {})
     }
 
-    /// As [`Self::tx_sync`], but shows the slots.
+    /// As [`Self::tx_sync`], but shows the slots to a callback.
     ///
     /// # Errors
     /// As [`Self::tx_sync`].
@@ -133,7 +133,7 @@ impl NativeEnd {
         }
     }
 
-    /// Gives the slots that the program is done with back to the peer and takes over new frames.
+    /// Returns the slots that the program is done with to the peer and takes over new frames.
     ///
     /// # Errors
     /// As [`Self::tx_sync`].
@@ -142,7 +142,7 @@ impl NativeEnd {
         self.rx_sync_observed(|_, _, _| {})
     }
 
-    /// As [`Self::rx_sync`], but shows the new frames' slots.
+    /// As [`Self::rx_sync`], but shows the new frames' slots to a callback.
     ///
     /// # Errors
     /// As [`Self::tx_sync`].
@@ -196,21 +196,21 @@ impl NativeEnd {
     #[cold]
     fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
-            // Whoever it is will have moved what there was.
+            // The party that is syncing will move whatever there is.
             HostedSyncError::Busy => self.handle_report(SyncReport::default()),
             HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
             HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
         }
     }
 
-    /// Readable when a sync is worth while after [`Self::announce_sleep`], or the daemon is gone.
+    /// Readable when a sync is worthwhile after [`Self::announce_sleep`], or the daemon is gone.
     #[must_use]
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }
 
-    /// Says that this end is about to sleep for frames, free slots, or both. The caller must sync
-    /// and look once more before it sleeps on [`Self::wake_fd`].
+    /// Announces that this end is about to sleep for frames, free slots, or both. The caller must
+    /// sync and check once more before it sleeps on [`Self::wake_fd`].
     pub fn announce_sleep(&self, for_frames: bool, for_slots: bool) {
         if let Some(rx) = self.rx_half.as_ref().filter(|_| for_frames) {
             rx.half.signs().announce_guest_sleep();
@@ -220,7 +220,7 @@ impl NativeEnd {
         }
     }
 
-    /// Says that this end is awake, and silences its bells.
+    /// Announces that this end is awake, and clears its doorbells.
     pub fn wake(&mut self) {
         if let Some(rx) = &self.rx_half {
             rx.half.signs().clear_guest_sleep();
@@ -230,7 +230,7 @@ impl NativeEnd {
             tx.half.signs().clear_guest_sleep();
             tx.doorbell.clear();
         }
-        // The next sync that finds nothing asks for the daemon, which may be why it was woken.
+        // The next idle sync checks the daemon, whose end may have been the reason for the wakeup.
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS - 1;
     }
 }
@@ -265,7 +265,7 @@ fn daemon_gone_error() -> RunCause {
     RunCause::System { what: "reach the daemon", source }
 }
 
-/// What becomes readable when the daemon hangs up.
+/// Creates an epoll that becomes readable when the daemon hangs up.
 fn epoll_for(client: &NativeClient) -> io::Result<OwnedFd> {
     let wakes = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&wakes, client, EventData::new_u64(0), EventFlags::RDHUP)?;

@@ -1,4 +1,4 @@
-//! The system call behind [`super`] that has no safe wrapper elsewhere.
+//! A system call of [`super`] that has no safe wrapper elsewhere.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use rustix::thread::UnshareFlags;
 pub(super) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     assert!(!namespaces.contains(UnshareFlags::FILES), "descriptors stay shared");
     // SAFETY: without `FILES`, checked above, the thread keeps the process's descriptor table,
-    // which is all that the function asks for.
+    // which is all that the function requires.
     unsafe { rustix::thread::unshare_unsafe(namespaces)? };
     Ok(())
 }

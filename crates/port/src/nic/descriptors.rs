@@ -1,4 +1,4 @@
-//! What a NIC's driver says of its descriptors, and no more: which buffer, how many bytes.
+//! The descriptors of a NIC, as its driver presents them: a buffer and a length.
 
 use slipring_ring::{BufIdx, Region};
 
@@ -9,49 +9,49 @@ use super::ownership::CorruptWords;
 pub struct RxDescriptor {
     /// The buffer.
     pub buf: BufIdx,
-    /// Where the frame begins, in bytes from where the device may begin to write.
+    /// Where the frame begins, in bytes from the device's first writable byte.
     pub offset: u32,
     /// Bytes in this buffer.
     pub len: u32,
-    /// The packet goes on in the next descriptor.
+    /// Whether the packet continues in the next descriptor.
     pub more: bool,
 }
 
-/// The descriptors of one receive queue: free buffers go to the device, filled ones come back in any
-/// order. Whatever the device says is checked by who asks.
+/// The descriptors of one receive queue: free buffers go to the device, filled ones return in any
+/// order. The caller checks all values from the device.
 pub trait RxDescriptorRings {
-    /// Most bytes of a packet in one buffer.
+    /// Maximum number of bytes of a packet in one buffer.
     fn max_part(&self) -> u32;
 
     /// Whether one more buffer can be posted.
     fn has_room(&mut self) -> bool;
 
-    /// Gives a buffer to the device, for which there is room; it sees that after
+    /// Posts a buffer to the device; there must be space. The device sees it after
     /// [`Self::publish`].
     fn post(&mut self, buf: BufIdx);
 
-    /// Lets the device see what was posted.
+    /// Makes posted buffers visible to the device.
     fn publish(&mut self);
 
-    /// How many filled descriptors there are to read.
+    /// Returns how many filled descriptors there are to read.
     fn refresh(&mut self) -> u32;
 
-    /// The `i`-th of those that [`Self::refresh`] counted.
+    /// Returns the `i`-th of those that [`Self::refresh`] counted.
     fn peek(&self, i: u32) -> RxDescriptor;
 
-    /// Moves a frame to where slots expect it, where the device put it elsewhere in its buffer.
+    /// Moves a frame to where slots expect it, if the device put it elsewhere in its buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
 
-    /// Has done with the first `count` of them.
+    /// Releases the first `count` of them.
     fn release(&mut self, count: u32);
 }
 
-/// Receive descriptors that somebody else may have worked on: a program to which the queue was lent.
+/// Receive descriptors that a program to which the queue was lent may have used meanwhile.
 pub(crate) trait ResumableRxRings: RxDescriptorRings {
-    /// Goes on after the buffers that somebody else has posted; how many.
+    /// Skips the buffers that a program has posted; returns their number.
     fn resume_posted(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Goes on after the filled descriptors that somebody else has read; how many.
+    /// Skips the filled descriptors that a program has read; returns their number.
     fn resume_read(&mut self) -> Result<u32, CorruptWords>;
 
     /// Free-running positions: of the next buffer to be posted, and of the next descriptor to be read.
@@ -60,41 +60,41 @@ pub(crate) trait ResumableRxRings: RxDescriptorRings {
 
 /// The descriptors of one transmit queue. Frames complete in any order.
 pub trait TxDescriptorRings {
-    /// Most bytes of a buffer that one descriptor names.
+    /// Maximum number of bytes of a buffer per descriptor.
     fn max_part(&self) -> u32;
 
-    /// Whether a second descriptor can name what lies beyond [`Self::max_part`] of this buffer.
+    /// Whether a second descriptor can cover the bytes beyond [`Self::max_part`] of this buffer.
     fn has_tail(&self, buf: BufIdx) -> bool;
 
     /// Whether `count` more descriptors fit.
     fn has_room(&mut self, count: u32) -> bool;
 
-    /// Queues `len` bytes of a buffer from byte `at`; `more` of the packet follows. There is room,
-    /// and the device sees it after [`Self::publish`].
+    /// Queues `len` bytes of a buffer from byte `at`; with `more`, the packet continues. There must
+    /// be space. The device sees it after [`Self::publish`].
     fn push(&mut self, buf: BufIdx, at: u32, len: u32, more: bool);
 
-    /// Queues the `len` bytes that lie beyond [`Self::max_part`].
+    /// Queues the `len` bytes beyond [`Self::max_part`].
     fn push_tail(&mut self, buf: BufIdx, len: u32, more: bool);
 
-    /// Lets the device see what was queued.
+    /// Makes queued descriptors visible to the device.
     fn publish(&mut self);
 
-    /// How many completions there are to read. A buffer with a tail has two.
+    /// Returns how many completions there are to read. A buffer with a tail has two.
     fn refresh_completed(&mut self) -> u32;
 
     /// The buffer of the `i`-th of those.
     fn peek_completed(&self, i: u32) -> BufIdx;
 
-    /// Has done with the first `count` of them.
+    /// Releases the first `count` of them.
     fn release_completed(&mut self, count: u32);
 }
 
-/// Transmit descriptors that somebody else may have worked on: a program to which the queue was lent.
+/// Transmit descriptors that a program to which the queue was lent may have used meanwhile.
 pub(crate) trait ResumableTxRings: TxDescriptorRings {
-    /// Goes on after the descriptors that somebody else has queued; how many.
+    /// Skips the descriptors that a program has queued; returns their number.
     fn resume_queued(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Goes on after the completions that somebody else has read; how many.
+    /// Skips the completions that a program has read; returns their number.
     fn resume_completed(&mut self) -> Result<u32, CorruptWords>;
 
     /// Free-running positions: of the next descriptor to be queued, and of the next completion.

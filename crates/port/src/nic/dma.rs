@@ -6,11 +6,10 @@
 //!   memory of this process:                  |descriptor rings| ------> device     no client maps it
 //! ```
 //! # Invariants
-//! 1. Of a client's memory the device reaches the buffer area of the port's own region, and nothing
-//!    else: to map the whole file would pin all of it.
-//! 2. The rings of descriptors lie where no client can write: an address in one is where the device
-//!    writes.
-//! 3. What is mapped stays mapped until the device is stopped; dropping the mapping comes after.
+//! 1. Of a client's memory the device can only access the buffer area of the port's own region:
+//!   mapping the whole file would pin all of it.
+//! 2. No client can write to the rings of descriptors: the device writes to the addresses in them.
+//! 3. Mapped memory stays mapped until the device is stopped; the mapping is dropped after that.
 
 use std::io;
 
@@ -24,30 +23,30 @@ pub trait DmaMemory {
     /// The rings of descriptors that the device and its driver share.
     type DescriptorRings;
 
-    /// Lets the device reach the buffers of `region`, in which the port lies.
+    /// Gives the device access to the buffers of `region`, which contains the port.
     ///
     /// # Errors
     /// The system's: a limit of locked memory, no IOMMU, an area that the device cannot address.
     fn map_buffers(&mut self, region: &Region) -> io::Result<()>;
 
-    /// Takes all memory away from the device, which has been stopped before.
+    /// Revokes all access; the device must have been stopped before.
     ///
     /// # Errors
     /// The system's.
     fn unmap(self) -> io::Result<()>;
 
-    /// By which address the device knows byte 0 of a buffer's chunk; `None` for one that is not
+    /// The address by which the device accesses byte 0 of a buffer's chunk; `None` if it is not
     /// mapped.
     fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress>;
 
-    /// Makes rings of descriptors for queues of `slots` slots, in memory that no client maps.
+    /// Allocates descriptor rings for queues of `slots` slots, in memory that no client maps.
     ///
     /// # Errors
     /// The system's.
     fn make_rings(&mut self, slots: u32) -> io::Result<Self::DescriptorRings>;
 }
 
-/// The buffer area of a region, as bytes of this process: what a mapping is made of.
+/// The buffer area of a region, as bytes of this process, to be mapped for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferArea {
     /// Address of the first buffer's chunk.
@@ -56,12 +55,12 @@ pub struct BufferArea {
     pub len: u64,
     /// Bytes of a buffer's chunk.
     pub buf_size: u32,
-    /// Buffers.
+    /// Number of buffers.
     pub bufs: u32,
 }
 
 impl BufferArea {
-    /// That of a region, wherever it lies in the file that it is a part of.
+    /// The buffer area of a region, wherever in its file the region is.
     #[must_use]
     pub fn of(region: &Region) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Which buffers the kernel has: by index, as it returns them in any order.
+//! Tracks which buffers the kernel has: by index, as it returns them in any order.
 
 use slipring_ring::BufIdx;
 
-/// What is known of a buffer that is being sent.
+/// The state of a buffer that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendState(u16);
 
@@ -12,8 +12,8 @@ impl SendState {
     const REFUSED_BIT: u16 = 1 << 14;
     const SPLIT_BIT: u16 = 1 << 15;
 
-    /// A slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two; `last` of its
-    /// packet or not.
+    /// The state of a slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two;
+    /// `last` slot of its packet or not.
     #[inline(always)]
     pub(crate) fn new(len: u16, last: bool, split: bool) -> Self {
         let last = if last { Self::LAST_BIT } else { 0 };
@@ -33,7 +33,7 @@ impl SendState {
         self.0 & Self::LAST_BIT != 0
     }
 
-    /// Whether the kernel said that it dropped the packet.
+    /// Whether the kernel reported that it dropped the packet.
     #[inline(always)]
     pub(crate) fn is_refused(self) -> bool {
         self.0 & Self::REFUSED_BIT != 0
@@ -43,7 +43,7 @@ impl SendState {
 /// Buffers that are being sent.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// 0 for those that are not.
+    /// By buffer index; 0 for buffers that are not in flight.
     entries: Box<[u16]>,
 }
 
@@ -52,7 +52,7 @@ impl InFlight {
         Self { entries: vec![0; num_bufs as usize].into() }
     }
 
-    /// Enters a buffer; false if it is on its way already, or no buffer at all.
+    /// Adds a buffer; false if it is in flight already, or does not exist.
     #[inline(always)]
     pub(crate) fn start(&mut self, BufIdx(buf): BufIdx, sending: SendState) -> bool {
         match self.entries.get_mut(buf as usize) {
@@ -64,13 +64,13 @@ impl InFlight {
         }
     }
 
-    /// Whether a buffer is on its way.
+    /// Whether a buffer is in flight.
     pub(crate) fn has(&self, BufIdx(buf): BufIdx) -> bool {
         self.entries.get(buf as usize).is_some_and(|&entry| entry != 0)
     }
 
-    /// Takes note of one completed part; what is known of the buffer once all its parts are.
-    /// `Err` for a buffer that is not on its way.
+    /// Records one completed part; returns the buffer's state once all its parts are complete.
+    /// `Err` for a buffer that is not in flight.
     #[inline(always)]
     pub(crate) fn complete(
         &mut self,
@@ -93,14 +93,14 @@ impl InFlight {
         }
     }
 
-    /// Takes all out.
+    /// Removes and returns all buffers.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
         let taken = self.entries.iter_mut().enumerate();
         taken.filter_map(|(i, entry)| (std::mem::take(entry) != 0).then_some(BufIdx(i as u32)))
     }
 }
 
-/// A completion that nothing was waiting for: late, repeated, or not ours.
+/// An unexpected completion: late, repeated, or not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StrayCompletion;
 
@@ -120,7 +120,7 @@ impl PostedBufs {
         Some((self.bits.get_mut((buf / 64) as usize)?, 1 << (buf % 64)))
     }
 
-    /// Enters a buffer; false if it is there already, or no buffer at all.
+    /// Adds a buffer; false if it is posted already, or does not exist.
     #[inline(always)]
     pub(crate) fn add(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
@@ -130,7 +130,7 @@ impl PostedBufs {
         })
     }
 
-    /// Takes a buffer out; false if it was not there.
+    /// Removes a buffer; false if it was not posted.
     #[inline(always)]
     pub(crate) fn remove(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
@@ -140,7 +140,7 @@ impl PostedBufs {
         })
     }
 
-    /// Takes all out.
+    /// Removes and returns all buffers.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
         self.bits.iter_mut().enumerate().flat_map(|(i, word)| {
             let bits = std::mem::take(word);

@@ -1,8 +1,9 @@
 //! Finishes received frames that the kernel left unfinished.
 //!
-//! A software device passes frames of local programs on as they are: checksums half done and, in
-//! generic mode, up to 64 KiB of TCP in one. XDP shows them so. A frame that goes on from here meets
-//! no hardware that would finish it, so it is finished here. Frames of real devices are left alone.
+//! A software device passes frames of local programs on as they are: checksums incomplete and, in
+//! generic mode, up to 64 KiB of TCP in one frame. XDP sees them like this. A frame forwarded from
+//! here meets no hardware that would finish it, so it is finished here. Frames of real devices are
+//! left alone.
 //!
 //! # What cannot be finished
 //! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. One
@@ -19,18 +20,18 @@ const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Bytes that hold the headers of nearly all frames.
 const HEAD: usize = 96;
 
-/// What a device's frames need; see the module.
+/// Finishes the frames of one device.
 #[derive(Debug, Default)]
 pub struct OffloadFixup {
     checksums: bool,
-    /// Longer frames are super-frames; `u32::MAX` where there are none.
+    /// Longer frames are super-frames; `u32::MAX` if there are none.
     max_slot_len: u32,
     mtu: u32,
     scratch: Vec<u8>,
 }
 
 impl OffloadFixup {
-    /// Of a device whose frames come from a wire, and so are finished.
+    /// For a device whose frames come from a wire, and are therefore finished.
     #[must_use]
     pub fn none() -> Self {
         Self::new(false, false, 0)
@@ -46,7 +47,7 @@ impl OffloadFixup {
         Self { checksums: software, max_slot_len, mtu, scratch }
     }
 
-    /// Whether a packet of this length has to be cut up.
+    /// Whether a packet of this length has to be segmented.
     #[inline(always)]
     pub(crate) fn is_super_frame(&self, len: u32) -> bool {
         len > self.max_slot_len
@@ -60,7 +61,7 @@ impl OffloadFixup {
         }
     }
 
-    /// Looks at a copy of the headers, and at the frame only where its checksum is not done.
+    /// Checks a copy of the headers, and reads the frame itself only if its checksum is incomplete.
     #[inline(always)]
     fn judge(&mut self, frame: SharedBuf<'_>) {
         let mut head = [0; HEAD];
@@ -70,8 +71,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Completes a copy, and writes that back: whoever else writes to the frame meanwhile, what is
-    /// finished is one frame.
+    /// Completes a copy, and writes that back: even if others write to the frame meanwhile, the
+    /// result is one consistent frame.
     #[cold]
     fn complete(&mut self, frame: SharedBuf<'_>) {
         self.scratch.clear();
@@ -103,8 +104,8 @@ impl OffloadFixup {
         }
     }
 
-    /// How many slots of `part` bytes the gathered super-frame's segments take; `None` if it
-    /// cannot be cut.
+    /// Number of slots of `part` bytes that the gathered super-frame's segments take; `None` if it
+    /// cannot be segmented.
     pub(crate) fn slots_of_segments(&self, part: u32) -> Option<u32> {
         let gso = self.gso()?;
         let segments = Segmenter::new(&self.scratch, gso).ok()?.remaining() as u32;
@@ -112,7 +113,7 @@ impl OffloadFixup {
         Some(segments * frame.div_ceil(part))
     }
 
-    /// Cuts the gathered super-frame; false if it cannot be.
+    /// Segments the gathered super-frame; false if it cannot be segmented.
     pub(crate) fn segments(&mut self, mut emit: impl FnMut(&[u8], &[u8])) -> bool {
         let Some(mut segmenter) =
             self.gso().and_then(|gso| Segmenter::new(&self.scratch, gso).ok())
@@ -125,8 +126,8 @@ impl OffloadFixup {
         true
     }
 
-    /// How to cut the gathered super-frame so that each segment fits the MTU. The sender's own
-    /// segment size is not known, but TCP does not mind another.
+    /// How to segment the gathered super-frame so that each segment fits the MTU. The sender's own
+    /// segment size is not known, but TCP accepts any.
     fn gso(&self) -> Option<Gso> {
         let headers = Headers::parse(&self.scratch).ok()?;
         let ip = headers.ip.filter(|ip| ip.proto == IpProto::TCP)?;

@@ -1,4 +1,4 @@
-//! How this process and a program that was lent a queue take turns at it.
+//! How this process and a program that borrowed a queue take turns syncing it.
 //!
 //! ```text
 //!   word    0       1         2         3         4         5       6         7
@@ -6,10 +6,11 @@
 //!                             fill,tx   rx,completion
 //! ```
 //!
-//! Where a ring stands needs no word: each slot that goes to the kernel is a cell of the fill or TX
-//! ring, and each that comes back one of the RX or completion ring. So the kernel's own indices say it
-//! at any instant, also of a program that was killed, and words 2 and 3 only say which slot goes with
-//! index 0. Nothing else is kept: the driver's slots name the buffers that the kernel has.
+//! The position in a ring needs no word: each slot that goes to the kernel is an entry of the fill
+//! or TX ring, and each that returns is an entry of the RX or completion ring. So the kernel's own
+//! indices are valid at any instant, even for a program that was killed, and words 2 and 3 only say
+//! which slot corresponds to index 0. Nothing else is stored: the driver's slots refer to the
+//! buffers that the kernel has.
 //!
 //! `include/net/netmap_sync_nic.h` has the same layout for programs in C.
 
@@ -27,7 +28,7 @@ use words::{
     set_by_host,
 };
 
-/// What a program has counted since it was last asked.
+/// What programs have counted since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCounts {
     pub(crate) packets: u64,
@@ -35,23 +36,23 @@ pub(crate) struct ClientCounts {
     pub(crate) refused: u64,
 }
 
-/// The words, and what of them was seen.
+/// The shared words, and the last values read.
 #[derive(Debug)]
 pub(crate) struct SyncOwnership {
     words: PersistentWords<2>,
     last_counts: [ClientCounts; 2],
-    /// Only this process may sync.
+    /// Whether only this process may sync.
     host_only: bool,
-    /// The interface is down or away, which this process says at every sync.
+    /// Whether the interface is down or gone, which this process reports at every sync.
     down: bool,
 }
 
-/// What lies in memory that a program can write makes no sense.
+/// Memory that a program can write has impossible values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CorruptWords;
 
 impl SyncOwnership {
-    /// Words that let nobody in yet; `None` where the region has no room for them.
+    /// Creates words that admit no program yet; `None` if the region has no space for them.
     pub(crate) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = PersistentWords::new(region).ok()?;
         let mut turns =
@@ -64,15 +65,16 @@ impl SyncOwnership {
         self.words.offset()
     }
 
-    /// Says whom the queue is lent to; 0 for nobody. A program that closed its port without a word to
-    /// its library finds here that the queue is its no more.
+    /// Sets the program that the queue is lent to; 0 for none. A program that closed its port
+    /// without calling its library learns here that it has lost the queue.
     pub(crate) fn set_holder(&self, who: u32) {
         for way in [SyncDirection::Tx, SyncDirection::Rx] {
             self.words.cell(way, OwnershipWord::Holder).release(who.into());
         }
     }
 
-    /// Has only this process sync, or others as well once it has given a direction.
+    /// Sets whether only this process may sync. Otherwise programs may, once a direction was
+    /// released.
     pub(crate) fn set_host_only(&mut self, keep: bool) {
         self.host_only = keep;
         if keep {
@@ -81,8 +83,8 @@ impl SyncOwnership {
         }
     }
 
-    /// Has programs ask for each sync while the interface is down. Once it is up again, each
-    /// direction is theirs when it has been given.
+    /// Makes programs ask for each sync while the interface is down. Once it is up again, they may
+    /// sync each direction after it was released.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
@@ -95,33 +97,34 @@ impl SyncOwnership {
         set_by_host(&self.words, way, self.host_only || self.down || special);
     }
 
-    /// Takes a direction; false while a program is at it.
+    /// Acquires a direction; false while a program is syncing it.
     pub(crate) fn try_acquire(&self, way: SyncDirection) -> bool {
         claim_for_host(&self.words, way)
     }
 
-    /// Leaves a direction to who comes next. `special`: with something that programs cannot do.
+    /// Releases a direction to the next owner. `special`: it holds something that programs cannot
+    /// handle.
     pub(crate) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
         release_by_host(&self.words, way, places, self.host_only || self.down || special);
     }
 
-    /// Whether nobody is at either direction.
+    /// Whether neither direction is being synced.
     pub(crate) fn is_free(&self) -> bool {
         let free = |way| self.words.cell(way, OwnershipWord::Owner).acquire() == 0;
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
-    /// Whether `who` is at it.
+    /// Whether `who` is syncing the direction.
     pub(crate) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
         self.words.cell(way, OwnershipWord::Owner).acquire() == u64::from(who)
     }
 
-    /// Takes a direction from whoever is gone in mid-sync.
+    /// Takes a direction from a program that ended in mid-sync.
     pub(crate) fn force_acquire(&self, way: SyncDirection) {
         self.words.cell(way, OwnershipWord::Owner).release(HOST_OWNER);
     }
 
-    /// What programs have counted since the last call.
+    /// Returns what programs have counted since the last call.
     pub(crate) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
         let read = |name| self.words.cell(way, name).load_relaxed();
         let now = ClientCounts {
@@ -138,18 +141,19 @@ impl SyncOwnership {
     }
 }
 
-/// Which slot goes with index 0 of a kernel's ring whose index `at` goes with `slot`.
+/// The slot that corresponds to index 0 of a kernel's ring, if index `at` corresponds to `slot`.
 pub(crate) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
     slot.wrapping_sub(at) & (num_slots - 1)
 }
 
-/// The slot `moved` cells on.
+/// The slot `moved` entries later.
 pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Goes through the driver's slots `from`, `count` of them, and enters their buffers. One that is
-/// named twice was being exchanged: it stands for that of `coming` which no slot names.
+/// Walks the driver's slots `from`, `count` of them, and records their buffers. A buffer that two
+/// slots have was being exchanged: the second slot stands for the buffer of `coming` that is in no
+/// slot.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

@@ -1,8 +1,8 @@
 //! The receiving half of a queue.
 //!
-//! Which buffers the kernel may fill is known from [`PostedBufs`], and a frame's buffer goes into the
-//! next slot. The kernel's slots (`tail..head`) name, in any order, just the buffers that it has and
-//! those kept back: whoever goes on with the ring after a kill knows them by that.
+//! [`PostedBufs`] tracks which buffers the kernel may fill, and a frame's buffer goes into the next
+//! slot. The kernel's slots (`tail..head`) refer, in any order, to exactly the buffers that it has
+//! and those in reserve: after a kill the successor learns the buffers from them.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 pub struct RxSide {
     ring: KernRing,
     posted: PostedBufs,
-    /// Buffers kept back so that a super-frame can become more frames than it had buffers.
+    /// Spare buffers, so that a super-frame can become more frames than it had buffers.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
-    /// How many slots behind the tail the last buffer was named that came out of turn.
+    /// How many slots after the tail the last out-of-order buffer was found.
     ahead: u32,
     fixup: OffloadFixup,
     /// The tail, ahead of the published one during a sync.
@@ -34,7 +34,7 @@ pub struct RxSide {
 }
 
 impl RxSide {
-    /// Gives the buffers in the driver's slots to the kernel, but for `reserve` of them. Of a new
+    /// Posts the buffers in the driver's slots to the kernel, except `reserve` of them. In a new
     /// ring all slots are the driver's.
     pub fn start(
         ring: KernRing,
@@ -47,7 +47,7 @@ impl RxSide {
         let mut side = Self {
             posted: PostedBufs::new(ring.region().num_bufs()),
             reserve_size,
-            // Room for the buffers of a super-frame, so that none is allocated later.
+            // Capacity for the buffers of a super-frame, so that no allocation happens later.
             reserve: Vec::with_capacity(2 * reserve_size),
             ahead: reserve,
             fixup: finisher,
@@ -67,7 +67,7 @@ impl RxSide {
         side
     }
 
-    /// Returns what was read; takes what has arrived, and says whether there was anything.
+    /// Returns read slots; takes arrived frames, and reports whether there were any.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
@@ -82,13 +82,13 @@ impl RxSide {
         Ok(true)
     }
 
-    /// Whether a program can do what this does.
+    /// Whether a program can do the same work.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
     }
 
-    /// Goes on where a program has left off.
+    /// Continues where a program has left off.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableRxRings,
@@ -109,7 +109,7 @@ impl RxSide {
         Ok(())
     }
 
-    /// Knows from the slots which buffers the kernel has.
+    /// Rebuilds the set of posted buffers from the slots.
     pub(crate) fn rebuild_posted(&mut self, ends: &mut impl RxDescriptorRings) {
         self.posted.drain().for_each(drop);
         let count = self.ring.free_slots() + 1;
@@ -120,7 +120,7 @@ impl RxSide {
         });
     }
 
-    /// Which slots go with index 0 of fill and RX ring.
+    /// Which slots correspond to index 0 of the fill and RX rings.
     pub(crate) fn ring_anchors(&self, ends: &impl ResumableRxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
         let [posted, read] = ends.positions();
@@ -142,8 +142,8 @@ impl RxSide {
         ends.publish();
     }
 
-    /// Gives a buffer to the kernel. One that is none, or that it has, was never ours to give:
-    /// the program broke its slot and goes on with a buffer less.
+    /// Posts a buffer to the kernel. An invalid one, or one that the kernel already has, means that
+    /// the program corrupted its slot: the queue continues with one buffer less.
     #[inline(always)]
     fn post(&mut self, ends: &mut impl RxDescriptorRings, buf: BufIdx) {
         if !self.ring.region().is_usable(buf) {
@@ -174,7 +174,7 @@ impl RxSide {
         ends.release(taken);
     }
 
-    /// A frame in one buffer: nearly all of them.
+    /// Takes a frame in one buffer: nearly all of them.
     #[inline(always)]
     fn take_single(&mut self, ends: &impl RxDescriptorRings, part: RxDescriptor) {
         let (slot, at) = (self.slot_of(ends, part, SlotFlags::default()), self.tail);
@@ -185,7 +185,7 @@ impl RxSide {
         self.received.packets += 1;
     }
 
-    /// The slot that names a received buffer; the kernel no longer has it.
+    /// The slot value for a received buffer; the kernel no longer has it.
     #[inline(always)]
     fn slot_of(
         &mut self,
@@ -215,8 +215,8 @@ impl RxSide {
         self.received.bytes += u64::from(slot.len);
     }
 
-    /// Moves a payload to where the next slot says that it begins. Offsets are no larger than what
-    /// the longest one leaves of a buffer.
+    /// Moves a payload to the offset of the next slot. Offsets are at most what the longest payload
+    /// leaves of a buffer.
     #[cold]
     fn shift(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
@@ -227,7 +227,8 @@ impl RxSide {
         }
     }
 
-    /// Fills the next slot with a buffer that a slot behind it names, which gets the other one.
+    /// Fills the next slot with a buffer that a later slot has, and gives that slot the other
+    /// buffer.
     fn put_out_of_turn(&mut self, slot: Slot) {
         let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == slot.buf;
         let last = Some(self.ahead)
@@ -238,13 +239,13 @@ impl RxSide {
             let other = self.ring.slot(at);
             self.ring.exchange((self.tail, slot.len, slot.flags), (at, other.len, other.flags));
         } else {
-            // A peer has overwritten the slot that named it.
+            // A peer has overwritten the slot that had it.
             self.ring.rename(self.tail, slot);
         }
     }
 
-    /// A packet of several buffers, or one to be cut up. How many descriptors it took; `None`
-    /// while its end is not there, or the ring has no room for it.
+    /// Takes a packet of several buffers, or one to be segmented. Returns the number of its
+    /// descriptors; `None` while it is incomplete, or the ring has no space for it.
     #[cold]
     fn take_chain(
         &mut self,
@@ -281,7 +282,7 @@ impl RxSide {
         self.finish_chain(start);
     }
 
-    /// As [`OffloadFixup::finish`], for a packet in the slots from `start` to the tail.
+    /// Completes the checksum of a packet in the slots from `start` to the tail.
     fn finish_chain(&mut self, start: SlotIdx) {
         if !self.fixup.wants_chains() {
             return;
@@ -292,12 +293,12 @@ impl RxSide {
             self.fixup.gather(self.ring.payload(at));
             at = self.ring.next(at);
         }
-        // A checksum lies in the headers, so within the first buffer.
+        // A checksum is in the headers, so within the first buffer.
         self.fixup.finish_gathered(self.ring.payload(start));
     }
 
-    /// Cuts a packet of `parts` descriptors into frames that fit the MTU. False when the ring has
-    /// no room for them.
+    /// Segments a packet of `parts` descriptors into frames that fit the MTU. False when the ring
+    /// has no space for them.
     fn take_super_frame(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -317,7 +318,7 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        // Slots that are read fill the reserve first.
+        // Read slots fill the reserve first.
         if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }
@@ -352,7 +353,8 @@ impl RxSide {
         self.fixup = finisher;
     }
 
-    /// Writes the bytes `range` of header and payload together into a buffer of the reserve.
+    /// Writes the bytes `range` of the concatenated header and payload into a buffer of the
+    /// reserve.
     fn put_segment_part(
         &mut self,
         header: &[u8],
@@ -373,7 +375,7 @@ impl RxSide {
         to.skip(from_header.len()).copy_in(&payload[skip..skip + rest]);
     }
 
-    /// Drops a packet: its buffers go back to the kernel.
+    /// Drops a packet: its buffers return to the kernel.
     fn discard(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -392,8 +394,8 @@ impl RxSide {
 }
 
 impl Drop for RxSide {
-    /// Puts the buffers that the kernel had into the slots that it had, so that dropping the ring
-    /// returns each once. The socket was closed before.
+    /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
+    /// once. The socket was closed before.
     fn drop(&mut self) {
         let mut buffers: Vec<BufIdx> = self.posted.drain().collect();
         buffers.append(&mut self.reserve);
@@ -402,7 +404,7 @@ impl Drop for RxSide {
             let slot = self.ring.slot(at);
             let buf = buffers.pop().unwrap_or(BufIdx(0));
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // Nobody has overwritten them: they name what they should.
+                // The slots were not overwritten: they are correct already.
                 return;
             }
             at = self.ring.next(at);

@@ -1,4 +1,4 @@
-//! The two sides of a queue over a device that is two lists: what any driver may rely on.
+//! The two sides of a queue over a device that is two lists: the guarantees for any driver.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl FakeDevice {
         BufIdx(((address - BASE) / u64::from(BUF_SIZE)) as u32)
     }
 
-    /// The device works on the descriptors at these places of its list.
+    /// The device processes the descriptors at these indices of its list.
     fn work(&mut self, at: impl IntoIterator<Item = usize>, len: u32) {
         let taken: Vec<_> = at.into_iter().map(|i| self.queued[i]).collect();
         self.queued.retain(|address| !taken.contains(address));
@@ -136,7 +136,7 @@ fn frames_arrive_in_the_device_s_order_and_every_buffer_stays_with_one_owner() {
         assert!((0..3).all(|i| u32::from(app.slot(i).unwrap().len) == 60 + round as u32));
         app.advance(3);
         assert!(!side.sync(&mut device).unwrap(), "nothing has come since");
-        // Its slots are 63: one is never given away. What was read is posted again.
+        // Its slots are 63: one is never released. Read buffers are posted again.
         assert!(device.queued.iter().all(|address| all.contains(address)));
     }
     assert_eq!(counters.snapshot().rx.packets, 9);
@@ -152,7 +152,7 @@ fn completions_in_any_order_free_slots_in_order_and_a_broken_slot_is_dropped() {
     let mut side = TxSide::new(kern, limits, counters.clone());
     let mut kicks = 0;
     for i in 0..5 {
-        // Without bytes: the program broke its slot.
+        // Without bytes: the program corrupted its slot.
         app.set(i, if i == 2 { 0 } else { 60 }, SlotFlags::default());
     }
     app.advance(5);

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! # Completion rule
-//! The kernel completes frames in any order, and a slot that was sent has no meaning until it is
-//! free again. So the k-th buffer that comes back goes into the k-th slot after `tail`: slots
-//! become free in order, no frame waits for a slower one, and each buffer is in one slot. Where
-//! that is another buffer than the slot had, it says `NS_BUF_CHANGED`, and the slot which named that
-//! one names the other: the kernel's slots name just the buffers that it has, by which whoever goes
-//! on with the ring after a kill knows them.
+//! The kernel completes frames in any order, and the content of a sent slot does not matter until
+//! it is free again. So the k-th returned buffer goes into the k-th slot after `tail`: slots become
+//! free in order, no frame waits for a slower one, and each buffer is in one slot. If that is not
+//! the buffer that the slot had, the slot gets `NS_BUF_CHANGED`, and the slot that had the returned
+//! buffer gets the other one. So the kernel's slots refer to exactly the buffers that it has, and
+//! after a kill the successor learns the buffers from them.
 
 use std::sync::Arc;
 
@@ -33,22 +33,23 @@ pub struct TxSide {
     limits: TxLimits,
     /// The tail, ahead of the published one during a sync.
     tail: SlotIdx,
-    /// Packets handed to the kernel and not come back.
+    /// Packets that the kernel has not completed.
     packets_out: u64,
-    /// Among them are some of several descriptors, whose buffers do not go with slots one by one.
+    /// Some of them have several descriptors, so their buffers do not correspond to slots one by
+    /// one.
     has_chains: bool,
     sent: TrafficCounts,
     counters: Arc<QueueCounters>,
 }
 
-/// What the port can send.
+/// The limits of what the port can send.
 #[derive(Debug, Clone, Copy)]
 pub struct TxLimits {
-    /// Bytes of a packet.
+    /// Maximum number of bytes of a packet.
     pub packet: u32,
-    /// Packets may take several descriptors.
+    /// Whether packets may take several descriptors.
     pub chains: bool,
-    /// The queue can send at all.
+    /// Whether the queue can send at all.
     pub enabled: bool,
 }
 
@@ -60,18 +61,18 @@ struct TxChain {
 }
 
 impl TxSide {
-    /// Of a ring, whose slots are the program's as far as it says.
+    /// Creates the side for a ring, with its current indices.
     pub fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
         let flight = InFlight::new(ring.region().num_bufs());
-        // What was with the kernel in a process that is no more is with nobody now.
+        // Buffers that a previous process had handed to its kernel socket are no longer in flight.
         let tail = ring.prev(ring.hwcur());
         let sent = TrafficCounts::default();
         let (packets_out, has_chains) = (0, false);
         Self { ring, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
 
-    /// Sends what was released; frees what has left. `kick` has the device go on with what it was
-    /// given, and may take back what it completes meanwhile.
+    /// Sends released frames; frees completed ones. `kick` makes the device process its
+    /// descriptors, and may take back what it completes meanwhile.
     pub fn sync<E: TxDescriptorRings>(
         &mut self,
         ends: &mut E,
@@ -86,7 +87,7 @@ impl TxSide {
         kicked
     }
 
-    /// Has the device go on with what it was given.
+    /// Makes the device process its pending descriptors.
     #[cold]
     pub fn kick_pending<E: TxDescriptorRings>(
         &mut self,
@@ -98,7 +99,7 @@ impl TxSide {
         kicked
     }
 
-    /// Frees what has left, and leaves what was released where it is.
+    /// Frees completed slots, and leaves released ones where they are.
     #[cold]
     pub fn complete_without_sending(
         &mut self,
@@ -113,13 +114,13 @@ impl TxSide {
         Ok(())
     }
 
-    /// Whether a program can do what this does.
+    /// Whether a program can do the same work.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
     }
 
-    /// Goes on where a program has left off.
+    /// Continues where a program has left off.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableTxRings,
@@ -142,9 +143,9 @@ impl TxSide {
         Ok(())
     }
 
-    /// Knows from the slots which buffers the kernel has.
+    /// Rebuilds the set of buffers in flight from the slots.
     pub(crate) fn rebuild_in_flight(&mut self, ends: &mut impl TxDescriptorRings) {
-        // A look at each buffer that there is.
+        // This visits every buffer of the region.
         if self.packets_out > 0 {
             self.flight.drain().for_each(drop);
         }
@@ -161,7 +162,7 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Which slots go with index 0 of TX and completion ring.
+    /// Which slots correspond to index 0 of the TX and completion rings.
     pub(crate) fn ring_anchors(&self, ends: &impl ResumableTxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
         let [queued, completed] = ends.positions();
@@ -171,17 +172,17 @@ impl TxSide {
         ]
     }
 
-    /// Whether something is under way that a program could not take back.
+    /// Whether something is in flight that a program could not take back.
     pub(crate) fn is_special(&self) -> bool {
         self.has_chains && self.packets_out > 0
     }
 
-    /// Frames that are with the kernel.
+    /// Packets that the kernel has not completed.
     pub fn packets_out(&self) -> u64 {
         self.packets_out
     }
 
-    /// Lets the application and the counters see what a sync has done.
+    /// Publishes the result of a sync to the application and the counters.
     #[inline(always)]
     fn publish(&mut self) {
         if self.tail != self.ring.hwtail() {
@@ -191,12 +192,12 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Hands the packets in `hwcur..head` to the kernel; where it stopped, which is `head` unless
-    /// the TX ring is full.
+    /// Hands the packets in `hwcur..head` to the kernel; returns where it stopped, which is `head`
+    /// unless the TX ring is full.
     #[inline(always)]
     fn submit(&mut self, ends: &mut impl TxDescriptorRings, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
-        // Those that begin elsewhere are looked at more closely.
+        // Payloads with an offset take the slow path.
         let longest = match self.ring.offsets() {
             None => ends.max_part().min(self.limits.packet) as u16,
             Some(_) => 0,
@@ -223,7 +224,7 @@ impl TxSide {
         at
     }
 
-    /// The driver has seen the change of buffer.
+    /// Clears the flag: the driver has seen the change of buffer.
     #[inline(always)]
     fn clear_changed(&mut self, at: SlotIdx, slot: Slot) {
         if slot.flags.has(SlotFlags::BUF_CHANGED) {
@@ -232,8 +233,8 @@ impl TxSide {
         }
     }
 
-    /// Sends or drops the packet at `at`, whatever is special about it. The slot after it, or
-    /// `None` when the TX ring has no room for it.
+    /// Sends or drops the packet at `at`, whatever is special about it. Returns the slot after it,
+    /// or `None` when the TX ring has no space for it.
     #[cold]
     fn submit_chain(
         &mut self,
@@ -250,14 +251,14 @@ impl TxSide {
         Some(chain.to)
     }
 
-    /// The packet that begins at `at`, and whether its end is there.
+    /// Returns the packet that begins at `at`, and whether it is complete.
     fn chain(&self, at: SlotIdx, head: SlotIdx) -> (TxChain, bool) {
         let last = self.ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
         let to = last.map_or(head, |(i, _)| self.ring.next(i));
         (TxChain { from: at, to }, last.is_some())
     }
 
-    /// How many descriptors a packet takes, or why it cannot be sent.
+    /// Returns how many descriptors a packet takes, or why it cannot be sent.
     fn check_chain(
         &self,
         ends: &impl TxDescriptorRings,
@@ -291,7 +292,7 @@ impl TxSide {
         Ok(parts)
     }
 
-    /// Whether a slot whose payload ends at byte `end` of its buffer can be.
+    /// Whether a slot whose payload ends at byte `end` of its buffer can be sent.
     fn is_sendable(&self, slot: Slot, end: u32) -> bool {
         let region = self.ring.region();
         slot.len > 0
@@ -311,7 +312,7 @@ impl TxSide {
         self.packets_out += 1;
     }
 
-    /// Hands a payload over that begins at byte `at` of its buffer, and so does in the first part.
+    /// Hands over a payload that begins at byte `at` of its buffer, which is within the first part.
     fn push_slot(&mut self, ends: &mut impl TxDescriptorRings, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
         let rest = (at + u32::from(slot.len)).saturating_sub(ends.max_part());
@@ -327,7 +328,7 @@ impl TxSide {
     fn drop_chain(&mut self, chain: TxChain, cause: DropCause) {
         let mut at = chain.from;
         while at != chain.to {
-            // Freeing writes to slots up to this one, so it is read first.
+            // `free` writes to slots up to this one, so it is read first.
             let buf = self.ring.slot(at).buf;
             self.free(buf, chain.to);
             at = self.ring.next(at);
@@ -347,15 +348,15 @@ impl TxSide {
         self.tail = at;
     }
 
-    /// Has slot `at` name `buf`, and that of the slots behind it, before `end`, which named it the
-    /// other buffer. Lengths go with them.
+    /// Sets the buffer of slot `at` to `buf`, and gives the old buffer to the later slot before
+    /// `end` that had `buf`. Lengths move along.
     #[cold]
     fn replace_buf(&mut self, at: SlotIdx, end: SlotIdx, buf: BufIdx, slot: Slot) {
         let (from, flags) = (self.ring.next(at), SlotFlags::BUF_CHANGED);
         if let Some((i, other)) = self.ring.slots(from, end).find(|(_, other)| other.buf == buf) {
             self.ring.exchange((at, other.len, flags), (i, slot.len, other.flags));
         } else {
-            // A peer has overwritten the slot that named it.
+            // A peer has overwritten the slot that had it.
             self.ring.rename(at, Slot { buf, len: slot.len, flags });
         }
     }
@@ -391,16 +392,16 @@ impl TxSide {
         }
     }
 
-    /// Takes note that the device dropped the packet of a buffer; what comes back of it later counts
-    /// as refused.
+    /// Records that the device dropped the packet of a buffer; its later completions count as
+    /// refused.
     pub fn refuse(&mut self, buf: BufIdx) {
         self.flight.refuse(buf);
     }
 }
 
 impl Drop for TxSide {
-    /// Puts the buffers that the kernel had into the slots that it had, so that dropping the ring
-    /// returns each once. The socket was closed before.
+    /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
+    /// once. The socket was closed before.
     fn drop(&mut self) {
         let mut at = self.ring.next(self.tail);
         let end = self.ring.hwcur();
@@ -409,7 +410,7 @@ impl Drop for TxSide {
             let buf = buffers.next().unwrap_or(BufIdx(0));
             let slot = self.ring.slot(at);
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // Nobody has overwritten them: they name what they should.
+                // The slots were not overwritten: they are correct already.
                 return;
             }
             at = self.ring.next(at);

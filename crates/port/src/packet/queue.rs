@@ -17,14 +17,14 @@ use crate::options::OpenOptions;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
-/// Longest frame that the kernel makes up of many, and its offload header.
+/// The longest super-frame of the kernel, with its offload header.
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
-/// Empty syncs between two looks at the socket's error.
+/// Idle syncs between two checks of the socket's error.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
-/// The kernel knows best how long a frame may be.
+/// No limit of ours: the kernel knows how long a frame may be.
 const MAX_FRAME_LEN: u32 = u32::MAX;
 
-/// What a queue talks to the kernel by.
+/// The sockets of a queue.
 pub(super) struct PacketSockets {
     pub(super) receiver: RxSocket,
     pub(super) sender: OwnedFd,
@@ -41,16 +41,16 @@ pub(super) struct PacketQueue {
     receiver: RxSocket,
     /// A frame that was too long for the socket's ring.
     copy_buffer: Vec<u8>,
-    /// Syncs in a row that found nothing.
+    /// Consecutive idle syncs.
     idle_syncs: u32,
-    /// What the kernel has noted on the receiver and nobody was told, or 0.
+    /// The pending error of the receiver that was not reported yet, or 0.
     error: i32,
     /// Frames that the kernel has dropped so far.
     kernel_drops: u64,
     sender: OwnedFd,
     link: LinkWatch,
     gather: Gather,
-    /// Keeps the host away while any queue of the port lives.
+    /// Keeps the interface detached from the host while any queue of the port lives.
     _host: Option<Arc<HostDetached>>,
 }
 
@@ -84,7 +84,7 @@ impl PacketQueue {
         })
     }
 
-    /// With something that must live as long as the queue.
+    /// Adds a value that must live as long as the queue.
     pub(super) fn with_host_detached(self, host: Option<Arc<HostDetached>>) -> Self {
         Self { _host: host, ..self }
     }
@@ -93,7 +93,7 @@ impl PacketQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Moves what has arrived to free slots; how many frames that made.
+    /// Moves arrived frames to free slots; returns how many frames that made.
     #[inline]
     fn receive(&mut self) -> u64 {
         let mut inlet = RxFiller::new(&mut self.rx_kern, &self.counters);
@@ -112,7 +112,7 @@ impl PacketQueue {
         inlet.publish()
     }
 
-    /// Looks whether the interface is still there, and sends what waited for it to come up.
+    /// Checks that the interface is still there, and sends what waited for it to come up.
     #[cold]
     fn check_health(&mut self) -> Result<(), RunError> {
         self.idle_syncs = 0;
@@ -125,8 +125,8 @@ impl PacketQueue {
         self.error = if code == 0 { self.error } else { code };
     }
 
-    /// Whether the interface has come up since it was last known to be down. The kernel takes the
-    /// receiver up again by itself.
+    /// Returns whether the interface has come up since it was last known to be down. The kernel
+    /// resumes the receiver by itself.
     fn query_link(&mut self) -> Result<bool, RunCause> {
         self.take_error();
         let code = std::mem::take(&mut self.error);
@@ -147,7 +147,8 @@ impl PacketQueue {
 fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     let RxFrame { bytes, vnet, tag, len, queued, outgoing } = frame;
     if outgoing {
-        // What this machine sends is not received. The sockets were told, so it is rare.
+        // Frames that this machine sends are not received. The sockets are configured so, hence it
+        // is rare.
     } else if slots > inlet.capacity() {
         inlet.drop_one(DropCause::RxTooLong);
     } else if bytes.len() == len as usize {
@@ -158,7 +159,7 @@ fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     }
 }
 
-/// Delivers a frame of the socket's queue, of which the ring holds the beginning.
+/// Delivers a frame of the socket's queue, of which the ring holds only the beginning.
 #[cold]
 fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
     let received = sys::receive(socket, stash);
@@ -178,7 +179,7 @@ fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [
     }
 }
 
-/// Sends a run, as far as the kernel takes it; how many frames are done with.
+/// Sends a run, as far as the kernel takes it; returns how many frames are finished.
 #[inline]
 fn send(
     socket: BorrowedFd<'_>,
@@ -210,14 +211,14 @@ fn send(
     Ok(done)
 }
 
-/// What the kernel said to a frame.
+/// Why the kernel refused a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendRefusal {
-    /// There is no room now.
+    /// There is no space now.
     Retry,
-    /// The interface is down: not before it is up.
+    /// The interface is down: it can be sent once it is up.
     LinkDown,
-    /// It will not be sent.
+    /// It can never be sent.
     Drop(DropCause),
 }
 
@@ -225,7 +226,7 @@ enum SendRefusal {
 fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunCause> {
     Ok(match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => SendRefusal::Retry,
-        // The device's queue is full. Without carrier it would be so for ever.
+        // The device's queue is full. Without a carrier it would stay full forever.
         Some(libc::ENOBUFS) if sys::has_carrier(socket) => SendRefusal::Retry,
         Some(libc::ENOBUFS | libc::EINVAL) => SendRefusal::Drop(DropCause::TxRefused),
         Some(libc::EMSGSIZE) => SendRefusal::Drop(DropCause::TxTooLong),
@@ -236,7 +237,7 @@ fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunC
     })
 }
 
-/// What the error of a socket means.
+/// The run error for an error of a socket.
 fn lost(socket: BorrowedFd<'_>, what: &'static str, source: io::Error) -> RunCause {
     match source.raw_os_error() {
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => match sys::bound_index(socket) {
@@ -283,8 +284,8 @@ impl Queue for PacketQueue {
 
     fn after_sleep(&mut self) {
         self.link.read_events();
-        // An error of the socket ends every sleep at once, whatever is waited for: it is taken here,
-        // and the next empty sync looks.
+        // A socket error ends every sleep at once, whatever is waited for: it is cleared here, and
+        // the next idle sync checks the interface.
         self.take_error();
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS;
     }

@@ -1,18 +1,18 @@
-//! Writes received frames into an rx ring: whole, with their tags, over as many slots as it takes.
+//! Writes received frames into an rx ring: whole, with their tags, in as many slots as needed.
 
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Bytes of the two addresses, after which a tag stands.
+/// Bytes of the two addresses, which precede a tag.
 const MAC_ADDRESSES_LEN: usize = 12;
 /// Bytes of a tag.
 const VLAN_TAG_LEN: u32 = 4;
 /// Most bytes of headers in a segment.
 const MAX_HEADERS_LEN: u32 = 192;
 
-/// A frame as the kernel hands it over, unfinished.
+/// An unfinished frame, as the kernel delivers it.
 #[derive(Debug)]
 pub(super) struct RawPacket<'f> {
     /// The frame without `tag`.
@@ -36,13 +36,13 @@ pub(super) struct RxFiller<'q> {
 }
 
 impl<'q> RxFiller<'q> {
-    /// All the room there is in `ring`.
+    /// Takes all free slots of `ring`.
     pub(super) fn new(ring: &'q mut KernRing, counters: &'q QueueCounters) -> Self {
         let (at, free_slots) = (ring.hwtail(), ring.free_slots());
         Self { ring, counters, at, free_slots, sum: TrafficCounts::default() }
     }
 
-    /// Most slots that a frame of `len` bytes can take once it is finished.
+    /// Maximum number of slots that a frame of `len` bytes can take once it is finished.
     #[inline(always)]
     pub(super) fn slots_for(&self, len: u32, vnet: &[u8]) -> u32 {
         let offset = self.ring.offsets().map_or(0, |offsets| offsets.max);
@@ -63,7 +63,7 @@ impl<'q> RxFiller<'q> {
         self.free_slots
     }
 
-    /// Slots that are ever free at once.
+    /// Maximum number of slots that can be free at once.
     pub(super) fn capacity(&self) -> u32 {
         self.ring.num_slots() - 1
     }
@@ -74,7 +74,7 @@ impl<'q> RxFiller<'q> {
         self.counters.dropped(cause, 1);
     }
 
-    /// Finishes a frame and delivers what becomes of it.
+    /// Finishes a frame and delivers the result.
     #[inline(always)]
     pub(super) fn deliver(&mut self, raw: RawPacket<'_>) {
         match VnetHeader::parse(raw.vnet, VnetForm::Short) {
@@ -84,7 +84,7 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Delivers a frame whose checksum is not done.
+    /// Delivers a frame with an incomplete checksum.
     fn complete(&mut self, raw: RawPacket<'_>, vnet: VnetHeader) {
         match complete_at(raw.bytes, vnet.csum_start, vnet.csum_offset) {
             Ok(()) => self.push_frame(raw.bytes, raw.tag),
@@ -92,7 +92,7 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Delivers a super-frame in frames that a wire takes.
+    /// Segments a super-frame and delivers the segments.
     fn segment(&mut self, raw: RawPacket<'_>, vnet: VnetHeader) {
         let segmenter = match vnet.gso() {
             Ok(Some(Gso { size: 0, .. })) | Err(_) => None,
@@ -117,7 +117,7 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Writes one frame, given in parts, or drops it by name.
+    /// Writes one frame, given in parts, or drops and counts it.
     #[inline(always)]
     fn put(&mut self, parts: &[&[u8]]) {
         let start = (self.at, self.free_slots);
@@ -148,13 +148,13 @@ impl<'q> RxFiller<'q> {
         Ok((total + filled) as u64)
     }
 
-    /// Copies what fits behind the first `filled` bytes of the slot; how much.
+    /// Copies what fits after the first `filled` bytes of the slot; returns the number of bytes.
     #[inline(always)]
     fn append(&mut self, filled: usize, rest: &mut &[u8]) -> Result<usize, DropCause> {
         if self.free_slots == 0 {
             return Err(DropCause::RxRingFull);
         }
-        // A slot that the program gave back with a wrong buffer number has no room.
+        // A slot that the program returned with a wrong buffer number has no space.
         let len = self.ring.buffer(self.at).skip(filled).copy_in(rest);
         if len == 0 {
             return Err(DropCause::RxNoBuffer);
@@ -170,7 +170,7 @@ impl<'q> RxFiller<'q> {
         self.free_slots -= 1;
     }
 
-    /// Shows the program what was delivered; how many frames.
+    /// Publishes the delivered frames to the program; returns their number.
     pub(super) fn publish(self) -> u64 {
         self.ring.set_tail(self.at);
         self.counters.received(self.sum);

@@ -12,12 +12,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::bpf::host::TO_HOST_MARK;
 use crate::gather::{Gather, IoVec};
 
-/// Bytes of the header that tells of offloads, before each frame of a receiving socket.
+/// Bytes of the offload header before each frame of a receiving socket.
 pub(super) const VNET_LEN: usize = 10;
-/// Frames handed over per system call.
+/// Maximum number of frames per system call.
 const MAX_BATCH: usize = 64;
 
-/// A socket that neither sends nor receives before [`bind`].
+/// Creates a socket that neither sends nor receives before [`bind`].
 pub(super) fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
@@ -28,7 +28,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
 pub(super) enum SocketUse {
     /// Frames of all protocols.
     Receive,
-    /// None: a socket without protocol is never looked at when frames arrive.
+    /// No frames: a socket without protocol costs nothing when frames arrive.
     Send,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: SocketUse) -> io
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })
 }
 
-/// The interface a socket is bound to; `None` once that is gone.
+/// The interface a socket is bound to; `None` once the interface is gone.
 pub(super) fn bound_index(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut address = link_address(0, 0);
     let mut len = ADDRESS_LEN;
@@ -127,7 +127,7 @@ pub(super) enum SocketSetting {
     IgnoreOutgoing,
     QdiscBypass,
     Fanout,
-    /// Beyond the system's limit where the capability is there, else up to it.
+    /// Exceeds the system's limit if the process has the capability, else is capped by it.
     ReceiveBuffer,
     SendBuffer,
     Mark,
@@ -177,16 +177,17 @@ pub(super) fn promiscuous(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> 
     set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
 }
 
-/// Makes a new group of sockets that share an interface's frames by receive queue; its number.
+/// Creates a group of sockets that share an interface's frames by receive queue; returns its
+/// number.
 pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
     SocketSetting::Fanout.set(socket, fanout(0) | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16)?;
     let group: c_int = get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
     Ok(group as u32 & 0xffff)
 }
 
-/// Joins a group that [`fanout_new`] made. A frame goes to the member that joined as number "queue
-/// mapping modulo members", the maker being number 0. The mapping is the receive queue plus one;
-/// on devices that do not note the queue it is 0, or what the sender had there.
+/// Joins a group that [`fanout_new`] created. A frame goes to the member that joined as number
+/// "queue mapping modulo members", the creator being number 0. The mapping is the receive queue
+/// plus one; on devices that do not record the queue it is 0, or a value left by the sender.
 pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
     SocketSetting::Fanout.set(socket, fanout(group))
 }
@@ -196,7 +197,7 @@ fn fanout(group: u32) -> u32 {
     group | kind << 16
 }
 
-/// Frames lost for want of room since the last call.
+/// Returns the frames lost for lack of space since the last call.
 pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let statistics: PacketStatistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(statistics.drops)
@@ -206,18 +207,18 @@ pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketFilter {
     Nothing,
-    /// All that come from the wire.
+    /// All frames from the wire.
     Everything,
-    /// Those of one receive queue of the device: the same as [`fanout_join`] would give it.
+    /// Those of one receive queue of the device: the same as [`fanout_join`] would select.
     Queue {
         /// Number of the queue.
         queue: u32,
-        /// Queues that the device has.
+        /// Number of queues of the device.
         of: u32,
     },
 }
 
-/// Puts a filter in place of the one before.
+/// Replaces the socket's filter.
 pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result<()> {
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -225,7 +226,7 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result
     const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let (all, none) = (op(RETURN, 0, 0, u32::MAX), op(RETURN, 0, 0, 0));
-    // What a port on its way to the host lets arrive is no frame from the wire.
+    // Frames that a port injects towards the host are not from the wire.
     let from_wire = [
         op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_MARK) as u32),
         op(JUMP_EQUAL, 0, 1, TO_HOST_MARK),
@@ -254,12 +255,12 @@ fn attach(socket: BorrowedFd<'_>, code: &mut [libc::sock_filter]) -> io::Result<
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, at, len) })
 }
 
-/// Takes the error that the kernel has noted on a socket.
+/// Returns and clears the pending error of a socket.
 pub(super) fn take_error(socket: BorrowedFd<'_>) -> c_int {
     get(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0)
 }
 
-/// Whether the device of an interface has its carrier.
+/// Whether the device of an interface has a carrier.
 pub(super) fn has_carrier(socket: BorrowedFd<'_>) -> bool {
     let index = bound_index(socket);
     index.and_then(|index| flags(socket, index)).is_some_and(|flags| flags & libc::IFF_RUNNING != 0)
@@ -282,15 +283,15 @@ fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
     Some(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
 }
 
-/// Sends frames of a run, from number `first` on, at most a batch of them; how many left. Those
-/// before a refused one leave first; the error is that of the first frame otherwise.
+/// Sends frames of a run, from number `first` on, at most a batch of them; returns how many were
+/// sent. Frames before a refused one are sent first; an error is always that of the first frame.
 pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Result<usize> {
     let count = (run.len() - first).min(MAX_BATCH);
     // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
     for (i, message) in messages[..count].iter_mut().enumerate() {
         let parts = run.iovecs(first + i);
-        // `Part` has the layout of `iovec`. The kernel does not write through the pointer.
+        // `IoVec` has the layout of `iovec`. The kernel does not write through the pointer.
         message.msg_hdr.msg_iov = std::ptr::from_ref::<[IoVec]>(parts).cast_mut().cast();
         message.msg_hdr.msg_iovlen = parts.len() as _;
     }
@@ -322,7 +323,7 @@ struct AuxMessage {
 const _: () = assert!(offset_of!(AuxMessage, data) == size_of::<libc::cmsghdr>());
 
 /// Receives a frame that was too long for the ring, with its offload header. EMSGSIZE when it is
-/// too long for `buffer`, too.
+/// too long for `buffer` too.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<ReceivedFrame> {
     // SAFETY: both are made of numbers, for which zeros are valid.
     let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -349,7 +350,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     Ok(ReceivedFrame { len, tag })
 }
 
-/// The VLAN tag that the kernel took out of a frame, as it goes back in.
+/// The VLAN tag that the kernel took out of a frame, in the form in which it is reinserted.
 #[inline(always)]
 fn tag(status: u32, tci: u16, tpid: u16) -> Option<[u8; 4]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {

@@ -1,7 +1,8 @@
-//! What the kernel dropped on the host's side of a TAP device because its queue to us was full.
+//! Frames that the kernel dropped on the host's side of a TAP device because its queue to us was
+//! full.
 //!
-//! Only the device's own counters tell, and those are read in the network namespace that the
-//! device is in, which need not be ours: a device may be moved after it was opened.
+//! Only the device's own counters show them. They are read in the network namespace of the device,
+//! which need not be ours: a device may be moved after it was opened.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +18,7 @@ pub(super) struct HostDrops {
     index: u32,
     name: String,
     netlink: Option<Netlink>,
-    /// What the device counted before it was ours.
+    /// The last value of the device's counter.
     last_count: u64,
 }
 
@@ -30,7 +31,7 @@ impl HostDrops {
         drops
     }
 
-    /// Frames dropped since; `None` where the device is out of sight.
+    /// Returns the frames dropped since the last call; `None` if the device cannot be found.
     pub(super) fn take_new(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
         let count = self.read_here().or_else(|| {
             self.netlink = netlink_of_device(tun).ok();
@@ -41,7 +42,8 @@ impl HostDrops {
 
     fn read_here(&self) -> Option<u64> {
         let links = self.netlink.as_ref()?.links().ok()?;
-        // The index may change when the device is moved, the name may be another's then: both.
+        // The index may change when the device is moved, and the name may then be another device's:
+        // check both.
         let mut same = links.iter().filter(|link| link.name == self.name && link.kind == "tun");
         let found = same.clone().find(|link| link.index == self.index).or_else(|| same.next());
         found.map(|link| link.tx_dropped)
@@ -53,7 +55,7 @@ fn netlink_of_device(tun: BorrowedFd<'_>) -> io::Result<Netlink> {
     let netns = sys::namespace(tun)?;
     let opened = std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // A thread of its own, which ends in that namespace.
+            // In a separate thread, which ends in that namespace.
             move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
             Netlink::open()
         });

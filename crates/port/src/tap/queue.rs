@@ -16,7 +16,7 @@ use crate::link_watch::LinkWatch;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// What a frame may have beyond its first buffer, in bytes.
+/// Maximum number of bytes of a frame beyond its first buffer.
 const OVERFLOW: usize = 66 << 10;
 
 pub(super) struct TapQueue {
@@ -29,20 +29,20 @@ pub(super) struct TapQueue {
     writer: TapWriter,
     gather: Gather,
     limits: TapLimits,
-    /// What did not fit the first buffer of a frame.
+    /// The part of a frame that did not fit its first buffer.
     overflow: Vec<u8>,
-    /// The device's own count, on its first queue.
+    /// The device's own drop counter, on its first queue.
     host_drops: Option<HostDrops>,
     link: LinkWatch,
     tun: OwnedFd,
 }
 
-/// How long frames may be, their virtio-net headers included.
+/// Maximum frame lengths, virtio-net headers included.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TapLimits {
-    /// Most bytes of a frame to send.
+    /// Maximum length of a frame to send, in bytes.
     pub(super) send: u32,
-    /// Most bytes of a frame that the device is set up to give us.
+    /// Maximum length of a frame that the device is configured to deliver, in bytes.
     pub(super) receive: u32,
 }
 
@@ -85,12 +85,12 @@ impl TapQueue {
         })
     }
 
-    /// Makes this queue the one that counts what the device drops.
+    /// Makes this queue the one that counts the device's drops.
     pub(super) fn count_host_drops(&mut self, drops: HostDrops) {
         self.host_drops = Some(drops);
     }
 
-    /// Whether many frames are written with one system call.
+    /// Whether one system call writes many frames.
     pub(super) fn is_batched(&self) -> bool {
         matches!(self.writer, TapWriter::Batched(_))
     }
@@ -99,20 +99,21 @@ impl TapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Sends what waited for the device to come up. It may be in another namespace by now, so the
-    /// write itself asks; only where the port is to end is the kernel asked for the device.
+    /// Sends what waited for the device to come up. The device may be in another namespace by now,
+    /// so the write itself finds out. The kernel is asked for the device only if a link that is
+    /// down ends the port.
     #[cold]
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
         match asked {
-            // Out of sight is not gone: a sync says when it is.
+            // A device that cannot be found may still exist: a sync fails when it does not.
             Ok(_) | Err(RunCause::Vanished) => {}
             Err(cause) => return Err(self.fail(cause)),
         }
         if self.link.is_down() { self.tx_sync() } else { Ok(()) }
     }
 
-    /// Reads frames into free slots while there is room for one of any length.
+    /// Reads frames into free slots while a frame of any length fits.
     fn receive(&mut self) -> Result<(), RunCause> {
         let ring = &mut self.rx_kern;
         let buf_size = ring.region().buf_size();
@@ -144,8 +145,8 @@ impl TapQueue {
     }
 }
 
-/// Makes a packet of a frame of `len` bytes whose first ones are in slot `at` already; how many
-/// slots it takes.
+/// Makes a packet of a frame of `len` bytes whose first part is in slot `at` already; returns the
+/// number of slots.
 #[inline(always)]
 fn copy_into_slots(
     ring: &mut KernRing,
@@ -156,7 +157,7 @@ fn copy_into_slots(
 ) -> Result<u32, DropCause> {
     let first = ring.buffer(at).len();
     if first == 0 {
-        // The program gave the slot back with a wrong buffer number.
+        // The program returned the slot with a wrong buffer number.
         return Err(DropCause::RxNoBuffer);
     }
     if len <= first {
@@ -192,8 +193,8 @@ fn copy_rest(
 }
 
 impl TapWriter {
-    /// Writes a run and counts what became of each frame; how many, which is all unless the device
-    /// is down.
+    /// Writes a run and counts the result of each frame; returns the number of finished frames,
+    /// which is all unless the device is down.
     fn write(
         &mut self,
         tun: BorrowedFd<'_>,
@@ -212,8 +213,8 @@ impl TapWriter {
                     1
                 }
             };
-            // Those at the end that found the device down wait; one before others that did not
-            // would come after them.
+            // Frames at the end that found the device down wait. One before others that did not
+            // would be reordered if it waited.
             let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {
@@ -246,7 +247,7 @@ fn failed(source: io::Error) -> RunCause {
     RunCause::System { what: "send", source }
 }
 
-/// Why a frame was not written, from what the kernel returned; `None` when it was.
+/// Why a frame was not written, from the kernel's result; `None` if it was.
 #[inline(always)]
 fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
     if result >= 0 {

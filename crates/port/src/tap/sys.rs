@@ -46,8 +46,8 @@ fn name_of(request: &libc::ifreq) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
-/// Makes the descriptor a queue of the device `name`, which is made if there is none; an empty
-/// name, or one with `%d`, lets the kernel choose. The name it has.
+/// Makes the descriptor a queue of the device `name`, which is created if there is none; an empty
+/// name, or one with `%d`, lets the kernel choose. Returns the name.
 pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: TapAttach) -> io::Result<String> {
     let mut request = request(name);
     let multi_queue = if attach.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
@@ -78,7 +78,7 @@ fn interface(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq)
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
 }
 
-/// Tells the kernel what it may leave undone in frames that we read (`TUN_F_*`).
+/// Sets which offloads may be unfinished in frames that we read (`TUN_F_*`).
 pub(super) fn set_offload(tun: BorrowedFd<'_>, offload: c_uint) -> io::Result<()> {
     // SAFETY: this request takes its argument by value.
     check(unsafe {
@@ -102,7 +102,7 @@ pub(super) fn namespace(tun: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let fd = unsafe { libc::ioctl(tun.as_raw_fd(), TUNGETDEVNETNS, 0) };
     check(fd)?;
     // SAFETY:
-    // - Open and ours alone: the kernel has just made it for this call, which succeeded.
+    // - Open and exclusive: the kernel has just created it for this call, which succeeded.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -110,7 +110,7 @@ fn check(rc: c_int) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reads one frame into `first` and what it does not hold into `overflow`; its length.
+/// Reads one frame into `first` and the rest into `overflow`; returns its length.
 #[inline]
 pub(super) fn read(
     tun: BorrowedFd<'_>,
@@ -133,12 +133,12 @@ pub(super) fn read(
     })
 }
 
-/// Writes one frame, given in parts of a gather that is borrowed meanwhile: what the kernel says to
-/// it, a negative number being an error.
+/// Writes one frame, given in parts of a gather that is borrowed meanwhile; returns the kernel's
+/// result, a negative number being an error.
 pub(super) fn write(tun: BorrowedFd<'_>, parts: &[IoVec]) -> i32 {
     let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
     // SAFETY:
-    // - `Part` has the layout of `iovec`, and `parts` is live for the call.
+    // - `IoVec` has the layout of `iovec`, and `parts` is live for the call.
     // - The parts lie in a region that their gather keeps mapped (its invariant 1), and are only
     //   read.
     let written = unsafe { libc::writev(tun.as_raw_fd(), at, count) };

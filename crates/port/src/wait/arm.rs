@@ -1,4 +1,4 @@
-//! Waiting in a loop of the caller's own: the waiter's descriptor among others.
+//! Waiting in a loop of the caller's own, with the waiter's descriptor among others.
 
 use super::{WaitSet, Waiter, poll_queues};
 use crate::clock::Nanos;
@@ -7,15 +7,16 @@ use crate::error::RunError;
 /// What [`Waiter::arm`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmResult {
-    /// A queue has what was asked for, or has just ended: do not sleep.
+    /// A queue has what was waited for, or has just ended: do not sleep.
     Ready,
     /// Nothing is ready: sleep, but no longer than until this time of [`crate::now`].
     Until(Option<Nanos>),
 }
 
 impl Waiter {
-    /// Syncs, and prepares for a sleep of the caller's own, until this waiter's descriptor becomes
-    /// readable. [`Self::disarm`] ends it, whatever this returns. `queues` are those of [`Self::new`].
+    /// Syncs, and prepares for a sleep by the caller until this waiter's descriptor becomes
+    /// readable. [`Self::disarm`] must follow, whatever this returns. `queues` are those of
+    /// [`Self::new`].
     ///
     /// # Errors
     /// [`RunError`] of a queue's sync.
@@ -31,8 +32,8 @@ impl Waiter {
         Ok(ArmResult::Until(self.sleeps_until(queues, None)))
     }
 
-    /// Ends the sleep that [`Self::arm`] prepared for, and syncs. Whether a queue has what its
-    /// interest asks for.
+    /// Ends the sleep that [`Self::arm`] prepared for, and syncs. Returns whether a queue has what
+    /// its interest asks for.
     ///
     /// # Errors
     /// As [`Self::arm`].

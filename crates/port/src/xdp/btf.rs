@@ -1,7 +1,7 @@
-//! Finds the number by which a program calls a function of the running kernel.
+//! Finds the BTF id by which a program calls a function of the running kernel.
 //!
-//! The kernel describes itself in BTF: a header, a list of types, and their names. A type's
-//! number is its place in the list.
+//! The kernel describes itself in BTF: a header, a list of types, and their names. A type's id is
+//! its index in the list.
 
 use std::io;
 

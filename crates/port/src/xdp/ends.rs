@@ -15,10 +15,11 @@ use crate::nic::{
     TxDescriptorRings, TxSide,
 };
 
-/// Descriptor option: the packet goes on in the next one.
+/// Descriptor option: the packet continues in the next one.
 const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 
-/// The ends of one direction each, so that they can be lent separately.
+/// The receive rings, separate from the transmit rings so that each direction can be lent on its
+/// own.
 #[derive(Debug)]
 pub(super) struct RxEnds {
     pub(super) layout: UmemLayout,
@@ -26,7 +27,7 @@ pub(super) struct RxEnds {
     pub(super) rx: Consumer<2>,
 }
 
-/// See [`RxEnds`].
+/// The transmit rings; see [`RxEnds`].
 #[derive(Debug)]
 pub(super) struct TxEnds {
     pub(super) layout: UmemLayout,
@@ -155,8 +156,8 @@ impl ResumableTxRings for TxEnds {
     }
 }
 
-/// Has the kernel send for as long as it gets on. What it leaves, it sends later by itself
-/// (zero-copy), or at the next sync or poll.
+/// Makes the kernel send as much as it can. It sends the rest later by itself (zero-copy), or at
+/// the next sync or poll.
 #[inline(always)]
 pub(super) fn kick(
     side: &mut TxSide,
@@ -165,7 +166,7 @@ pub(super) fn kick(
     zero_copy: bool,
 ) -> Result<(), RunCause> {
     let mut waiting = ends.tx.unconsumed();
-    // Each call takes one at least, where the kernel's index is the kernel's.
+    // Each call takes at least one frame, if the kernel's index was not corrupted.
     for _ in 0..ends.tx.size() {
         if waiting == 0 {
             break;
@@ -190,7 +191,7 @@ pub(super) fn kick(
     Ok(())
 }
 
-/// The frame that the kernel took last is the one that it dropped.
+/// Marks the frame that the kernel took last as dropped.
 #[cold]
 fn refuse_last(side: &mut TxSide, ends: &TxEnds) {
     for back in 1..=MAX_PACKET_DESCRIPTORS {

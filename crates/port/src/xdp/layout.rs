@@ -7,29 +7,28 @@
 //!           first part          tail part of a slot longer than chunk - 256
 //! ```
 //!
-//! The kernel takes no descriptor that crosses chunks where they are aligned, so a long slot is
-//! sent as two.
+//! With aligned chunks the kernel accepts no descriptor that crosses chunks, so a long slot is sent
+//! as two.
 
 use slipring_ring::{BufIdx, Region};
 
 /// Bytes of a chunk before the data: the headroom that AF_XDP gives to programs.
 pub(super) const HEADROOM: u32 = 256;
 
-/// The arithmetic of one region.
+/// Address arithmetic of one region.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UmemLayout {
     size: u32,
-    /// Where the size is a power of two.
+    /// `Some` if the size is a power of two.
     shift: Option<u32>,
     num_bufs: u32,
 }
 
-/// Bits of an address. Where chunks may lie anywhere the kernel writes above them how far behind
-/// the address that it was given a frame begins.
+/// Bits of an address. With unaligned chunks the upper bits hold the offset of the frame from the
+/// posted address.
 const ADDRESS_BITS: u32 = 48;
 
-/// Whether chunks of this size lie so that none crosses a page: those that do cannot be had
-/// without a copy.
+/// Whether no chunk of this size crosses a page: otherwise zero-copy is impossible.
 pub(super) fn is_aligned(region: &Region) -> bool {
     region.buf_size().is_power_of_two()
 }
@@ -41,7 +40,7 @@ impl UmemLayout {
         Self { size, shift, num_bufs: region.num_bufs() }
     }
 
-    /// Bytes of a chunk that one descriptor can name.
+    /// Bytes of a chunk that one descriptor can cover.
     #[inline(always)]
     pub(super) fn part(self) -> u32 {
         self.size - HEADROOM
@@ -59,12 +58,12 @@ impl UmemLayout {
         self.chunk(buf) + u64::from(HEADROOM)
     }
 
-    /// Where the tail part of a buffer lies; none behind the last buffer.
+    /// Where the tail part of a buffer is; the last buffer has none.
     pub(super) fn tail(self, buf: BufIdx) -> Option<u64> {
         (buf.0 + 1 < self.num_bufs).then(|| self.chunk(BufIdx(buf.0 + 1)))
     }
 
-    /// The chunk that an address lies in, and the offset in it.
+    /// Returns the chunk of an address, and the offset in it.
     #[inline(always)]
     pub(super) fn locate(self, address: u64) -> (BufIdx, u32) {
         let address = (address & ((1 << ADDRESS_BITS) - 1)) + (address >> ADDRESS_BITS);
@@ -76,7 +75,7 @@ impl UmemLayout {
         (BufIdx(chunk as u32), offset as u32)
     }
 
-    /// The buffer that a completed address belongs to, whichever of its parts it is.
+    /// The buffer that a completed address belongs to, whichever of its parts it is in.
     #[inline(always)]
     pub(super) fn owner(self, address: u64) -> BufIdx {
         let (BufIdx(chunk), offset) = self.locate(address);

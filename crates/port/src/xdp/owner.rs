@@ -1,13 +1,13 @@
-//! Finds out who has an interface, for an error message: a program in its place is held by a
-//! descriptor, and `/proc` tells of each descriptor what it is.
+//! Finds the owner of an interface, for an error message: a descriptor holds an attached program,
+//! and `/proc` describes each descriptor.
 
 use std::fs;
 use std::path::Path;
 
 /// The process that holds the XDP program of an interface, as `name (pid)`; `None` when it cannot
-/// be found, for want of privilege or because nothing holds it.
+/// be found, because privileges are missing or nothing holds it.
 pub(super) fn program_owner(ifindex: u32) -> Option<String> {
-    // A child of ours that is just being started has a copy of our descriptors.
+    // A child process that is being started briefly has a copy of our descriptors.
     if holds_link_to(std::process::id(), ifindex) {
         return Some("this process".into());
     }
@@ -17,8 +17,8 @@ pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     process_label(pid)
 }
 
-/// A process of this network namespace, but not this one, that has AF_XDP rings: what is left of a
-/// queue that it was lent keeps that queue. `None` if there is none, or several.
+/// Another process of this network namespace that has AF_XDP rings: mappings left from a loan keep
+/// the queue busy. `None` if there is none, or several.
 pub(super) fn socket_owner() -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -32,7 +32,7 @@ pub(super) fn socket_owner() -> Option<String> {
     another.is_none().then(|| process_label(pid)).flatten()
 }
 
-/// Of a mapping: addresses, rights, offset, device, inode, name.
+/// Columns of a mapping: addresses, rights, offset, device, inode, name.
 fn is_fill_ring(mapping: &str) -> bool {
     let mut words = mapping.split_ascii_whitespace();
     let offset = words.nth(2).and_then(|offset| u64::from_str_radix(offset, 16).ok());
@@ -40,13 +40,13 @@ fn is_fill_ring(mapping: &str) -> bool {
         && words.nth(2).is_some_and(|name| name.starts_with("socket:["))
 }
 
-/// `name (pid)`.
+/// Formats a process as `name (pid)`.
 fn process_label(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("{} ({pid})", name.trim_end()))
 }
 
-/// Whether a process is in this thread's network namespace: others number their interfaces alike.
+/// Whether a process is in this thread's network namespace: interface numbers differ in others.
 fn is_in_our_netns(pid: u32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
     namespace("thread-self").is_some_and(|here| namespace(&pid.to_string()) == Some(here))
@@ -61,7 +61,7 @@ fn is_link_to(fdinfo: &Path, ifindex: u32) -> bool {
     fs::read_to_string(fdinfo).is_ok_and(|info| describes_link_to(&info, ifindex))
 }
 
-/// Of one description, `link_type: xdp` and `ifindex: N` among others.
+/// Whether a descriptor's description has `link_type: xdp` and `ifindex: N`.
 fn describes_link_to(info: &str, ifindex: u32) -> bool {
     let value = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     value("link_type:") == Some("xdp")

@@ -1,7 +1,7 @@
-//! The XDP program of a device: leads each queue's frames to the queue's socket.
+//! The XDP program of a device: redirects each queue's frames to the queue's socket.
 //!
-//! One program serves all queues, so ports of one process share it; the last one takes it out.
-//! Frames of a queue without a socket go on to the host.
+//! One program serves all queues, so ports of one process share it; the last port detaches it.
+//! Frames of a queue without a socket continue to the host.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -35,13 +35,13 @@ pub(super) enum XdpAttachMode {
 /// What the program does beyond redirecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VlanHandling {
-    /// Frames come with their tags, or the tag is lost.
+    /// Frames arrive with their tags, or the tag is lost.
     InBand,
-    /// Tags that the device keeps beside the frame are put back into it.
+    /// Tags that the device keeps outside the frame are reinserted into it.
     Reinsert,
 }
 
-/// A device's program in its place, and the map of its sockets.
+/// A device's attached program, and the map of its sockets.
 #[derive(Debug)]
 pub(super) struct XdpHook {
     map: BpfMap,
@@ -51,7 +51,7 @@ pub(super) struct XdpHook {
     pub(super) frags: bool,
 }
 
-/// Programs of this process by device. An index means something in one namespace only.
+/// Programs of this process by device. An index is only unique within a network namespace.
 static HOOKS: Mutex<Vec<(DeviceKey, Weak<XdpHook>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,14 +78,14 @@ pub(super) struct HookRequest {
 /// Why no program could be attached.
 #[derive(Debug)]
 pub(super) enum HookError {
-    /// Not in this way; another may work.
+    /// This mode failed; another may work.
     Refused(io::Error),
-    /// Not at all.
+    /// No mode can work.
     Fatal(OpenCause),
 }
 
 impl XdpHook {
-    /// The program that this process has on the device.
+    /// Returns the program that this process has attached to the device.
     pub(super) fn existing(ifindex: u32) -> Option<Arc<Self>> {
         let device = DeviceKey::of(ifindex);
         let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,14 +118,14 @@ impl XdpHook {
         Ok(hook)
     }
 
-    /// Leads a queue's frames to a bound socket, until that is closed.
+    /// Redirects a queue's frames to a bound socket, until that is closed.
     pub(super) fn redirect_queue(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.map.set_socket(queue, socket)
     }
 }
 
-/// A former program stays as long as any copy of its descriptor: a child process that is just
-/// being started has one for a moment.
+/// Retries: a former program stays attached as long as any copy of its descriptor is open, and a
+/// child process that is being started has one for a moment.
 fn attach_with_retry(
     program: &BpfProgram,
     ifindex: u32,
@@ -170,8 +170,8 @@ fn redirect_program(map_fd: i32, context: BpfReg) -> [BpfInsn; 6] {
     ]
 }
 
-/// Moves both addresses 4 bytes to the front and writes the tag behind them. Falls through to
-/// what follows, with the context in `R6`.
+/// Moves both addresses forward by 4 bytes and writes the tag after them. Falls through to the
+/// following instructions, with the context in `R6`.
 ///
 /// ```text
 ///   before       | destination | source | type ...
@@ -200,14 +200,14 @@ fn reinsert_tag_program(kernel_function: i32) -> [BpfInsn; 31] {
         mov(BpfReg::R4, BpfReg::R2),
         add_imm(BpfReg::R4, 16),
         jgt(BpfReg::R4, BpfReg::R3, 13),
-        // Twelve bytes of addresses come down by four.
+        // Move the twelve bytes of addresses down by four.
         load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 4),
         store(AccessWidth::Word, BpfReg::R2, 0, BpfReg::R5),
         load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 8),
         store(AccessWidth::Word, BpfReg::R2, 4, BpfReg::R5),
         load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 12),
         store(AccessWidth::Word, BpfReg::R2, 8, BpfReg::R5),
-        // The protocol comes in network order, the control word in ours.
+        // The protocol is in network byte order, the control word in host byte order.
         load(AccessWidth::Half, BpfReg::R4, BpfReg::R10, PROTO_STACK_OFFSET),
         load(AccessWidth::Half, BpfReg::R5, BpfReg::R10, TCI_STACK_OFFSET),
         swap16(BpfReg::R5),

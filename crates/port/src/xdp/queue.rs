@@ -21,38 +21,38 @@ use crate::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
 use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
-/// Syncs without effect between two questions whether the interface is still there.
+/// Number of idle syncs between two checks that the interface still exists.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
 
-/// What the queues of a port hold together; undone with the last one.
+/// State shared by the queues of a port; undone with the last one.
 #[derive(Debug)]
 pub(super) struct XdpDevice {
     pub(super) detached: Option<HostDetached>,
     pub(super) promisc: Option<Promisc>,
     pub(super) features: FeatureGuard,
     pub(super) hook: Arc<XdpHook>,
-    /// What else must live until then.
+    /// Another value that must live until then.
     pub(super) _kept: Option<KeepAlive>,
 }
 
-/// What a queue is made of, besides its socket.
+/// The parts of a queue, besides its socket.
 pub(super) struct XdpQueueParts {
     pub(super) tx: RingHalves<Tx>,
     pub(super) rx: RingHalves<Rx>,
-    /// Buffers that the rx side keeps back.
+    /// Buffers that the rx side keeps in reserve.
     pub(super) reserve: u32,
     pub(super) fixup: OffloadFixup,
     pub(super) limits: TxLimits,
-    /// Frames come from the kernel itself.
+    /// Whether frames come from the kernel itself.
     pub(super) software: bool,
     pub(super) link: LinkWatch,
-    /// The link is that of another interface, to which the frames are led: the kernel would take
-    /// them and lose them while that is down.
+    /// Whether the link is that of another interface, to which the frames are redirected: the
+    /// kernel would take and lose frames while that interface is down.
     pub(super) gated: bool,
     pub(super) device: Arc<XdpDevice>,
 }
 
-/// A queue. Its fields are dropped in order: the socket first, so that the kernel lets go of the
+/// A queue. Its fields are dropped in order: the socket first, so that the kernel releases the
 /// buffers, then the sides, which put those into slots, then the slots.
 #[derive(Debug)]
 pub(super) struct XdpQueue {
@@ -63,7 +63,7 @@ pub(super) struct XdpQueue {
     rx: RxRing,
     name: String,
     idle_syncs: u32,
-    /// Something woke us that may not have been a frame.
+    /// Whether a wakeup may have had another reason than a frame.
     needs_probe: bool,
     busy_poll: bool,
     chains: bool,
@@ -71,15 +71,15 @@ pub(super) struct XdpQueue {
     link: LinkWatch,
     gated: bool,
     max_slot_len: u32,
-    /// Once it has been lent.
+    /// `Some` once the queue has been lent.
     ownership: Option<SyncOwnership>,
     counters: Arc<QueueCounters>,
     device: Arc<XdpDevice>,
 }
 
 impl XdpQueue {
-    /// Gives the rx buffers to the kernel, and only then has it lead the frames of device queue
-    /// `number` here, so that none comes too early.
+    /// Posts the rx buffers to the kernel, and only then redirects the frames of device queue
+    /// `number` here, so that none arrives too early.
     pub(super) fn start(
         name: &str,
         number: u32,
@@ -145,16 +145,16 @@ impl XdpQueue {
         self.check(after == 0 || after != before)
     }
 
-    /// Whether the interface is down to which the kernel would lead the frames. Asked before each
-    /// batch, since nobody says it afterwards.
+    /// Whether the interface that the kernel would redirect the frames to is down. Checked before
+    /// each batch, since the kernel does not report it afterwards.
     fn is_gated_down(&mut self) -> Result<bool, RunCause> {
         self.link.read_events();
         self.refresh_link()?;
         Ok(self.link.is_down())
     }
 
-    /// Asks for the interface's health when told to, and now and then while nothing moves: a
-    /// socket of an interface that is gone is only silent.
+    /// Checks the interface after a wakeup, and now and then while nothing moves: a socket of an
+    /// interface that is gone reports no error.
     #[inline(always)]
     fn check(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved {
@@ -168,7 +168,7 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// Asks the kernel, and tells a program with the queue.
+    /// Asks the kernel, and reports the result to a borrower of the queue.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -179,7 +179,7 @@ impl XdpQueue {
         if health? { self.resume() } else { Ok(()) }
     }
 
-    /// Whether the interface has come up. The socket answers for its own, but not for another.
+    /// Returns whether the interface has come up. The socket can only tell for its own interface.
     fn refresh_link(&mut self) -> Result<bool, RunCause> {
         let news = self.link.take_changed();
         match self.gated {
@@ -189,8 +189,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends what has waited for the interface to come up. Of a queue that is lent, whoever has the
-    /// turn does.
+    /// Sends what has waited for the interface to come up. If the queue is lent, its current owner
+    /// does that.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
         if self.ownership.is_some() {
@@ -202,7 +202,7 @@ impl XdpQueue {
         self.kick_pending()
     }
 
-    /// Has the kernel send what it was given while the interface was down.
+    /// Makes the kernel send what it was given while the interface was down.
     fn kick_pending(&mut self) -> Result<(), RunCause> {
         let socket = &mut self.socket;
         let (fd, zero_copy) = (socket.fd.as_fd(), socket.zero_copy);
@@ -222,9 +222,9 @@ impl XdpQueue {
         }
     }
 
-    /// What came of a sync that did not come off: nothing, where the interface is down and may be.
-    /// The next sync, whichever way, asks again: while one way finds it down, the other one does not
-    /// take it to be up.
+    /// Handles a failed sync: ignores the failure if the interface is down and may be. The next
+    /// sync of either direction checks again: while one direction finds it down, the other one does
+    /// not assume that it is up.
     #[cold]
     fn handle_failure(&mut self, cause: RunCause) -> Result<(), RunError> {
         self.needs_probe = true;
@@ -239,14 +239,14 @@ impl XdpQueue {
     }
 }
 
-/// Whether a program that syncs the queue itself would not notice.
+/// Whether it is an error that a program which syncs the queue itself would not notice.
 fn is_down(cause: &RunCause) -> bool {
     matches!(cause, RunCause::Vanished | RunCause::WentDown)
 }
 
-/// Turns with a program that the queue is lent to.
+/// Taking turns with a program that the queue is lent to.
 impl XdpQueue {
-    /// Syncs where no program is just doing it.
+    /// Syncs unless a program is syncing.
     #[inline(always)]
     fn with_ownership(
         &mut self,
@@ -262,7 +262,7 @@ impl XdpQueue {
         done
     }
 
-    /// Goes on where the program has left off.
+    /// Continues where the program has left off.
     fn resync(&mut self, way: SyncDirection) -> Result<(), RunCause> {
         let Some(turns) = &mut self.ownership else { return Ok(()) };
         let rejoined = match way {
@@ -322,8 +322,8 @@ impl QueueLender for XdpQueue {
                 continue;
             };
             turns.force_acquire(way);
-            // It was at any instruction of a sync, and what was not published is not done. Words
-            // that make no sense are found by the next sync again.
+            // The program may have ended at any instruction of a sync, and what it did not publish
+            // is not done. The next sync will detect impossible words again.
             if self.resync(way).is_ok() {
                 match way {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
@@ -338,7 +338,7 @@ impl QueueLender for XdpQueue {
         if let Some(turns) = &mut self.ownership {
             turns.set_host_only(keep);
         }
-        // Says where the rings are, and whether the program may go on.
+        // Publishes the ring positions, and whether the program may continue.
         self.catch_up();
         self.ownership.as_ref().is_none_or(SyncOwnership::is_free)
     }
@@ -380,10 +380,10 @@ impl Queue for XdpQueue {
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
         self.needs_probe = true;
-        // A program that syncs by itself would not ask.
+        // A program that syncs by itself would not check.
         if self.link.read_events() && self.ownership.is_some() {
             let was_down = self.link.is_down();
-            // The next sync says it again.
+            // The next sync reports an error again.
             let _ = self.probe();
             if was_down && !self.link.is_down() {
                 let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);
@@ -399,7 +399,7 @@ impl Queue for XdpQueue {
         Some(self)
     }
 
-    /// What cannot be gone on with, the next sync says.
+    /// The next sync reports an unrecoverable error.
     fn catch_up(&mut self) {
         for way in [SyncDirection::Tx, SyncDirection::Rx] {
             let _ = self.with_ownership(way, |_| Ok(()));
@@ -409,8 +409,8 @@ impl Queue for XdpQueue {
     fn update_stats(&mut self) {
         self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
-        // Two reasons make one count: no buffer, and too long. The latter is no reason for chains;
-        // otherwise the looks for a buffer that failed are an upper bound of the former.
+        // One counter has two causes: no buffer, and too long. The latter is impossible with
+        // chains; otherwise the number of failed buffer lookups is an upper bound of the former.
         let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
         let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);

@@ -9,7 +9,7 @@ use crate::nic::ownership::CorruptWords;
 #[derive(Debug)]
 pub(super) struct Producer<const W: usize> {
     ring: SharedRing<W>,
-    /// Where the next cell goes; published by [`Self::publish`].
+    /// Index of the next entry; published by [`Self::publish`].
     next: u32,
     published: u32,
     /// The kernel's index when it was last read.
@@ -23,7 +23,7 @@ impl<const W: usize> Producer<W> {
         Self { ring, next, published: next, consumed }
     }
 
-    /// Whether `count` more cells fit.
+    /// Whether `count` more entries fit.
     #[inline(always)]
     pub(super) fn has_room(&mut self, count: u32) -> bool {
         if self.room() >= count {
@@ -33,20 +33,20 @@ impl<const W: usize> Producer<W> {
         self.room() >= count
     }
 
-    /// Cells that fit. The kernel's index may be a program's, to which the ring was lent.
+    /// Number of entries that fit. A program that borrowed the ring may have written the index.
     #[inline(always)]
     fn room(&self) -> u32 {
         self.ring.size().saturating_sub(self.next.wrapping_sub(self.consumed))
     }
 
-    /// Writes a cell, for which there is room.
+    /// Writes an entry; there must be space.
     #[inline(always)]
     pub(super) fn push(&mut self, words: [u64; W]) {
         self.ring.put(self.next, words);
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was pushed.
+    /// Makes pushed entries visible to the kernel.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
         if self.published != self.next {
@@ -62,19 +62,19 @@ impl<const W: usize> Producer<W> {
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
     }
 
-    /// How many published cells the kernel has not taken.
+    /// Returns how many published entries the kernel has not taken.
     #[inline(always)]
     pub(super) fn unconsumed(&mut self) -> u32 {
         self.refresh();
         self.published.wrapping_sub(self.consumed)
     }
 
-    /// Whether published cells wait for the kernel, whoever published them.
+    /// Whether published entries wait for the kernel, including those of a borrower.
     pub(super) fn is_stuck(&self) -> bool {
         self.ring.producer().load(Ordering::Relaxed) != self.ring.consumer().load(Ordering::Acquire)
     }
 
-    /// Goes on behind the cells that somebody else has pushed; how many.
+    /// Skips the entries that a borrower has pushed; returns their number.
     pub(super) fn resync(&mut self) -> Result<u32, CorruptWords> {
         let next = self.ring.producer().load(Ordering::Acquire);
         let consumed = self.ring.consumer().load(Ordering::Acquire);
@@ -86,7 +86,7 @@ impl<const W: usize> Producer<W> {
         Ok(moved)
     }
 
-    /// Where the next cell goes.
+    /// Index of the next entry.
     pub(super) fn position(&self) -> u32 {
         self.next
     }
@@ -96,7 +96,7 @@ impl<const W: usize> Producer<W> {
         self.ring.size()
     }
 
-    /// The `back`-th cell before the one that the kernel takes next, as we wrote it.
+    /// The `back`-th entry before the one that the kernel takes next, as we wrote it.
     #[inline]
     pub(super) fn consumed_cell(&self, back: u32) -> [u64; W] {
         self.ring.get(self.consumed.wrapping_sub(back))
@@ -123,16 +123,16 @@ impl<const W: usize> Consumer<W> {
         Self { ring, next, produced: next }
     }
 
-    /// How many cells there are to read.
+    /// Returns how many entries there are to read.
     #[inline(always)]
     pub(super) fn refresh(&mut self) -> u32 {
         // Acquire: pairs with the kernel's release after it wrote the cells.
         self.produced = self.ring.producer().load(Ordering::Acquire);
-        // It may be a program's, to which the ring was lent.
+        // A program that borrowed the ring may have written it.
         self.produced.wrapping_sub(self.next).min(self.ring.size())
     }
 
-    /// Goes on behind the cells that somebody else has taken; how many.
+    /// Skips the entries that a borrower has taken; returns their number.
     pub(super) fn resync(&mut self) -> Result<u32, CorruptWords> {
         let next = self.ring.consumer().load(Ordering::Acquire);
         let produced = self.ring.producer().load(Ordering::Acquire);
@@ -144,18 +144,18 @@ impl<const W: usize> Consumer<W> {
         Ok(moved)
     }
 
-    /// The next cell to be read.
+    /// Index of the next entry to read.
     pub(super) fn position(&self) -> u32 {
         self.next
     }
 
-    /// The `i`-th cell of those that [`Self::refresh`] counted.
+    /// The `i`-th entry of those that [`Self::refresh`] counted.
     #[inline(always)]
     pub(super) fn peek(&self, i: u32) -> [u64; W] {
         self.ring.get(self.next.wrapping_add(i))
     }
 
-    /// Gives `count` cells back to the kernel.
+    /// Returns `count` entries to the kernel.
     #[inline(always)]
     pub(super) fn release(&mut self, count: u32) {
         if count > 0 {

@@ -1,4 +1,4 @@
-//! Finds the best mode that a device takes, and binds its queues in it.
+//! Finds the best mode that a device supports, and binds its queues in it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,9 +15,9 @@ use crate::error::OpenCause;
 use crate::iface::Iface;
 use crate::options::{OpenOptions, XdpMode};
 
-/// Smallest ring that is worth having.
+/// Minimum ring size.
 const MIN_RING_SIZE: u32 = 64;
-/// Bytes that the kernel accounts for one frame on its way, rounded up.
+/// Bytes that the kernel accounts for one frame in flight, rounded up.
 const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 
 /// How sockets are bound.
@@ -25,11 +25,11 @@ const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 pub(super) struct SocketMode {
     pub(super) attach_mode: XdpAttachMode,
     pub(super) zero_copy: bool,
-    /// Packets may take several buffers.
+    /// Whether packets may take several buffers.
     pub(super) chains: bool,
 }
 
-/// Bound sockets and the program that feeds them.
+/// Bound sockets, and the program that feeds them.
 pub(super) struct BoundSockets {
     pub(super) sockets: Vec<XdpSocket>,
     pub(super) hook: Arc<XdpHook>,
@@ -45,7 +45,7 @@ pub(super) fn open_queues(
 ) -> Result<BoundSockets, OpenCause> {
     let attempt = SetupAttempt { iface, queues, region, options };
     let mut hook = XdpHook::existing(iface.index);
-    // Said where no mode is left to be tried.
+    // Reported if no mode is left to try.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
         region.buf_size()
@@ -57,7 +57,7 @@ pub(super) fn open_queues(
             Err(SetupFailure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
-    // Some drivers give queues away only while the interface is up. What needs less of them was tried.
+    // Some drivers provide queues only while the interface is up. Modes that need fewer were tried.
     if last.raw_os_error() == Some(libc::ENETDOWN) {
         return Err(OpenCause::Down { ifname: iface.name.clone() });
     }
@@ -70,10 +70,10 @@ pub(super) fn open_queues(
     Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
 }
 
-/// Modes to be tried, best first; without a copy only where chunks are aligned.
+/// Modes to try, best first; zero-copy only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
-    // Registering a region takes a while, so it is not tried where it is known to fail. Of the
-    // devices that end in the kernel itself, only virtio has hardware rings.
+    // Registering a region takes a while, so it is not tried if it is known to fail. Of the devices
+    // that end in the kernel itself, only virtio has hardware rings.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
     let ways: &[(XdpAttachMode, bool)] = match wanted {
@@ -92,7 +92,7 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
 
 /// Why an attempt failed.
 enum SetupFailure {
-    /// Another mode may do; the program may serve it.
+    /// Another mode may work; the existing program may serve it.
     Refused(io::Error, Option<Arc<XdpHook>>),
     Fatal(OpenCause),
 }
@@ -111,7 +111,7 @@ struct SetupAttempt<'a> {
 }
 
 impl SetupAttempt<'_> {
-    /// Binds all queues in one mode, with the program that is there if it fits.
+    /// Binds all queues in one mode, with the existing program if it fits.
     fn open(
         &self,
         mode: SocketMode,
@@ -119,7 +119,7 @@ impl SetupAttempt<'_> {
     ) -> Result<BoundSockets, SetupFailure> {
         let hook = match hook {
             Some(hook) if hook.attach_mode == mode.attach_mode && hook.frags >= mode.chains => hook,
-            // Shared with another port of this process: it stays as it is.
+            // Another port of this process shares it: it stays as it is.
             Some(hook) if Arc::strong_count(&hook) > 1 => {
                 let error = io::Error::other("another port of this program has it in another mode");
                 return Err(SetupFailure::Refused(error, Some(hook)));
@@ -139,7 +139,7 @@ impl SetupAttempt<'_> {
     fn hook(&self, mode: SocketMode) -> Result<Arc<XdpHook>, SetupFailure> {
         let queues = self.iface.rx_queues.max(self.iface.tx_queues);
         let native = mode.attach_mode == XdpAttachMode::Native;
-        // Zero-copy devices strip no tags once told not to.
+        // Zero-copy devices strip no tags once configured so.
         let put_back = native && !mode.zero_copy;
         let ways: &[VlanHandling] = if put_back {
             &[VlanHandling::Reinsert, VlanHandling::InBand]
@@ -166,7 +166,7 @@ impl SetupAttempt<'_> {
         }
     }
 
-    /// The first socket registers the region, the others share that.
+    /// The first socket registers the region; the others share that registration.
     fn bind_all(&self, mode: SocketMode) -> Result<Vec<XdpSocket>, SetupFailure> {
         let mut sockets: Vec<XdpSocket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
@@ -199,7 +199,7 @@ impl SetupAttempt<'_> {
         Ok(socket)
     }
 
-    /// All rings hold what all slots hold, so that none can overflow.
+    /// All rings can hold the content of all slots, so that none can overflow.
     fn ring_size(&self) -> u32 {
         self.options.slots.max(MIN_RING_SIZE).next_power_of_two()
     }

@@ -20,7 +20,7 @@ use crate::nic::dma::DmaMemory;
 const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A socket with rings and memory, on its way to a queue.
+/// A socket with rings and memory, not yet bound to a queue.
 pub(super) struct UnboundSocket {
     fd: OwnedFd,
     layout: UmemLayout,
@@ -28,7 +28,8 @@ pub(super) struct UnboundSocket {
 }
 
 impl UnboundSocket {
-    /// A socket for a port in `region`, which it registers unless it is to share another's memory.
+    /// Creates a socket for a port in `region`, which it registers unless it shares another's
+    /// memory.
     pub(super) fn new(region: &Region, shares: bool, slots: u32) -> io::Result<Self> {
         let mut umem = Umem::new(sys::socket()?);
         if !shares {
@@ -38,7 +39,7 @@ impl UnboundSocket {
         Ok(Self { fd: umem.into_socket(), layout: UmemLayout::new(region), rings })
     }
 
-    /// Binds it, waiting for a former owner of the queue to be cleaned up.
+    /// Binds it, waiting until a former owner of the queue is cleaned up.
     pub(super) fn bind(
         self,
         ifindex: u32,
@@ -51,8 +52,8 @@ impl UnboundSocket {
     }
 }
 
-/// Repeats what fails because something is in use, for about as long as the kernel may take to
-/// clean up after who used it last.
+/// Retries while something is in use, for about as long as the kernel may take to clean up after
+/// the last user.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = now() + BUSY_RETRY_TIMEOUT.as_nanos() as u64;
     loop {
@@ -76,15 +77,15 @@ pub(super) struct XdpSocket {
     pub(super) zero_copy: bool,
 }
 
-/// What a sleeper waits on.
+/// The descriptors to sleep on.
 ///
-/// Reading: an epoll set of the socket and, while frames are stuck, of room to send. News about
-/// interfaces come by [`crate::link`]: the kernel tells a socket when its interface is removed, not
-/// when it goes down.
-/// Sending: a second descriptor of the socket, as the two events differ in trigger.
+/// Reading: an epoll set of the socket and, while frames are stuck, of space to send. Link changes
+/// come from [`crate::link_watch`]: the kernel notifies a socket when its interface is removed, not
+/// when it goes down. Sending: a second descriptor of the socket, as the two events differ in
+/// trigger.
 ///
-/// The set holds the socket only while someone sleeps. The kernel tells every waiter of every
-/// completed frame, at 30 ns each, so that a set which nobody looks at costs a sixth of the rate.
+/// The set contains the socket only during a sleep. The kernel notifies every waiter of every
+/// completed frame, at 30 ns each, so an unused set would cost a sixth of the rate.
 #[derive(Debug)]
 struct WaitPoints {
     readable: OwnedFd,
@@ -107,7 +108,7 @@ impl WaitPoints {
         }
     }
 
-    /// Also wakes readers when room to send appears.
+    /// Also wakes readers when there is space to send.
     fn watch_room(&mut self, stuck: bool) {
         let events = EventFlags::OUT | EventFlags::ET;
         if self.stuck != stuck && watch(&self.readable, &self.writable, events, stuck) {
@@ -116,7 +117,7 @@ impl WaitPoints {
     }
 }
 
-/// Puts a descriptor into the set, or takes it out; whether that worked.
+/// Adds a descriptor to the set, or removes it; returns whether that worked.
 fn watch(set: &OwnedFd, fd: &OwnedFd, events: EventFlags, on: bool) -> bool {
     let data = EventData::new_u64(0);
     let done = if on { epoll::add(set, fd, data, events) } else { epoll::delete(set, fd) };
@@ -156,7 +157,7 @@ impl XdpSocket {
         self.wait.watch_frames(&self.fd, true);
     }
 
-    /// Frames under way are left watched while they are stuck: to watch anew is to be woken.
+    /// Stuck frames stay watched: adding the watch again would wake at once.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
         if !self.tx.tx.is_stuck() {
@@ -164,14 +165,14 @@ impl XdpSocket {
         }
     }
 
-    /// Asks whether the interface is still there and up.
+    /// Checks that the interface still exists and is up.
     #[cold]
     pub(super) fn probe(&self) -> Result<(), RunCause> {
         sys::kick_rx(self.fd()).or_else(|error| fault("receive", error))
     }
 }
 
-/// Tells lasting errors of a kick from passing ones.
+/// Distinguishes lasting errors of a kick from temporary ones.
 #[cold]
 pub(super) fn fault(what: &'static str, source: io::Error) -> Result<(), RunCause> {
     match source.raw_os_error() {

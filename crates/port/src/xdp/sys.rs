@@ -16,7 +16,7 @@ const MAX_TX_SKB_BUDGET: c_int = 9;
 const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 
-/// An AF_XDP socket, not yet bound.
+/// Creates an unbound AF_XDP socket.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -48,7 +48,7 @@ unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Res
 /// Registers a buffer area as the memory of a socket.
 ///
 /// From now on the kernel may write into a chunk, but only while its index is in the fill ring or
-/// beyond: the protocol of this module keeps such chunks out of every slot that a program owns.
+/// beyond: the protocol of this module keeps such chunks out of all slots that a program owns.
 pub(super) fn register_umem(socket: BorrowedFd<'_>, area: BufferArea) -> io::Result<()> {
     let registration = libc::xdp_umem_reg {
         addr: area.start,
@@ -74,7 +74,7 @@ pub(super) struct RingSizes {
     pub(super) tx: u32,
 }
 
-/// The four rings of a socket, mapped. The first two pass addresses, the others descriptors.
+/// The four rings of a socket, mapped. The first two carry addresses, the others descriptors.
 #[derive(Debug)]
 pub(super) struct KernelRings {
     pub(super) fill: SharedRing<1>,
@@ -127,7 +127,7 @@ pub(super) fn bind(
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the socket works without copying.
+/// Whether the socket works in zero-copy mode.
 pub(super) fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: plain integers.
     let options = unsafe { get(socket, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 }) }?;
@@ -142,8 +142,8 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
     unsafe { get(socket, libc::XDP_STATISTICS, zeros) }
 }
 
-/// Lets one system call send as many frames as the ring holds, and so many be under way.
-/// Kernels that cannot are none the worse: they take several calls.
+/// Lets one system call send as many frames as the ring holds, and as many be in flight. Other
+/// kernels only need several calls instead.
 pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -158,7 +158,7 @@ pub(super) fn busy_poll(socket: BorrowedFd<'_>, micros: u32, budget: u32) -> io:
     set(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &(budget as i32))
 }
 
-/// Has the kernel look at the TX ring.
+/// Makes the kernel process the TX ring.
 #[inline]
 pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (fd, none) = (socket.as_raw_fd(), std::ptr::null());
@@ -167,7 +167,7 @@ pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has the kernel look at the fill ring; fails when the interface is down or gone.
+/// Makes the kernel process the fill ring; fails when the interface is down or gone.
 #[inline]
 pub(super) fn kick_rx(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (fd, none) = (socket.as_raw_fd(), std::ptr::null_mut());
@@ -196,11 +196,11 @@ pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32)
     let to = unsafe { chunk.add(HEADROOM as usize) };
     // SAFETY:
     // - In bounds as above; `copy` allows overlap.
-    // - Exclusive: the kernel has just given the chunk to us and no slot names it yet.
+    // - Exclusive: the kernel has just given the chunk to us and it is in no slot yet.
     unsafe { from.copy_to(to, len as usize) };
 }
 
-/// Bytes that the kernel shares with us, unmapped when dropped.
+/// Memory that the kernel shares with us, unmapped when dropped.
 #[derive(Debug)]
 struct RingMapping {
     base: NonNull<u8>,
@@ -214,7 +214,7 @@ impl Drop for RingMapping {
     }
 }
 
-/// One kernel ring of cells of `W` words.
+/// One kernel ring, with entries of `W` words.
 #[derive(Debug)]
 pub(super) struct SharedRing<const W: usize> {
     producer: NonNull<AtomicU32>,
@@ -266,7 +266,7 @@ impl<const W: usize> SharedRing<W> {
         })
     }
 
-    /// Cells in the ring.
+    /// Number of entries of the ring.
     #[inline(always)]
     pub(super) fn size(&self) -> u32 {
         self.mask + 1
@@ -291,7 +291,7 @@ impl<const W: usize> SharedRing<W> {
         Self::word(&self.consumer)
     }
 
-    /// Whether the kernel sleeps and wants to be called.
+    /// Whether the kernel sleeps and must be woken by a system call.
     #[inline(always)]
     pub(super) fn needs_wakeup(&self) -> bool {
         Self::word(&self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -308,14 +308,14 @@ impl<const W: usize> SharedRing<W> {
         unsafe { cell.as_ref() }
     }
 
-    /// Reads the cell that a free-running index names.
+    /// Reads the entry of a free-running index.
     #[inline(always)]
     pub(super) fn get(&self, index: u32) -> [u64; W] {
         let cell = self.cell(index);
         std::array::from_fn(|i| cell[i].load(Ordering::Relaxed))
     }
 
-    /// Writes the cell that a free-running index names.
+    /// Writes the entry of a free-running index.
     #[inline(always)]
     pub(super) fn put(&self, index: u32, words: [u64; W]) {
         for (cell, word) in self.cell(index).iter().zip(words) {

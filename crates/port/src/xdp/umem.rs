@@ -1,8 +1,8 @@
 //! The memory of an AF_XDP socket (UMEM): the buffer area of its port's region.
 //!
-//! The kernel makes the rings of descriptors itself, and only whoever has the socket can map them. It
-//! addresses buffers by bytes from the start of the area, and lets go of them when the last socket
-//! that shares the memory is closed.
+//! The kernel allocates the descriptor rings itself, and only a process with the socket can map
+//! them. It addresses buffers by bytes from the start of the area, and releases them when the last
+//! socket that shares the memory is closed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use slipring_ring::{BufIdx, Region};
 use super::sys::{self, KernelRings, RingSizes};
 use crate::nic::dma::{BufferArea, DeviceAddress, DmaMemory};
 
-/// A socket on its way to a queue, and what it registered.
+/// A socket that is not bound yet, and its registered area.
 #[derive(Debug)]
 pub(super) struct Umem {
     socket: OwnedFd,
@@ -20,12 +20,12 @@ pub(super) struct Umem {
 }
 
 impl Umem {
-    /// Of a socket that has neither memory nor rings yet.
+    /// Wraps a socket that has neither memory nor rings yet.
     pub(super) fn new(socket: OwnedFd) -> Self {
         Self { socket, area: None }
     }
 
-    /// The socket, with what it has been given.
+    /// Returns the socket, with its memory and rings.
     pub(super) fn into_socket(self) -> OwnedFd {
         self.socket
     }
@@ -41,7 +41,7 @@ impl DmaMemory for Umem {
         Ok(())
     }
 
-    /// By closing the socket: the kernel has no other way.
+    /// Closes the socket: the kernel has no other method.
     fn unmap(self) -> io::Result<()> {
         drop(self.socket);
         Ok(())
@@ -51,7 +51,7 @@ impl DmaMemory for Umem {
         self.area?.offset_of(buf)
     }
 
-    /// All rings hold what all slots hold, so that none can overflow.
+    /// All rings can hold the content of all slots, so that none can overflow.
     fn make_rings(&mut self, slots: u32) -> io::Result<KernelRings> {
         let sizes = RingSizes { fill: slots, completion: slots, rx: slots, tx: slots };
         sys::make_rings(self.socket.as_fd(), sizes)

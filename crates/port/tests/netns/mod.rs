@@ -1,4 +1,4 @@
-//! Network namespaces of the tests' own, each kept by a thread that runs jobs inside it.
+//! Private network namespaces for tests, each held by a thread that runs jobs inside it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A namespace with loopback up; it goes when this is dropped.
+/// A namespace with loopback up; it is removed when this is dropped.
 pub(crate) struct Namespace {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -17,7 +17,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace; `None`, and a line that says so, where that is not permitted.
+    /// Creates a namespace; `None`, with a message, if that is not permitted.
     pub(crate) fn new() -> Option<Self> {
         let (jobs, todo) = channel::<Job>();
         let (report, reported) = channel();
@@ -55,7 +55,7 @@ impl Namespace {
         self.command("ip", words);
     }
 
-    /// Runs a program that must succeed; its output.
+    /// Runs a program that must succeed; returns its output.
     pub(crate) fn command(&self, program: &'static str, words: &str) -> String {
         let words = words.to_owned();
         self.run(move || {
@@ -71,7 +71,7 @@ impl Namespace {
         })
     }
 
-    /// Makes a pair of interfaces: `here` in this namespace, `there` in the other. Both are up
+    /// Creates a pair of interfaces: `here` in this namespace, `there` in the other. Both are up
     /// and quiet.
     pub(crate) fn veth(&self, here: &str, other: &Self, there: &str, extra: &str) {
         self.ip(&format!(
@@ -86,7 +86,7 @@ impl Namespace {
 
     /// Keeps an interface from sending on its own (IPv6 router and neighbour discovery).
     pub(crate) fn quiet(&self, ifname: &str) {
-        // `/proc/sys/net` shows the namespace of the thread that looks.
+        // `/proc/sys/net` shows the namespace of the reading thread.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Rings that are there already, and under way.
+//! Taking over rings that already exist and are in use.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,14 +8,16 @@ use crate::mem::RingMem;
 use crate::region::{Region, RegionError};
 
 impl<D> AppRing<D> {
-    /// Takes over `head` as it stands in the ring, for a program that moves it there itself; one that
-    /// is no slot is left for the next sync to judge.
+    /// Takes over `head` from the ring, for a program that moves it there itself. An impossible
+    /// value is
+    /// left for the next sync to reject.
     pub fn take_over_head(&mut self) {
         self.take_over(self.mem.head().load(Ordering::Relaxed));
     }
 
-    /// The same with `cur`: what is ours then are the slots that such a program waits for. To be
-    /// followed by [`Self::take_over_head`] before anything is given to the driver.
+    /// As [`Self::take_over_head`], but with `cur`: our slots are then those that such a program
+    /// waits for.
+    /// Call [`Self::take_over_head`] before releasing anything to the driver.
     pub fn take_over_cur(&mut self) {
         self.take_over(self.mem.cur().load(Ordering::Relaxed));
     }
@@ -26,19 +28,21 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// The program's half of a ring that a netmap device laid out, as it stands now; `num_slots`
-    /// is what its header says. Whoever else has the port open shares it.
+    /// Attaches to the program's half of a ring that a netmap device laid out; `num_slots` is what
+    /// its
+    /// header says. All processes that have the port open share the half.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can lie there, or the region is private, so that
-    /// somebody has that half already; others when there is no memory for copies of its frames.
+    /// [`RegionError::NotARegion`] if no such ring can lie there, or the region is private and the
+    /// half
+    /// is therefore taken; others when there is no memory for copies of its frames.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
         let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;
         Self::from_indices(mem).with_copies()
     }
 
-    /// The program's half of a ring as it stands.
+    /// The program's half of a ring, with the indices that the ring has now.
     pub(crate) fn from_indices(mem: RingMem) -> Self {
         let (head, num_slots) = (mem.head().load(Ordering::Relaxed), mem.num_slots());
         let ring = Self::start(mem);

@@ -1,11 +1,12 @@
-//! Received slots one by one.
+//! Iteration over received slots.
 
 use super::{AppRing, FrameMut, Rx, bytes_of};
 use crate::index::{SlotIdx, next};
 use crate::mem::PrivateMem;
 
-/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping it gives those that
-/// were looked at back to the driver.
+/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping it returns the
+/// slots
+/// that were iterated over to the driver.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     pub(super) ring: &'a mut AppRing<Rx>,
@@ -14,8 +15,9 @@ pub struct RxBatch<'a> {
 }
 
 impl RxBatch<'_> {
-    /// The frames that were not looked at. They live as long as the batch is borrowed, so none can be
-    /// kept when its slot is the driver's again:
+    /// Iterates over the remaining frames. They live as long as the batch is borrowed, so none can
+    /// be kept
+    /// after its slot has been returned to the driver:
     ///
     /// ```compile_fail
     /// # use slipring_ring::RxRing;
@@ -40,7 +42,7 @@ pub struct BatchFrames<'b> {
     mem: Option<PrivateMem<'b>>,
     at: SlotIdx,
     remaining: u32,
-    /// Where the batch is told, in the end, how far it got.
+    /// Position and remaining count of the batch, written back when the iterator is dropped.
     done: (&'b mut SlotIdx, &'b mut u32),
 }
 
@@ -71,7 +73,7 @@ impl ExactSizeIterator for BatchFrames<'_> {}
 impl Drop for BatchFrames<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Without memory that may be lent, none was looked at.
+        // Without memory to lend, no frame was yielded.
         if self.mem.is_some() {
             (*self.done.0, *self.done.1) = (self.at, self.remaining);
         }

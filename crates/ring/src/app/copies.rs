@@ -1,4 +1,4 @@
-//! Copies of the buffers of a ring that others map, which are lent in their place.
+//! Copies of the buffers of a shared ring, lent in place of the buffers.
 //!
 //! ```text
 //!   ring that others map    slot i ----> buffer of any index
@@ -11,12 +11,12 @@ use crate::index::SlotIdx;
 use crate::mem::{PrivateMem, RingDir, RingMem, Slot};
 use crate::region::{Geometry, Region, RegionError};
 
-/// A private ring beside the shared one, slot for slot.
+/// A private ring parallel to the shared one, slot for slot.
 #[derive(Debug)]
 pub(super) struct SlotCopies(RingMem);
 
 impl SlotCopies {
-    /// Room for a copy of each buffer that the slots of `of` name at one time.
+    /// Allocates a copy buffer for each slot of `of`.
     pub(super) fn new(of: &RingMem) -> Result<Self, RegionError> {
         let slots = of.num_slots();
         let geometry = Geometry {
@@ -60,8 +60,9 @@ impl SlotCopies {
         self.0.shared(own.buf, own.len.into()).copy_to(to.shared(slot.buf, own.len.into()));
     }
 
-    /// Has `write` fill the copy of the buffer in slot `i` of `to`, and copies what it wrote there;
-    /// how many bytes.
+    /// Calls `write` to fill the copy of the buffer in slot `i` of `to`, and copies the result
+    /// there;
+    /// returns the number of bytes.
     pub(super) fn fill(
         &self,
         to: &RingMem,

@@ -14,8 +14,8 @@ impl AppRing<Rx> {
         RxBatch { at: self.head, remaining: left, ring: self }
     }
 
-    /// Shows the frames in our first `max` slots to `read`, in order, and gives the slots back to
-    /// the driver: [`TxRing::fill`] for the other direction. Returns how many there were.
+    /// Calls `read` for the frames in our first `max` slots, in order, and returns the slots to the
+    /// driver: the counterpart of [`TxRing::fill`]. Returns how many there were.
     #[inline(always)]
     pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
         let count = self.avail().min(max);
@@ -52,7 +52,7 @@ impl AppRing<Rx> {
         count
     }
 
-    /// Adds up what `weigh` makes of our first `max` slots, of those last seen by [`Self::avail`].
+    /// Sums `weigh` over our first `max` slots, of those last seen by [`Self::avail`].
     #[inline(always)]
     pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
         let end = self.index(max.min(self.owned_slots()));
@@ -61,8 +61,9 @@ impl AppRing<Rx> {
         spans.into_iter().map(sum).sum()
     }
 
-    /// Whole packets among our first `max` slots: how many slots they take. Parts of a packet
-    /// whose end is not there are left out.
+    /// Number of slots that the whole packets among our first `max` slots take. An incomplete
+    /// packet is
+    /// not counted.
     #[inline(always)]
     pub fn whole_packets(&self, max: u32) -> u32 {
         let mut count = self.owned_slots().min(max);
@@ -81,9 +82,9 @@ impl AppRing<Rx> {
         self.slot(0).map(|slot| slot.flags)
     }
 
-    /// Takes one packet off the ring, of however many slots, and shows it to `read`: in place
-    /// when it is in one slot of a private region, gathered in `scratch` otherwise. `None` when there
-    /// is none.
+    /// Takes one packet, of one or more slots, off the ring and shows it to `read`: in place if it
+    /// is in
+    /// one slot of a private region, gathered in `scratch` otherwise. `None` if there is none.
     pub fn packet<R>(
         &mut self,
         scratch: &mut Vec<u8>,
@@ -102,8 +103,8 @@ impl AppRing<Rx> {
         Some(result)
     }
 
-    /// Copies the first packet into `packet` and returns how many slots it has; `None` while it
-    /// is not whole within the first `max` slots.
+    /// Copies the first packet into `packet` and returns how many slots it has; `None` if it is not
+    /// complete within the first `max` slots.
     pub(crate) fn peek_packet(&mut self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
         let count = self.avail().min(max);
         self.gather(packet, count)

@@ -35,7 +35,7 @@ impl AppRing<Tx> {
         distance(start, self.head, self.mem.num_slots())
     }
 
-    /// Has copies of the buffers filled, and copies what is in them to the buffers.
+    /// Has copies of the buffers filled, and writes them to the buffers.
     #[cold]
     #[inline(never)]
     fn fill_copies(
@@ -68,7 +68,7 @@ impl AppRing<Tx> {
     }
 
     /// Copies what the `j`-th slot of `from` holds into the `i`-th of ours, as much as its buffer
-    /// holds, and sets length and flags. False where one of the slots is not its ring's program's.
+    /// holds, and sets length and flags. False if either slot is not owned by its ring's program.
     #[inline(always)]
     pub fn write_copy(&mut self, i: u32, from: &RxRing, j: u32, flags: SlotFlags) -> bool {
         let (Some(to), Some(frame)) = (self.slot(i), from.slot(j)) else { return false };
@@ -78,8 +78,9 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Queues a copy of one frame, over several slots where it is longer than a buffer. False
-    /// when there is no room for all of it. An empty frame takes no slot.
+    /// Queues a copy of one frame, in several slots if it is longer than a buffer. False if it does
+    /// not
+    /// fit. An empty frame takes no slot.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let size = self.mem.buf_size() as usize;
         let slots = frame.len().div_ceil(size);
@@ -101,7 +102,7 @@ impl AppRing<Tx> {
     }
 }
 
-/// Slots in a row whose frames have one length.
+/// A run of slots whose frames have the same length.
 struct SlotRun {
     start: SlotIdx,
     len: u16,
@@ -121,9 +122,9 @@ impl SlotRun {
 
 /// Has the buffers of the slots `from..to` filled; returns the slot where that ended.
 ///
-/// Slots are written per run of equal lengths. Stores commit in order: one to a slot between
-/// two frames, whose cache lines come from the core that read them last, keeps the processor
-/// from fetching these side by side, and costs a third of a pipe's rate.
+/// Slots are written per run of equal lengths. Stores commit in order: a store to a slot between
+/// two frames, whose cache lines come from the core that last read them, prevents the processor
+/// from fetching these in parallel, which costs a third of a pipe's rate.
 #[inline(always)]
 fn fill_slots<'m, M: FreeBufs<'m>>(
     free: M,
@@ -149,7 +150,7 @@ fn fill_slots<'m, M: FreeBufs<'m>>(
     to
 }
 
-/// A ring whose buffers are filled: as what they are given out depends on whose memory it is.
+/// A source of tx buffers to fill; how they are lent depends on the kind of region.
 trait FreeBufs<'m>: Copy {
     type Buf;
 

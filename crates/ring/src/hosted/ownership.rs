@@ -1,19 +1,20 @@
-//! How syncers of a half take turns, and what a sync comes to.
+//! Ownership of a half during a sync, and the result of a sync.
 
 use crate::doorbell;
 use crate::kern::Reinit;
 use crate::protocol::SharedWord;
 use crate::sync_words::{HOST_OWNER, HalfWords};
 
-/// How many slots a sync moved, and who sleeps for them on the other side: of those, each is told
-/// of to one syncer only, who has to wake them.
+/// How many slots a sync moved, and which sleepers on the other side the caller must wake. Each
+/// announcement is reported to one syncing party only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncReport {
-    /// Slots sent, or given back.
+    /// Slots sent, or returned.
     pub slots: u32,
-    /// The program that syncs the other half itself.
+    /// Wake the program that syncs the other half itself.
     pub wake_guest: bool,
-    /// Programs for which the host syncs it. A host is not told: it wakes them in any case.
+    /// Wake the programs whose syncs the host does. Always false for the host, which wakes them
+    /// anyway.
     pub wake_host: bool,
 }
 
@@ -26,24 +27,24 @@ impl From<u32> for SyncReport {
 /// Why a half was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostedSyncError {
-    /// The program's own indices.
+    /// The program's own indices are impossible.
     #[error(transparent)]
     Reinit(#[from] Reinit),
-    /// Somebody else is at it.
+    /// Another thread or process is syncing the half.
     #[error("another thread or process is syncing this ring")]
     Busy,
-    /// For the time being only the host may sync it.
+    /// At the moment only the host may sync the half.
     #[error("this ring is synced by its host")]
     HostOnly,
-    /// The shared words make no sense.
+    /// The shared words are impossible.
     #[error("the words that the ends of the pipe share are spoiled")]
     Corrupt,
 }
 
-/// Takes a half for a sync of `who`.
+/// Acquires a half for a sync by `who`.
 #[inline(always)]
 pub(super) fn acquire(side: &HalfWords, who: u32) -> Result<(), HostedSyncError> {
-    // The host's own threads keep each other out; one that panicked has left the word.
+    // The host's threads exclude each other by a lock; one that panicked has left the word set.
     if !(side.owner.claim(who) || who == HOST_OWNER && side.owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
@@ -56,17 +57,17 @@ pub(super) fn acquire(side: &HalfWords, who: u32) -> Result<(), HostedSyncError>
 
 #[inline(always)]
 pub(super) fn release(side: &HalfWords) {
-    // Release: pairs with the claim of the next.
+    // Release: pairs with the next owner's claim.
     side.owner.release(0);
 }
 
-/// Whom `who` has to wake now that it has published for the other half.
+/// Reports which sleepers `who` must wake now that it has published for the other half.
 #[inline(always)]
 pub(super) fn sync_report(slots: u32, other: &HalfWords, who: u32) -> SyncReport {
     if slots == 0 {
         return SyncReport::default();
     }
-    // A host knows by itself for whom it syncs.
+    // The host knows by itself whose syncs it does.
     if who == HOST_OWNER {
         return SyncReport {
             slots,

@@ -12,13 +12,13 @@ fn region() -> Arc<Region> {
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// Where a host keeps its own.
+/// A region for a host's own words.
 fn host() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// What a program does: sets slots from its head on and publishes.
+/// Acts as a program: sets slots from its head on and publishes them.
 fn send(tx: &HostedTx, flags: &[u16]) {
     let mem = &tx.direction.0.tx;
     let mut at = mem.head().load(std::sync::atomic::Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
     assert_eq!(region.free_bufs(), free);
 }
 
-/// The direction as a program finds it that has mapped the same memory.
+/// The direction as seen by a program that has mapped the same memory.
 fn guest(region: &Arc<Region>, place: DirectionLayout) -> (HostedTx, HostedRx) {
     let fd = region.fd().try_clone_to_owned().unwrap();
     let mapping = DeviceMapping::new(fd, region.size()).unwrap();
@@ -88,7 +88,7 @@ fn guest(region: &Arc<Region>, place: DirectionLayout) -> (HostedTx, HostedRx) {
     (tx, HostedRx::attach(&foreign, place, 3).unwrap())
 }
 
-/// What a program does that has read frames.
+/// Acts as a program that has read frames.
 fn release(rx: &HostedRx, to: u32) {
     rx.kern.view().advance_to(to);
 }

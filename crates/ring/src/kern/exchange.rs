@@ -1,4 +1,4 @@
-//! How buffers change places: by exchange, or for one that somebody has.
+//! Moving buffers between slots: only by exchange.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::mem::{Slot, SlotFlags};
 use crate::owned::OwnedBuf;
 
 impl KernRing {
-    /// Exchanges the buffers of two of the driver's slots, which get the lengths and flags that are
-    /// given. The second is written first: whoever goes on with the ring after a kill between the
-    /// two finds one buffer twice, and the other one nowhere. False, with nothing done, where one of
-    /// them is the application's.
+    /// Exchanges the buffers of two of the driver's slots and sets the given lengths and flags. The
+    /// second is written first: if the process is killed between the two writes, its successor
+    /// finds one buffer twice and the other one in no slot. False, with nothing done, if one of the
+    /// slots is the application's.
     ///
     /// # Panics
     /// If one is not a slot of this ring.
@@ -31,8 +31,8 @@ impl KernRing {
         true
     }
 
-    /// As [`Self::exchange`], with a slot of another ring, whose driver this is, too. False as well
-    /// where that lies in another region.
+    /// As [`Self::exchange`], with a slot of another ring that has the same driver. Also false if
+    /// that ring is in another region.
     ///
     /// # Panics
     /// As [`Self::exchange`].
@@ -54,8 +54,8 @@ impl KernRing {
         true
     }
 
-    /// For the program's half of another ring: exchanges the buffer of slot `i`, one of the driver's,
-    /// for that of a slot which the program has; the buffer that was there.
+    /// For the program's half of another ring: exchanges the buffer of slot `i`, one of the
+    /// driver's, for that of one of the program's slots; returns the old buffer.
     pub(crate) fn swap_in(&mut self, i: SlotIdx, slot: Slot) -> Option<BufIdx> {
         let cell = self.mem.slot(i);
         let there = cell.get().buf;
@@ -64,8 +64,8 @@ impl KernRing {
     }
 
     /// Exchanges the buffer of slot `i`, one of the driver's, for `buf`, and sets length and flags;
-    /// the buffer that was there. `Err` with `buf`, and nothing done, where the slot is the
-    /// application's, or the buffer is one of another region.
+    /// returns the old buffer. `Err` with `buf`, and nothing done, if the slot is the
+    /// application's, or the buffer is of another region.
     ///
     /// # Errors
     /// See above.
@@ -89,9 +89,9 @@ impl KernRing {
         Ok(region.own(there))
     }
 
-    /// Has slot `i` name a buffer that a peer may have taken out of the ring's slots by writing to
-    /// them. False, with nothing done, in a private region, where nobody can: there buffers are only
-    /// exchanged.
+    /// Sets the buffer of slot `i` to one that a peer may have removed from the ring's slots by
+    /// writing to them. False, with nothing done, in a private region, where peers cannot do that
+    /// and buffers are only exchanged.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.

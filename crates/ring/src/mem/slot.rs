@@ -12,11 +12,11 @@ use crate::index::BufIdx;
 pub struct SlotFlags(pub u16);
 
 impl SlotFlags {
-    /// `NS_BUF_CHANGED`: the slot names another buffer than before.
+    /// `NS_BUF_CHANGED`: the slot refers to another buffer than before.
     pub const BUF_CHANGED: Self = Self(slipring_abi::NS_BUF_CHANGED);
-    /// `NS_REPORT`: ask for prompt completion.
+    /// `NS_REPORT`: requests prompt completion.
     pub const REPORT: Self = Self(slipring_abi::NS_REPORT);
-    /// `NS_MOREFRAG`: the packet goes on in the next slot.
+    /// `NS_MOREFRAG`: the packet continues in the next slot.
     pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);
 
     /// Whether any flag of `other` is set.
@@ -85,7 +85,7 @@ impl SlotCell {
         self.0[1].load(Ordering::Relaxed)
     }
 
-    /// Writes it.
+    /// Sets netmap's `ptr`.
     pub(crate) fn set_ptr(&self, ptr: u64) {
         self.0[1].store(ptr, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Which buffers nobody has, and who takes and gives them.
+//! Allocation of buffers.
 
 use super::{Region, RegionError};
 use crate::index::BufIdx;
@@ -6,7 +6,7 @@ use crate::layout::RESERVED_BUFS;
 use crate::owned::OwnedBuf;
 
 impl Region {
-    /// Takes `count` buffers out of the free list. All or none.
+    /// Takes `count` buffers out of the free list: all or none.
     ///
     /// # Errors
     /// [`RegionError::OutOfBuffers`].
@@ -19,16 +19,16 @@ impl Region {
         Ok(taken.into_iter().map(BufIdx).collect())
     }
 
-    /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
-    /// the list may come from memory that a client wrote. So are all those of a private region, where
-    /// a buffer that somebody else has would be handed out twice: see [`Self::release_owned`].
+    /// Frees buffers. Indices that are reserved, out of range or free already are ignored: the list
+    /// may come from memory that a client wrote. In a private region all are ignored, since a
+    /// buffer that is still in use would be handed out twice: see [`Self::release_owned`].
     pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         if !self.is_private {
             self.put_back(bufs);
         }
     }
 
-    /// A buffer that nobody else has.
+    /// Allocates one buffer, with its ownership.
     ///
     /// # Errors
     /// [`RegionError::OutOfBuffers`].
@@ -39,7 +39,7 @@ impl Region {
         bufs.first().map(|&buf| self.own(buf)).ok_or(none)
     }
 
-    /// Gives such a buffer back; false, with the buffer lost, where it is another region's.
+    /// Frees such a buffer; false, with the buffer lost, if it is of another region.
     pub fn release_owned(&self, buf: OwnedBuf) -> bool {
         let is_ours = buf.is_of(self);
         if is_ours {
@@ -48,18 +48,18 @@ impl Region {
         is_ours
     }
 
-    /// A buffer, as the only one who has it: what the caller answers for.
+    /// Claims a buffer; the caller vouches that it has no other owner.
     pub(crate) fn own(&self, buf: BufIdx) -> OwnedBuf {
         OwnedBuf::new(self, buf)
     }
 
-    /// As [`Self::release_bufs`], for who had them.
+    /// As [`Self::release_bufs`], for the owner of the buffers, in any region.
     pub(crate) fn put_back(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
         bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
     }
 
-    /// Whether an index names a buffer that may carry a frame.
+    /// Whether the index is that of a buffer that may carry a frame.
     #[must_use]
     #[inline(always)]
     pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {

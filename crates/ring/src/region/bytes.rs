@@ -8,8 +8,8 @@ use crate::index::BufIdx;
 
 impl Region {
     /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
-    /// index out of range, and in a private region. Makes no reference into the buffer: for parties that do not trust
-    /// each other. Bytes that the other one writes meanwhile may arrive mixed.
+    /// index out of range, and in a private region. Creates no reference into the buffer. Bytes
+    /// that another party writes meanwhile may arrive mixed.
     #[inline]
     pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
@@ -41,7 +41,7 @@ impl Region {
         Some(len)
     }
 
-    /// As [`Self::copy_out`], from byte `at` of the buffer on, as far as that reaches.
+    /// As [`Self::copy_out`], from byte `at` of the buffer on, up to its end.
     pub fn copy_out_at(&self, buf: BufIdx, at: usize, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = out.len().min((self.header.buf_size as usize).saturating_sub(at));
@@ -51,7 +51,7 @@ impl Region {
         Some(len)
     }
 
-    /// As [`Self::copy_in`], from byte `at` of the buffer on, as far as that reaches.
+    /// As [`Self::copy_in`], from byte `at` of the buffer on, up to its end.
     pub fn copy_in_at(&self, buf: BufIdx, at: usize, bytes: &[u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = bytes.len().min((self.header.buf_size as usize).saturating_sub(at));
@@ -67,7 +67,7 @@ impl Region {
 #[inline(always)]
 fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
     // SAFETY:
-    // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` vouches for.
+    // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` guarantees.
     // - Aligned: data starts at a multiple of 256 bytes from a page.
     // - Alive: both callers borrow the region meanwhile. Shared: it is an atomic.
     unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }

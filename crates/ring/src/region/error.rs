@@ -1,4 +1,4 @@
-//! What can be wrong with a region.
+//! Errors of regions.
 
 use std::io;
 
@@ -20,18 +20,18 @@ pub enum RegionError {
     /// The kernel refused the memory.
     #[error("cannot {step} {bytes} bytes of shared memory")]
     Memory {
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
         /// The kernel's answer.
         #[source]
         source: io::Error,
     },
-    /// The kernel has not as many huge pages, and others were not wanted.
+    /// The kernel does not have enough huge pages, and ordinary ones were not wanted.
     #[error("cannot have {bytes} bytes in huge pages")]
     HugePages {
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
         /// The kernel's answer.
         #[source]
@@ -50,10 +50,10 @@ pub enum RegionError {
         /// Buffers in all.
         total: u32,
     },
-    /// No ring has that many slots.
+    /// A ring cannot have that many slots.
     #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
     Slots(u32),
-    /// No room for another ring is left.
+    /// There is no space for another ring.
     #[error("the region has no {wanted} contiguous bytes left for rings")]
     OutOfRingSpace {
         /// Bytes wanted.

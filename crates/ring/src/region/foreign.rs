@@ -5,19 +5,19 @@
 //!                         read here first             ^ a ring's header says where these begin
 //! ```
 //!
-//! What it says is believed only within the mapping: every offset is checked before it is used.
+//! All offsets in this memory are untrusted: each is checked against the mapping before use.
 
 use std::mem::ManuallyDrop;
 
 use super::*;
 use crate::layout::RESERVED_BUFS;
 
-/// Far beyond any netmap memory; keeps all sums of sizes far from overflow.
+/// Far beyond any netmap memory; keeps sums of sizes from overflowing.
 const MAX_MAPPING_BYTES: u64 = 1 << 44;
-/// Buffers that a slot's 16-bit length can fill.
+/// Buffer sizes that a slot's 16-bit length can express.
 const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 
-/// A device's memory, mapped, before it is known what lies where.
+/// A device's mapped memory, before its layout is known.
 #[derive(Debug)]
 pub struct DeviceMapping {
     fd: OwnedFd,
@@ -38,7 +38,7 @@ impl DeviceMapping {
         Ok(Self { fd: device, base, bytes })
     }
 
-    /// Copies what lies at `at` into `out`; false, with nothing done, if it lies outside.
+    /// Copies the bytes at `at` into `out`; false, with nothing done, if they are out of bounds.
     #[must_use]
     pub fn read(&self, at: u64, out: &mut [u8]) -> bool {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.bytes) {
@@ -57,14 +57,14 @@ impl DeviceMapping {
         true
     }
 
-    /// The same memory with buffers of `buf_size` from `data_start` on, up to its end.
+    /// Turns the mapping into a region with buffers of `buf_size` from `data_start` up to its end.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if they cannot lie there.
     pub fn into_region(self, data_start: u64, buf_size: u32) -> Result<Arc<Region>, RegionError> {
         let space = self.bytes.saturating_sub(data_start);
         let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
-        // Buffer 0 lies HEADROOM behind the start of the area, as in regions of our own.
+        // Buffer 0 begins HEADROOM after the start of the area, as in regions of our own.
         let buf_start = data_start.checked_sub(HEADROOM_BYTES).filter(|_| bufs > RESERVED_BUFS);
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
         let buf_start =

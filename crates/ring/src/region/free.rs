@@ -1,15 +1,15 @@
-//! What of a region nobody owns.
+//! The free memory of a region.
 
 use crate::arena::Arena;
 use crate::layout::{RESERVED_BUFS, RegionHeader};
 
-/// Which buffers of a region nobody had at some moment: what a later process needs to go on with
+/// Which buffers of a region were free at some moment: a successor process resumes the region with
 /// it ([`crate::Region::resume`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FreeBufs {
-    /// The first buffer that was never taken; none behind it was.
+    /// The first buffer that was never allocated; no later one was either.
     pub fresh: u32,
-    /// A bit for each of those that were given back, 64 to a word.
+    /// A bit for each buffer that was freed, 64 to a word.
     pub released: Vec<u64>,
 }
 
@@ -39,15 +39,15 @@ impl BitSet {
     }
 }
 
-/// Buffers and ring bytes to be had. Costs memory only for buffers that were taken once, so a
-/// region may well be made larger than what is ever used of it.
+/// Free buffers and ring bytes. Needs memory only for buffers that were allocated once, so a region
+/// may be made much larger than what is used of it.
 #[derive(Debug)]
 pub(super) struct FreeMemory {
-    /// A stack: the buffer freed last is the likeliest to be in a cache, and goes next.
+    /// A stack: the buffer freed last is the likeliest to be in a cache, and is allocated next.
     released: Vec<u32>,
-    /// By index, whether a buffer is in `given`; at least as long as `fresh` says.
+    /// By index, whether a buffer is in `released`; at least as long as `fresh` says.
     is_released: BitSet,
-    /// The first buffer that was never taken; none behind it was.
+    /// The first buffer that was never allocated; no later one was either.
     fresh: u32,
     /// Buffers in all.
     total: u32,
@@ -65,7 +65,8 @@ impl FreeMemory {
         }
     }
 
-    /// As it was when [`Self::bufs_left`] told; `None` if that was of another region.
+    /// Restores the state that [`Self::free_buf_state`] returned; `None` if it cannot be this
+    /// region's.
     pub(super) fn restored(header: &RegionHeader, left: &FreeBufs) -> Option<Self> {
         let total = header.bufs;
         if !(RESERVED_BUFS..=total).contains(&left.fresh) {
@@ -83,17 +84,17 @@ impl FreeMemory {
         })
     }
 
-    /// Which buffers nobody has.
+    /// Returns which buffers are free.
     pub(super) fn free_buf_state(&self) -> FreeBufs {
         FreeBufs { fresh: self.fresh, released: self.is_released.0.clone() }
     }
 
-    /// How many buffers there are.
+    /// Number of free buffers.
     pub(super) fn bufs(&self) -> u32 {
         self.released.len() as u32 + (self.total - self.fresh)
     }
 
-    /// Takes as many; none if there are fewer.
+    /// Allocates `count` buffers; none if there are fewer.
     pub(super) fn alloc(&mut self, count: u32) -> Option<Vec<u32>> {
         if count > self.bufs() {
             return None;
@@ -109,7 +110,7 @@ impl FreeMemory {
         Some(taken)
     }
 
-    /// Gives back a buffer of those that exist; one that was not taken is left alone.
+    /// Frees a buffer with a valid index; ignores one that is not allocated.
     pub(super) fn release(&mut self, idx: u32) {
         if idx < self.fresh && !self.is_released.get(idx) {
             self.is_released.set(idx, true);

@@ -1,4 +1,4 @@
-//! Memory of the kernel for a region, mapped.
+//! Allocating and mapping a region's memory.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Regions, and a peer that writes what it likes into them.
+//! Regions, and a peer that writes arbitrary values into them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ pub(crate) fn region(buf_size: u32) -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
-/// One that other processes may map.
+/// A region that other processes may map.
 pub(crate) fn shared_region(buf_size: u32) -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 128, buf_size };
     Region::create_shared(geometry, HugePages::Never).unwrap()
@@ -51,12 +51,12 @@ pub(crate) fn shared_slot<D>(ring: &AppRing<D>, i: u32) -> &AtomicU64 {
     unsafe { AtomicU64::from_ptr(at.cast()) }
 }
 
-/// The buffers that a ring's slots name.
+/// The buffers in a ring's slots.
 pub(crate) fn bufs_of(ring: &KernRing) -> Vec<BufIdx> {
     (0..ring.num_slots()).map(|i| ring.slot(i).buf).collect()
 }
 
-/// Whether each buffer is there once.
+/// Whether each buffer occurs once.
 pub(crate) fn all_different(bufs: &[BufIdx]) -> bool {
     bufs.iter().collect::<BTreeSet<_>>().len() == bufs.len()
 }

@@ -1,5 +1,5 @@
 //! The tables of port kinds in the documents are what the kinds say of themselves.
-//! `SLIPRING_BLESS=1` writes them anew.
+//! `SLIPRING_BLESS=1` rewrites them.
 
 use std::path::Path;
 

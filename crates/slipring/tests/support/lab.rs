@@ -23,9 +23,9 @@ pub(crate) enum Way {
     Native,
     /// `xdp:`, in the stack.
     Generic,
-    /// `packet:`.
+    /// A `packet:` port.
     Packet,
-    /// `tap:`.
+    /// A `tap:` port.
     Tap,
     /// `netmap:`, the best available kind.
     Best,

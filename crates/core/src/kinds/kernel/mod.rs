@@ -14,7 +14,7 @@ pub(super) static DRIVER: KernelDriver = KernelDriver;
 pub(super) struct KernelDriver;
 
 static FACTS: KindFacts = KindFacts {
-    // Ports of switches and others that programs make are no interfaces.
+    // Ports of switches and others that programs create are not interfaces.
     interface: InterfaceUse::IfInterface,
     ..KindFacts::new(&[NameRow {
         name: "`kernel:NAME`",
@@ -29,7 +29,7 @@ impl PortDriver for KernelDriver {
         &FACTS
     }
 
-    /// Nothing: its memory is the device's.
+    /// Nothing: the device provides the memory.
     fn needs(&self, _request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
         Ok(RegionNeeds::default())
     }
@@ -40,7 +40,7 @@ impl PortDriver for KernelDriver {
         kernel::open(request.display_name(), request.name(), &device)
     }
 
-    /// The device is asked about the port. It is not bound, so that nothing is taken from anybody.
+    /// Asks the device about the port without binding it, so that no other program is disturbed.
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
         let named = port.device.as_deref().map(PathBuf::from);
         let device = named.unwrap_or_else(|| kernel::default_device(context.run_dir));

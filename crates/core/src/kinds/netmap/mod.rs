@@ -1,4 +1,4 @@
-//! `netmap:IF`, the best there is for an interface: AF_XDP in the driver, else in the stack, else
+//! `netmap:IF`, the best kind for an interface: AF_XDP in the driver, else in the stack, else
 //! AF_PACKET.
 
 use std::sync::Arc;
@@ -38,9 +38,9 @@ static FACTS: KindFacts = KindFacts {
             help: "the two ends of a pipe",
         },
     ],
-    // To put the interface's settings back at the end.
+    // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
-    // It may be XDP, which leads all frames to the port, shared or not.
+    // It may be XDP, which redirects all frames to the port, shared or not.
     interface: InterfaceUse::Whole,
     restart: AfterRestart::Reopened,
 };
@@ -70,9 +70,9 @@ impl PortDriver for NetmapDriver {
     }
 }
 
-/// Whether AF_PACKET may do what AF_XDP cannot. Never when a mode was demanded, nor when the
-/// interface itself is the trouble. One that is down is no trouble, unless it is to end the port:
-/// AF_PACKET starts when it comes up.
+/// Whether AF_PACKET may work where AF_XDP failed. Never if a mode was requested, nor if the
+/// interface itself is the cause. An interface that is down does not count, unless that ends the
+/// port: AF_PACKET starts when it comes up.
 fn may_fall_back(request: &PortRequest<'_>, error: &OpenError) -> bool {
     let options = request.options();
     let cannot = matches!(

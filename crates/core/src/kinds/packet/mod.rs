@@ -14,7 +14,7 @@ pub(super) static DRIVER: PacketDriver = PacketDriver;
 pub(super) struct PacketDriver;
 
 static FACTS: KindFacts = KindFacts {
-    // To put the interface's settings back at the end.
+    // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
     interface: InterfaceUse::UnlessShared,
     ..KindFacts::new(&[NameRow {

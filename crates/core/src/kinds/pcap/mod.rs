@@ -37,7 +37,7 @@ impl PortDriver for PcapDriver {
         pcap::open(request.display_name(), request.place(), region, request.options())
     }
 
-    /// A capture that is there is read as far as it goes, and what is not there can be made.
+    /// Reads an existing capture to its end, and checks that a missing one can be created.
     fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         vec![file(port)]
     }
@@ -77,7 +77,7 @@ fn special(port: &PortName, path: &Path) -> Finding {
     }
 }
 
-/// Whether something new can be made at `path`.
+/// Whether a new file can be created at `path`.
 pub(super) fn in_directory(port: &PortName, path: &Path) -> Finding {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

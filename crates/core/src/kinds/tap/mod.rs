@@ -38,7 +38,7 @@ impl PortDriver for TapDriver {
         tap::open(request.display_name(), place, pairs, region, request.options())
     }
 
-    /// Whether a device can be made, or used if it is there. None is made for this.
+    /// Checks whether a device can be created, or used if it exists. Creates none.
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
         vec![device(port, context.may_make_devices)]
     }
@@ -77,14 +77,14 @@ fn device(port: &PortName, may_make: bool) -> Finding {
 }
 
 fn link(name: &str) -> Option<NetlinkLink> {
-    // An interface may have gone since it was listed.
+    // An interface may have disappeared since it was listed.
     Iface::find(name).ok()?;
     let links = Netlink::open().and_then(|netlink| netlink.links()).ok()?;
     links.into_iter().find(|link| link.name == name)
 }
 
-/// Whether the device was made for this user; `None` where sysfs is of another network namespace.
-/// The kernel says -1 where it was made for nobody.
+/// Whether the device was created for this user; `None` if sysfs is of another network namespace.
+/// The kernel reports -1 for a device without an owner.
 fn is_ours(link: &NetlinkLink) -> Option<bool> {
     let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
     let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{}/{file}", link.name)).ok();

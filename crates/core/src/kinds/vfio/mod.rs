@@ -1,4 +1,4 @@
-//! `vfio:PCI`, a device that is driven from user space: its names are known, no driver is.
+//! `vfio:PCI`, a device driven from user space: its names are defined, but there is no driver yet.
 
 use std::sync::Arc;
 

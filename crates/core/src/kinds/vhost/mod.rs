@@ -17,7 +17,7 @@ use super::{AfterRestart, DoctorContext, Finding, KindFacts, NameRow, PortDriver
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Server };
 
-/// The driver of both kinds: which of them makes the socket is the difference.
+/// The driver of both kinds, which differ in the side that creates the socket.
 pub(super) struct VhostDriver {
     pub(super) facts: &'static KindFacts,
     pub(super) role: VhostRole,
@@ -33,9 +33,9 @@ static FACTS: KindFacts = KindFacts {
     ..GUEST
 };
 
-/// What both kinds have in common.
+/// The common facts of both kinds.
 pub(super) const GUEST: KindFacts = KindFacts {
-    // The socket is removed at the end, or connected to again.
+    // To remove the socket at the end, or connect to it again.
     keeps: CapabilitySet::DAC_OVERRIDE,
     restart: AfterRestart::Reopened,
     ..KindFacts::new(&[])

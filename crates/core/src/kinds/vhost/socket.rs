@@ -1,4 +1,4 @@
-//! The socket by which a monitor of guests and the port meet, as `doctor` sees it.
+//! Checks of the socket between a guest's monitor and the port, for `doctor`.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,13 +12,13 @@ use slipring_abi::name::PortName;
 use crate::kinds::Finding;
 use crate::kinds::pcap::in_directory;
 
-/// Why no socket can be at `path`, whoever makes it.
+/// Reports why there can be no socket at `path`, whichever side creates it.
 pub(super) fn unusable(
     port: &PortName,
     path: &Path,
     there: &io::Result<Metadata>,
 ) -> Option<Finding> {
-    // What bind and connect refuse: a path that is empty or longer than 107 bytes.
+    // Errors of bind and connect: a path that is empty or longer than 107 bytes.
     if let Err(error) = SocketAddr::from_pathname(path) {
         let bytes = port.name.len();
         let text = format!("{port}: a path of {bytes} bytes: {error}");
@@ -31,7 +31,7 @@ pub(super) fn unusable(
     })
 }
 
-/// A socket that the guest's monitor is to connect to.
+/// Reports on a socket that the guest's monitor will connect to.
 pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
     if is_there && is_listened_to(path) {
         let text = format!("{port}: another program listens at {}", path.display());
@@ -40,7 +40,7 @@ pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
     in_directory(port, path)
 }
 
-/// A socket that the guest's monitor has made, or has not: `absent` says why.
+/// Reports on a socket that the guest's monitor creates; `absent` says why there is none.
 pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Error>) -> Finding {
     let shown = path.display();
     if let Some(error) = absent {
@@ -54,8 +54,8 @@ pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Err
     }
 }
 
-/// Whether the kernel says that somebody of this network namespace listens there. Nobody is
-/// connected to: who listens would take that for a guest.
+/// Whether a process of this network namespace listens there, according to the kernel. We do not
+/// connect: the listener would take that for a guest.
 fn is_listened_to(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();

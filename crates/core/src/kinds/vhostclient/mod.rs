@@ -1,4 +1,5 @@
-//! `vhostclient:PATH`, a guest whose monitor makes the socket: [`super::vhost`] the other way round.
+//! `vhostclient:PATH`, a guest whose monitor creates the socket: [`super::vhost`] with swapped
+//! roles.
 
 use slipring_vhost::VhostRole;
 

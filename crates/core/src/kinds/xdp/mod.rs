@@ -14,9 +14,9 @@ pub(super) static DRIVER: XdpDriver = XdpDriver;
 pub(super) struct XdpDriver;
 
 static FACTS: KindFacts = KindFacts {
-    // To put the interface's settings back at the end.
+    // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
-    // XDP programs lead all frames to the port, shared or not.
+    // XDP programs redirect all frames to the port, shared or not.
     interface: InterfaceUse::Whole,
     ..KindFacts::new(&[NameRow {
         name: "`xdp:IF`",

@@ -25,7 +25,7 @@ pub(super) enum RuleEffect {
     Accept,
     /// Counts and drops.
     Deny,
-    /// Counts.
+    /// Counts the packet.
     Count,
     /// Counts and continues at an index of the list.
     Jump(u32),

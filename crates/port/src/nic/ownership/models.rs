@@ -1,5 +1,5 @@
-//! The turns of host and program under loom: every interleaving, within three preemptions. Each model
-//! also runs with one step or ordering wrong, and must then fail.
+//! Host and program taking turns under loom: every interleaving, within three preemptions. Each
+//! model also runs with one step or ordering wrong, and must then fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,13 +25,13 @@ fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
 }
 
-/// As `AtomicU64` has it.
+/// No mistake: as `AtomicU64`.
 const RIGHT: u8 = 0;
-/// Claims order nothing.
+/// Claims have no ordering.
 const WEAK_CLAIM: u8 = 1;
-/// Releases order nothing.
+/// Releases have no ordering.
 const WEAK_RELEASE: u8 = 2;
-/// A claim succeeds whoever has the word.
+/// A claim succeeds even if another party owns the word.
 const NO_CLAIM: u8 = 3;
 
 /// A word, right or with one mistake.
@@ -67,7 +67,7 @@ impl<const KIND: u8> OwnershipCell for ModelCell<KIND> {
 const WAY: SyncDirection = SyncDirection::Tx;
 const PROGRAM: u32 = 1 << 31;
 
-/// The words of one direction, and what a sync works on.
+/// The words of one direction, and the state that a sync changes.
 struct Queue<const KIND: u8> {
     words: [ModelCell<KIND>; 8],
     /// Slots passed to the kernel so far.
@@ -83,7 +83,7 @@ impl<const KIND: u8> OwnershipStorage for Queue<KIND> {
 }
 
 impl<const KIND: u8> Queue<KIND> {
-    /// Lent to the program, and free.
+    /// A queue that is lent to the program, and free.
     fn lent() -> Arc<Self> {
         let words = std::array::from_fn(|_| ModelCell::default());
         let queue = Self { words, slots: AtomicU32::new(0) };
@@ -91,9 +91,9 @@ impl<const KIND: u8> Queue<KIND> {
         Arc::new(queue)
     }
 
-    /// One more slot; it must be where the word says that it stands.
+    /// Moves one more slot; the position must match the word.
     fn sync(&self) {
-        // Not one atomic step, and ordered by nothing: only who has the words to itself sees all of it.
+        // Not one atomic step, and without ordering: only an exclusive owner sees all of it.
         let slots = self.slots.load(Relaxed) + 1;
         self.slots.store(slots, Relaxed);
         let anchor = self.cell(WAY, OwnershipWord::In);
@@ -151,21 +151,21 @@ fn without_claims_or_their_orderings_two_processes_race_for_a_queue() {
     assert!(fails(take_turns::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// A program that asks first whether it may, and claims then.
+/// A mistaken claim: the program checks first whether it may sync, and claims then.
 fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
     let may = queue.cell(WAY, OwnershipWord::ByHost).acquire() == 0;
     may && queue.cell(WAY, OwnershipWord::Owner).claim(PROGRAM.into()).is_ok()
 }
 
-/// The host keeps the queue to itself, and has a turn. From then on no program may sync: there is
-/// something that only the host can do. `claims` is how the program claims.
+/// The host makes the queue host-only, and has a turn. From then on no program may sync: there is
+/// work that only the host can do. `claims` is how the program claims.
 fn kept_to_host(
     claims: fn(&Queue<RIGHT>) -> bool,
     keeps: bool,
 ) -> impl Fn() + Send + Sync + 'static {
     move || {
         let queue = Queue::<RIGHT>::lent();
-        // Set within the host's turn, behind which there is none of the program's.
+        // Set within the host's turn, after which the program has none.
         let special = Arc::new(AtomicU64::new(0));
         let program = thread::spawn({
             let (queue, special) = (queue.clone(), special.clone());

@@ -1,4 +1,4 @@
-//! The words of a queue that is lent, over any storage: what `loom` explores is what runs.
+//! The words of a lent queue, generic over their storage, so that `loom` checks the code that runs.
 //!
 //! ```text
 //!   host                                         program
@@ -7,24 +7,24 @@
 //!   Owner := 0 (Release)          <---------->   Owner := 0 (Release)
 //! ```
 //!
-//! Whoever claims the owner's word sees all that the one before wrote. The program reads `HostOnly`
+//! A claim of the owner's word sees all writes of the previous owner. The program reads `HostOnly`
 //! after its claim, so once the host has had a turn with the word set, no program syncs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_ring::PersistentWords;
 
-/// `Owner`, when it is the host that syncs; 0 is nobody.
+/// Value of `Owner` while the host syncs; 0 means none.
 pub(crate) const HOST_OWNER: u64 = 1;
 
-/// Which half of the words.
+/// The direction that a word belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncDirection {
     Tx = 0,
     Rx = 1,
 }
 
-/// The words of one direction, by their places.
+/// The words of one direction, by index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OwnershipWord {
     Owner = 0,
@@ -39,15 +39,15 @@ pub(crate) enum OwnershipWord {
 
 /// One word.
 pub(crate) trait OwnershipCell {
-    /// Reads it; what its writer wrote before is visible afterwards.
+    /// Loads it (acquire).
     fn acquire(&self) -> u64;
-    /// Writes it after everything written so far.
+    /// Stores it (release).
     fn release(&self, value: u64);
-    /// Reads it, and orders nothing.
+    /// Loads it without ordering.
     fn load_relaxed(&self) -> u64;
-    /// Writes it, and orders nothing.
+    /// Stores it without ordering.
     fn store_relaxed(&self, value: u64);
-    /// Atomically replaces 0 by `owner`; otherwise the owner there is. Acquire.
+    /// Atomically replaces 0 by `owner`, or fails with the current owner. Acquire.
     fn claim(&self, owner: u64) -> Result<(), u64>;
 }
 
@@ -82,7 +82,7 @@ impl OwnershipCell for AtomicU64 {
 pub(crate) trait OwnershipStorage {
     /// The words' type.
     type Cell: OwnershipCell;
-    /// One of them.
+    /// Returns one of them.
     fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &Self::Cell;
 }
 
@@ -95,7 +95,7 @@ impl OwnershipStorage for PersistentWords<2> {
     }
 }
 
-/// The host claims a direction; false while a program syncs it.
+/// Claims a direction for the host; false while a program syncs it.
 #[inline(always)]
 pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
     match words.cell(way, OwnershipWord::Owner).claim(HOST_OWNER) {
@@ -105,16 +105,16 @@ pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) 
     }
 }
 
-/// Says whether only the host may sync a direction.
+/// Sets whether only the host may sync a direction.
 #[inline(always)]
 pub(crate) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, only: bool) {
-    // Release: pairs with the acquire in `claim_for_client`, so that the program finds what was done
-    // before.
+    // Release: pairs with the acquire in `claim_for_client`, so that the program sees earlier
+    // writes.
     words.cell(way, OwnershipWord::ByHost).release(only.into());
 }
 
-/// The host leaves a direction. `anchors` say which slots go with index 0 of the kernel's rings;
-/// `only` that programs cannot go on with what there is.
+/// Releases a direction for the host. `anchors` say which slots correspond to index 0 of the
+/// kernel's rings; `only` that programs cannot continue from the current state.
 #[inline(always)]
 pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
@@ -130,18 +130,18 @@ pub(crate) fn release_by_host(
     words.cell(way, OwnershipWord::Owner).release(0);
 }
 
-/// What came of a program's claim.
+/// Result of a program's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientClaim {
     /// The direction is the program's until it calls [`release_by_client`].
     Claimed,
-    /// Somebody else syncs it, and will have moved what there was.
+    /// Another party is syncing it, and will move whatever there is.
     Busy,
     /// Only the host may sync it, or it is no longer lent to this program.
     HostOnly,
 }
 
-/// The program with the number `who` claims a direction.
+/// Claims a direction for the program with number `who`.
 #[cfg_attr(
     not(test),
     allow(dead_code, reason = "the models run it; C programs have it in a header")
@@ -167,7 +167,7 @@ pub(crate) fn claim_for_client(
     ClientClaim::Claimed
 }
 
-/// The program leaves a direction.
+/// Releases a direction for the program.
 #[cfg_attr(not(test), allow(dead_code, reason = "as `claim_for_client`"))]
 #[inline(always)]
 pub(crate) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {

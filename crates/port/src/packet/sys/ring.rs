@@ -8,9 +8,9 @@
 //!                                              ^ tp_mac - 10       ^ tp_mac
 //! ```
 //!
-//! A frame is the kernel's until its status says `TP_STATUS_USER`, then ours until we put the
-//! status back. Version 2 shows each frame as it arrives; version 3 would gather them in blocks
-//! and show a lone frame only after one to two milliseconds.
+//! A frame is the kernel's until its status says `TP_STATUS_USER`, then ours until we reset the
+//! status. Version 2 shows each frame as it arrives; version 3 would gather them in blocks and show
+//! a lone frame only after one to two milliseconds.
 
 use std::io;
 use std::mem::offset_of;
@@ -39,7 +39,7 @@ pub(in super::super) struct PacketRingGeometry {
 }
 
 impl PacketRingGeometry {
-    /// For at least `frames` frames of up to `max_frame` bytes each.
+    /// The sizes for at least `frames` frames of up to `max_frame` bytes each.
     pub(in super::super) fn new(frames: u32, max_frame: u32) -> Self {
         let frame_size =
             (FRAME_OVERHEAD_BYTES + max_frame.min(MAX_FRAME_BYTES)).next_multiple_of(128);
@@ -56,7 +56,7 @@ impl PacketRingGeometry {
     }
 }
 
-/// What a frame begins with.
+/// The headers at the start of a frame.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct PacketFrameHeader {
@@ -73,7 +73,7 @@ const _: () = assert!(size_of::<PacketFrameHeader>() + VNET_LEN <= FRAME_OVERHEA
 /// # Invariants
 /// 1. `base` leads to `shape.bytes()` mapped bytes, unmapped in `Drop` and not before.
 /// 2. `block` and `frame` are below the counts in `shape`.
-/// 3. The frame at `block`, `frame` is the first that we have not given back.
+/// 3. The frame at `block`, `frame` is the first that we have not returned.
 #[derive(Debug)]
 pub(in super::super) struct RxSocket {
     socket: OwnedFd,
@@ -90,18 +90,18 @@ unsafe impl Send for RxSocket {}
 /// A frame in the ring, until [`RxSocket::release`].
 #[derive(Debug)]
 pub(in super::super) struct RxFrame<'r> {
-    /// The frame, without the tag that the kernel took out; only its beginning where it was
-    /// longer than the ring's frames.
+    /// The frame, without the tag that the kernel took out; only its beginning if it was longer
+    /// than the ring's frames.
     pub(in super::super) bytes: &'r mut [u8],
-    /// What is unfinished in it.
+    /// The offload header.
     pub(in super::super) vnet: [u8; VNET_LEN],
     /// The tag that the kernel took out.
     pub(in super::super) tag: Option<[u8; 4]>,
     /// Length of the whole frame.
     pub(in super::super) len: u32,
-    /// The whole frame waits in the socket's queue.
+    /// Whether the whole frame waits in the socket's queue.
     pub(in super::super) queued: bool,
-    /// Sent, not received, by this machine.
+    /// Whether this machine sent it instead of receiving it.
     pub(in super::super) outgoing: bool,
 }
 
@@ -125,7 +125,7 @@ impl RxSocket {
         Ok(Self { socket, base, shape, block: 0, frame: 0 })
     }
 
-    /// First byte of the frame that is next.
+    /// First byte of the next frame.
     #[inline(always)]
     fn current(&self) -> NonNull<u8> {
         let at = self.block as usize * BLOCK_BYTES as usize
@@ -171,7 +171,7 @@ impl RxSocket {
         })
     }
 
-    /// Where the next frame's bytes are and how many. None at all should the kernel name a place
+    /// Returns where the next frame's bytes are and their number: none if the kernel's offsets are
     /// outside the frame.
     #[inline(always)]
     fn data(&self, header: &libc::tpacket2_hdr) -> (NonNull<u8>, usize) {
@@ -184,7 +184,7 @@ impl RxSocket {
         (unsafe { self.current().add(mac as usize) }, len as usize)
     }
 
-    /// Gives the frame that [`Self::peek`] showed back to the kernel.
+    /// Returns the frame that [`Self::peek`] showed to the kernel.
     #[inline(always)]
     pub(in super::super) fn release(&mut self) {
         // Release: the kernel must not write the frame before we have read it.

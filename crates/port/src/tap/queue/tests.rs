@@ -11,7 +11,7 @@ use crate::tap::sys::TapAttach;
 
 const LIMITS: TapLimits = TapLimits { send: 65_535, receive: 1522 };
 
-/// Asks who has 10.0.0.1.
+/// An ARP request for 10.0.0.1.
 fn arp_request() -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 2, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

@@ -1,6 +1,6 @@
 //! Writing many frames with one system call, by io_uring.
 //!
-//! Every call waits for all it submitted, so nothing is under way between calls.
+//! Every call waits for all its submissions, so nothing is in flight between calls.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,9 +12,9 @@ use slipring_ring::Region;
 
 use crate::gather::{Gather, IoVec};
 
-/// Frames per system call.
+/// Maximum number of frames per system call.
 pub(in super::super) const MAX_BATCH: usize = 64;
-/// The kernel takes no larger registered buffer.
+/// The kernel accepts no larger registered buffer.
 const CHUNK: usize = 1 << 30;
 
 /// A ring whose file 0 is a TAP queue.
@@ -40,23 +40,24 @@ impl RegisteredChunks {
 }
 
 impl TapUring {
-    /// A ring for frames in `region`.
+    /// Creates a ring for frames in `region`.
     ///
     /// # Errors
-    /// The kernel's, where io_uring is not there or not allowed.
+    /// The kernel's, if io_uring does not exist or is not allowed.
     pub(in super::super) fn new(tun: BorrowedFd<'_>, region: &Region) -> io::Result<Self> {
         let ring = IoUring::builder().setup_coop_taskrun().build(MAX_BATCH as u32)?;
         ring.submitter().register_files(&[tun.as_raw_fd()])?;
-        // Not allowed where so much memory may not be locked; plain writes do it then.
+        // Fails if the limit of locked memory is too low; plain writes are used then.
         let registered = register(&ring, region).ok();
         Ok(Self { ring, registered })
     }
 
-    /// Writes frames of `run` from number `first` on, at most [`BATCH`]: puts what the kernel says
-    /// to each into `results`, a negative number being an error. Returns how many.
+    /// Writes frames of `run` from number `first` on, at most [`MAX_BATCH`], and stores the
+    /// kernel's result for each in `results`, a negative number being an error. Returns their
+    /// number.
     ///
     /// # Errors
-    /// The kernel's, when it did not do even that.
+    /// The kernel's, if the submission itself failed.
     pub(in super::super) fn write(
         &mut self,
         run: &Gather,
