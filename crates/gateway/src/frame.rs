@@ -21,7 +21,7 @@ const V6_DST_OFFSET: usize = L3_OFFSET + 24;
 pub(crate) enum GatewayFrameKind {
     /// An IP packet, its destination, and its TTL or hop limit.
     Ip { to: IpAddr, ttl: u8 },
-    /// ARP.
+    /// An ARP packet.
     Arp,
     /// Something else.
     Other,

@@ -23,9 +23,9 @@ use crate::table::IpfwFlowKey;
 pub enum IpFamily {
     /// No IP.
     None,
-    /// IPv4.
+    /// Version 4 of IP.
     V4,
-    /// IPv6.
+    /// Version 6 of IP.
     V6,
 }
 

@@ -61,9 +61,9 @@ pub struct Ip {
 /// The version of an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpVersion {
-    /// IPv4.
+    /// Version 4 of IP.
     V4,
-    /// IPv6.
+    /// Version 6 of IP.
     V6,
 }
 

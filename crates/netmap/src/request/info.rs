@@ -50,7 +50,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// POOLS_INFO_GET.
+    /// Handles `POOLS_INFO_GET`.
     pub(super) fn pools_info(
         &self,
         open: &OpenHandle,
@@ -67,7 +67,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// PORT_HDR_GET.
+    /// Handles `PORT_HDR_GET`.
     pub(super) fn port_header(
         &self,
         open: &OpenHandle,

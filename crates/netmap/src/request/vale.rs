@@ -79,7 +79,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_DETACH.
+    /// Handles `VALE_DETACH`.
     pub(crate) fn vale_detach(
         &self,
         open: &OpenHandle,
@@ -153,7 +153,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_DELIF.
+    /// Handles `VALE_DELIF`.
     pub(crate) fn vale_remove(
         &self,
         open: &OpenHandle,
@@ -168,7 +168,7 @@ impl Netmap {
         }
     }
 
-    /// VALE_POLLING_ENABLE.
+    /// Handles `VALE_POLLING_ENABLE`.
     pub(crate) fn polling_on(
         &self,
         open: &OpenHandle,
@@ -183,7 +183,7 @@ impl Netmap {
         attached.poll(&polling, &self.ticker)
     }
 
-    /// VALE_POLLING_DISABLE.
+    /// Handles `VALE_POLLING_DISABLE`.
     pub(crate) fn polling_off(
         &self,
         open: &OpenHandle,
