@@ -39,7 +39,7 @@
 //! static VERBS: [Verb; 1] = [COUNT];
 //! let program = CliProgram { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
 //! let args = ["demo", "count", "-n", "2k", "--json"].map(Into::into);
-//! assert_eq!(program.run(&args, slipring_cli::Streams::standard()), 0);
+//! assert_eq!(program.run(&args, slipring_cli::OutputStreams::standard()), 0);
 //! ```
 //!
 //! # Not for

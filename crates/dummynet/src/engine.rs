@@ -90,12 +90,12 @@ impl Default for ShaperSettings {
 /// dummynet.
 ///
 /// ```
-/// use slipring_dummynet::{ShaperConfig, Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
+/// use slipring_dummynet::{Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
 /// use slipring_dummynet::flow::ShaperFlowKey;
 /// use slipring_dummynet::text::DummynetCommand;
 ///
 /// let mut dummynet = Dummynet::new(7);
-/// let Ok(DummynetCommand::ShaperConfig(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
+/// let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
 ///     unreachable!()
 /// };
 /// dummynet.configure(0, config, &mut |_| {})?;
@@ -106,7 +106,7 @@ impl Default for ShaperSettings {
 /// let mut released = Vec::new();
 /// dummynet.release(21_000_000, &mut |event| released.push(event));
 /// assert!(matches!(released[..], [ShaperEvent::Released { handle: 'a', at_ns: 21_000_000, .. }]));
-/// # Ok::<(), slipring_dummynet::ConfigError>(())
+/// # Ok::<(), slipring_dummynet::ShaperConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dummynet<H> {

@@ -113,14 +113,14 @@ pub struct InterfaceStats {
 ///     ts_ns: 1_700_000_000_123_456_789,
 ///     orig_len: 60,
 ///     data: &[0; 60],
-///     direction: Some(Direction::Inbound),
+///     direction: Some(PcapDirection::Inbound),
 ///     ..PacketRecord::default()
 /// };
 /// writer.packet(&mut file, &record)?;
 ///
-/// let mut reader = Reader::new(&file);
+/// let mut reader = PcapFileReader::new(&file);
 /// let packet = reader.next().transpose()?.ok_or("a packet was written")?;
-/// assert_eq!(packet.direction(), Some(Direction::Inbound));
+/// assert_eq!(packet.direction(), Some(PcapDirection::Inbound));
 /// assert_eq!(reader.interfaces()[0].name, "eth0");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```

@@ -121,7 +121,7 @@ impl ShareOfWhole {
     /// Whether `part` of `whole` is more than this share; 0 of 0 is not.
     ///
     /// ```
-    /// let bound: slipring_cli::units::Share = "0.1%".parse().unwrap();
+    /// let bound: slipring_cli::units::ShareOfWhole = "0.1%".parse().unwrap();
     /// assert!(!bound.is_exceeded_by(1, 1_000));
     /// assert!(bound.is_exceeded_by(2, 1_000));
     /// ```
