@@ -23,7 +23,7 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
-/// As [`write`], to a buffer that is written by value.
+/// As [`write()`], to a buffer that is written by value.
 #[inline(always)]
 pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) -> usize {
     let word = |i: usize| sequence.wrapping_add(i as u64).to_ne_bytes();

@@ -12,11 +12,11 @@
 //!
 //! # Invariants
 //! 1. The driver's slots refer to exactly the buffers that the device has and those in reserve. So
-//!   a successor can resume a queue after its process was killed at any instruction.
+//!    a successor can resume a queue after its process was killed at any instruction.
 //! 2. A buffer is given to the device once, and only if it is the port's: slots that a client wrote
-//!   are checked before.
+//!    are checked before.
 //! 3. The device accesses the port's own buffers only, and no client can write to descriptors,
-//!   unless the queue is lent to it ([`ownership`]).
+//!    unless the queue is lent to it ([`ownership`]).
 
 mod descriptors;
 pub mod dma;

@@ -7,7 +7,7 @@
 //! ```
 //! # Invariants
 //! 1. Of a client's memory the device can only access the buffer area of the port's own region:
-//!   mapping the whole file would pin all of it.
+//!    mapping the whole file would pin all of it.
 //! 2. No client can write to the rings of descriptors: the device writes to the addresses in them.
 //! 3. Mapped memory stays mapped until the device is stopped; the mapping is dropped after that.
 
