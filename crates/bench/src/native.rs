@@ -41,7 +41,7 @@ impl BenchPipeEnd for NativeEnd {
 
 /// The row: its goal is relative to a pipe of this process in the same run.
 pub(crate) fn row() -> BenchRow {
-    let title = "native door, pipe between two processes, 64 B, batch 256";
+    let title = "native socket, pipe between two processes, 64 B, batch 256";
     BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
         .with(ContenderRole::Ours, "slipring", round)
         .with(ContenderRole::Peer, CONTENDER_NAME, || two_threads::<64>(ReadMode::Swap, MAX_BATCH))

@@ -4,9 +4,9 @@
 //! ```text
 //!   RUN_DIR/PID.stats     | header | text | word 0 | word 1 | ...      all of 8 bytes, native order
 //!
-//!   Publisher  maps it, stores words      no lock, no system call
-//! Readers        reports reads of the file   so that nothing need be published without readers
-//!   CountersReader     reads it as a file         no mapping: a file that shrinks is an error, not a signal
+//!   Publisher        maps it, stores words      no lock, no system call
+//!   Readers          reports reads of the file  so that nothing need be published without readers
+//!   CountersReader   reads it as a file         no mapping: a file that shrinks is an error, not a signal
 //! ```
 //!
 //! The program's own text describes the words. All words are published together: the edition in the

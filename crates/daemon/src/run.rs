@@ -69,7 +69,7 @@ pub(crate) fn run(
     let native = run_dir.join(slipring_native_proto::SOCKET_NAME);
     if let Err(error) = door.open_native(&native) {
         let native = native.display();
-        session.reporter.warn(format_args!("no native door at {native}: {error}"))?;
+        session.reporter.warn(format_args!("no native socket at {native}: {error}"))?;
     }
     let links = links(&settings, &run_dir, door.path(), session)?;
     let answers = || {

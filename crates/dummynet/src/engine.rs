@@ -47,7 +47,7 @@ use sink::EventSink;
 use crate::spec::ObjectNumber;
 use crate::text::QueueCaps;
 
-/// What the sender of a packet is told.
+/// The result for the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitResult {
     /// The packet was accepted, or lost silently (`noerror`).

@@ -198,7 +198,7 @@ impl CommandBatch {
         CommandFault { message, expected: Some(error.expected), help: None, exit }
     }
 
-    /// Looks at keys and values for tables that the same text makes, before anybody is asked.
+    /// Checks keys and values of tables that the same batch creates, before it is sent to an engine.
     fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {

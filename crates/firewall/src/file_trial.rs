@@ -1,5 +1,5 @@
-//! A file of commands carried out where nobody is: all its mistakes are told, and nothing running is
-//! asked or touched.
+//! Dry run of a file of commands on a scratch firewall: reports all its mistakes and does not touch the
+//! running one.
 
 use slipring_dummynet::Dummynet;
 use slipring_dummynet::show::RowOrder;
@@ -19,14 +19,14 @@ use crate::lint;
 pub(crate) enum TrialPorts {
     /// Those that the firewall has.
     Known,
-    /// Nobody knows: each that is named is there.
+    /// Unknown: every port that is named counts as existing.
     Any,
 }
 
 /// What a file that has no mistake does.
 pub(crate) struct FileTrial {
     pub(crate) steps: Vec<CommandStep>,
-    /// What it leaves to wonder about.
+    /// Suspicious rules.
     pub(crate) warnings: Vec<String>,
 }
 

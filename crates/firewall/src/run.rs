@@ -399,7 +399,7 @@ impl FirewallPlan {
         }
     }
 
-    /// Carries out rules as this firewall would at its start, where nobody is.
+    /// Dry run: executes rules on a scratch firewall, as this one would at its start.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
         let tried = try_file(rules, self.firewall(0), TrialPorts::Known);
         let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };

@@ -26,7 +26,7 @@ struct UserCalls {
 
 impl std::fmt::Debug for BlockingPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
+        f.debug_struct("BlockingPool").finish_non_exhaustive()
     }
 }
 

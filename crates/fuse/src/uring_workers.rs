@@ -184,7 +184,7 @@ impl UringLoop {
         if let Some(queue) = self.ring.owned_queue(slot)
             && self.ring.kernel_entries(queue) < self.target_entries
         {
-            // Without memory the kernel has fewer entries for a while.
+            // If this fails for lack of memory, the kernel has fewer entries until the next attempt.
             let _ = self.ring.register_entry(queue);
         }
         Ok(())

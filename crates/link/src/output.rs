@@ -37,7 +37,7 @@ pub(crate) struct LineDeparture {
     pub(crate) len: u32,
     /// When its first bit left.
     pub(crate) start_ns: u64,
-    /// From when its delay counts.
+    /// Start of its delay: the delay stage adds to this time.
     pub(crate) base_ns: u64,
     pub(crate) id: FrameId,
     /// Number of the copy made on this link; 0 for the frame itself.

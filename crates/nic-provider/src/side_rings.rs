@@ -1,6 +1,6 @@
 //! How many rings the two sides of a port have.
 
-/// Rings of the two sides of a port; the NIC has pairs.
+/// Numbers of rings: ring pairs of the NIC, and host rings per direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideRings {
     pub(crate) nic: u16,
@@ -9,7 +9,7 @@ pub(crate) struct SideRings {
 }
 
 impl SideRings {
-    /// What the host has nothing of.
+    /// NIC ring pairs without host rings.
     pub(crate) fn nic_pair(nic: u16) -> Self {
         Self { nic, host: [0; 2] }
     }

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! 1. `offset` is the place in the file of the first byte that has not been consumed.
-//! 2. What [`Step::NeedMore`] asks for is at most [`crate::MAX_BLOCK_LEN`]; longer blocks that carry no
+//! 2. What [`DecodeStep::NeedMore`] asks for is at most [`crate::MAX_BLOCK_LEN`]; longer blocks that carry no
 //!    packet are skipped in pieces.
 
 use alloc::vec::Vec;

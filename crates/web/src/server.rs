@@ -172,7 +172,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         let peer = peer(&stream, client, gate).await;
         // A token is asked for with each request.
         let may_ask = peer == ConnectionPeer::Trusted;
-        // Where all are busy the newcomer is sent away, rather than left to wait.
+        // If all slots are taken, the connection is refused rather than queued.
         let Some(place) = places.acquire(peer).map(Arc::new) else {
             gate.counters.count_rejected();
             continue;

@@ -5,7 +5,7 @@ use super::{CONTENT_TYPE, Metrics};
 /// Bytes of a request at most.
 pub(super) const MAX_REQUEST_BYTES: usize = 8192;
 
-/// Whether the head of a request is there, or will not be.
+/// Whether the request's head is complete, or too long to become so.
 pub(super) fn is_complete(request: &[u8]) -> bool {
     request.len() >= MAX_REQUEST_BYTES || request.windows(4).any(|end| end == b"\r\n\r\n")
 }

@@ -18,7 +18,7 @@ use crate::spec::PipeProfile;
 
 const EXPECTED: &str = "NAME/FIRST_LOST/MS[xTIMES],..., as `save` writes it: wifi/8/200x8,300x2";
 
-/// Parses the word.
+/// Parses a profile written by `save`.
 pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError> {
     let wrong = || word.wrong(EXPECTED);
     let mut parts = word.text.splitn(3, '/');

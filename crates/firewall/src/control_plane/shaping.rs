@@ -9,12 +9,12 @@ use super::{CommandsResult, ShaperReply};
 use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
 use crate::dataplane::DataplaneNanos;
 
-/// What the shaper does for steps, by their places.
+/// The shaper's commands among the steps, with their indices.
 pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
-/// Has the shaper carry out commands, all or none; all that fail are told.
+/// Executes commands in the shaper, all or none; reports every one that fails.
 pub(crate) fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],

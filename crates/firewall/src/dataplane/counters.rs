@@ -102,7 +102,7 @@ pub struct DataplaneCounters {
     pub waiting: u64,
     /// Handed to other threads, for shaping or back.
     pub handed_off: u64,
-    /// Received from other threads.
+    /// Handed over by other threads; counterpart of `handed_off`.
     pub foreign: u64,
     lost: [u64; DataplaneLoss::ALL.len()],
     /// Frames lost as [`DataplaneLoss::Malformed`], by kind.

@@ -21,7 +21,7 @@ pub struct AqmQueueView {
     /// Packets waiting.
     pub packets: u64,
     /// How long a packet that arrives now will wait, in ns, if the owner knows. Only
-    /// [`DelayFrom::View`] reads it, and only at arrivals.
+    /// [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
     pub delay_ns: u64,
 }
 
@@ -62,7 +62,7 @@ pub trait Aqm {
         random: &mut Stream,
     ) -> AqmVerdict;
 
-    /// Decides about a packet that was taken from the queue. After [`Verdict::Drop`] the caller
+    /// Decides about a packet that was taken from the queue. After [`AqmVerdict::Drop`](super::AqmVerdict::Drop) the caller
     /// takes the next one at the same time.
     fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
 }

@@ -188,7 +188,7 @@ pub(crate) struct ValePortState {
     pub(crate) port: PortState,
     pub(crate) is_persistent: bool,
     pub(crate) vnet: u32,
-    /// The number of the switch to which its first opener attaches it.
+    /// Number of the switch that it joins when it is first opened.
     pub(crate) home_bridge: Option<u16>,
     pub(crate) attachment: Option<BridgeAttachmentState>,
     /// Offsets of the words of its tx rings.

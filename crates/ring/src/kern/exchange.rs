@@ -68,7 +68,7 @@ impl KernRing {
     /// application's, or the buffer is of another region.
     ///
     /// # Errors
-    /// See above.
+    /// Returns `buf` if the slot is the application's or the buffer is of another region.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
