@@ -10,13 +10,13 @@
 //!
 //! # Invariants
 //! 1. Every exported function runs inside [`entry::status`] or [`entry::value`], so a panic ends
-//!   there and is returned as `SLIPRING_ERR_DEFECT`.
+//!    there and is returned as `SLIPRING_ERR_DEFECT`.
 //! 2. Handles are only ever used by shared reference. Each queue and each network is in a mutex, so
-//!   calls from several threads are safe, if not parallel.
+//!    calls from several threads are safe, if not parallel.
 //! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Invalid
-//!   pointers other than null cannot be detected.
+//!    pointers other than null cannot be detected.
 //! 4. Structures begin with their size, as the caller was compiled; fields that one side does not
-//!   know are zero.
+//!    know are zero.
 //!
 //! Not for Rust programs, which use the crates below directly.
 #![deny(unsafe_code)]
