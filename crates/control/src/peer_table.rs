@@ -3,7 +3,7 @@
 //! A connection is *half-open* until a request on it was admitted. Half-open ones cost a stranger
 //! nothing, so they are never what a newcomer waits for:
 //!
-//! 1. One peer has [`MAX_HALF_OPEN_PER_PEER`] of them at most; its next one ends its oldest.
+//! 1. One peer has `MAX_HALF_OPEN_PER_PEER` of them at most; its next one ends its oldest.
 //! 2. When all places are taken, the oldest half-open one of the peer that has most of them ends;
 //!    where several have as many, trusted ones last.
 //! 3. When none is half-open, the oldest one that waits for its next request ends.

@@ -16,7 +16,7 @@
 //! 2. A buffer is given to the device once, and only if it is the port's: slots that a client wrote
 //!    are checked before.
 //! 3. The device accesses the port's own buffers only, and no client can write to descriptors,
-//!    unless the queue is lent to it ([`ownership`]).
+//!    unless the queue is lent to it (`ownership`).
 
 mod descriptors;
 pub mod dma;

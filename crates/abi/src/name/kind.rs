@@ -4,7 +4,7 @@
 //!   abi    KINDS: one line a kind     --> parser, printer, error texts, completion
 //!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
 //! ```
-//! A new kind is a line in [`port_kinds`] below and a folder of the same name in
+//! A new kind is a line in `port_kinds!` below and a folder of the same name in
 //! `crates/core/src/kinds`; [`for_each_port_kind`](crate::for_each_port_kind) carries the words there.
 //! `docs/design/port-kinds.md` walks through an example.
 

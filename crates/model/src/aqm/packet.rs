@@ -100,7 +100,7 @@ impl Ecn {
         !matches!(self, Self::NotEct)
     }
 
-    /// Whether the packet belongs into the low-latency queue of [`DualPi2`].
+    /// Whether the packet belongs into the low-latency queue of [`DualPi2`](super::DualPi2).
     #[must_use]
     pub const fn is_l4s(self) -> bool {
         matches!(self, Self::Ect1 | Self::Ce)

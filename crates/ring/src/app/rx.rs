@@ -15,7 +15,7 @@ impl AppRing<Rx> {
     }
 
     /// Calls `read` for the frames in our first `max` slots, in order, and returns the slots to the
-    /// driver: the counterpart of [`TxRing::fill`]. Returns how many there were.
+    /// driver: the counterpart of [`TxRing::fill`](crate::TxRing::fill). Returns how many there were.
     #[inline(always)]
     pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
         let count = self.avail().min(max);
