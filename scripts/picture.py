@@ -35,14 +35,12 @@ def arrivals():
 
 
 def write_capture(path):
-    """Writes the frames to a pcap file; returns how many."""
-    count = 0
+    """Writes the frames to a pcap file."""
     with open(path, "wb") as file:
         file.write(FILE_HEADER.pack(MAGIC_NS, 2, 4, 0, 0, 65535, 1))
-        for count, ns in enumerate(arrivals(), 1):
-            frame = (ETHERNET + PAYLOAD.pack(count - 1, ns)).ljust(LENGTH, b"\0")
+        for number, ns in enumerate(arrivals()):
+            frame = (ETHERNET + PAYLOAD.pack(number, ns)).ljust(LENGTH, b"\0")
             file.write(FRAME_HEADER.pack(ns // 10**9, ns % 10**9, LENGTH, LENGTH) + frame)
-    return count
 
 
 def read_delays(path):

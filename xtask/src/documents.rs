@@ -7,25 +7,21 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 
 use crate::source::Source;
-use crate::tree::Tree;
+use crate::tree::{Tree, read_text};
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     let mut complaints = Vec::new();
     for path in tree.documents()? {
-        let text = read(&path)?;
+        let text = read_text(&path)?;
         let name = tree.relative(&path).display().to_string();
         let missing = code_spans(&text).filter(|span| is_missing(&tree.root, span));
         complaints.extend(missing.map(|span| format!("{name}: there is no crates/{span}")));
     }
-    let promises = read(&tree.root.join("SPECIFICATION.md"))?;
+    let promises = read_text(&tree.root.join("SPECIFICATION.md"))?;
     let tests = tests_of(tree)?;
     let missing = promised_tests(&promises).filter(|test| !tests.contains(*test));
     complaints.extend(missing.map(|test| format!("SPECIFICATION.md: there is no test {test}")));
     Ok(complaints)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The text between single backticks.

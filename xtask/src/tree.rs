@@ -67,10 +67,13 @@ impl Tree {
     /// Reads a table of `.ci/NAME`.
     pub(crate) fn ci_table(&self, name: &str) -> Result<toml::Table, String> {
         let path = self.root.join(".ci").join(name);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        text.parse().map_err(|error| format!("{}: {error}", path.display()))
+        read_text(&path)?.parse().map_err(|error| format!("{}: {error}", path.display()))
     }
+}
+
+/// Reads a file; the error names it.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {

@@ -5,19 +5,18 @@
 //! in use has a count there, which can only be lowered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use syn::visit::{self, Visit};
 use syn::{ImplItem, Item, TraitItem};
 
 use crate::source::{Source, attributes_of, is_test_only};
-use crate::tree::Tree;
+use crate::tree::{Tree, read_text};
 
 /// Crates that hold tests and checks only: their types are no part of the product.
 const NOT_PRODUCT: [&str; 2] = ["slipring-compat-tests", "xtask"];
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
-    let words = Words::parse(&read(&tree.root.join("xtask/words.toml"))?)?;
+    let words = Words::parse(&read_text(&tree.root.join("xtask/words.toml"))?)?;
     let mut names = TypeNames::default();
     let mut complaints = Vec::new();
     let mut uses = vec![0; words.phrases.len()];
@@ -33,15 +32,11 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
         }
     }
     for path in tree.documents()? {
-        words.count(read(&path)?.lines(), &mut uses);
+        words.count(read_text(&path)?.lines(), &mut uses);
     }
     complaints.extend(names.complaints(&words));
     complaints.extend(words.excesses(&uses));
     Ok(complaints)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A phrase that is not to be written.

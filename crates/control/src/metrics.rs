@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   metrics.rs          address, start, end
-//!   metrics/server.rs   one thread polls all connections; who has to go when there are many
+//!   metrics/server.rs   one thread polls all connections, and ends some when there are many
 //!   metrics/exchange.rs one request and its answer, without I/O
 //! ```
 //!

@@ -1,4 +1,5 @@
-//! Who has a place among the connections of a server, and who loses it when all are taken.
+//! Assigns the slots for connections of a server, and decides which connection ends when all are
+//! taken.
 //!
 //! A connection is *half-open* until a request on it was admitted. Half-open ones cost a stranger
 //! nothing, so they are never what a newcomer waits for:

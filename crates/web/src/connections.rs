@@ -1,6 +1,6 @@
 //! Connections of the gateway: each has a slot, which may be taken away from it.
 //!
-//! Who has to make room says [`slipring_control::peer_table`].
+//! [`slipring_control::peer_table`] decides which connection has to end.
 //!
 //! Not for: admitting requests, which the guard does.
 
