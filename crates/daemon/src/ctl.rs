@@ -22,7 +22,7 @@ pub(crate) fn command() -> Command {
         params,
         plain("ports", "Show the ports that programs have bound, and what interfaces have lost"),
         plain("memory", "Show the memory of each user, its limit, and persistent ports by owner"),
-        plain("reload", "Read the configuration anew, as HUP does, and say what is wrong with it"),
+        plain("reload", "Read the configuration again, as HUP does, and say what is wrong with it"),
         plain("hello", "Show which daemon answers"),
     ])
 }

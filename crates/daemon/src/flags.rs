@@ -17,7 +17,7 @@ pub(crate) fn command() -> Command {
         .about("Serve /dev/netmap to programs that were written for netmap")
         .after_help(
             "Needs root and Linux 6.9. Runs until INT or TERM, then takes the device away; programs\n\
-             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.\n\
+             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration again.\n\
              With --supervise, or under systemd, programs go on when the daemon is killed.\n\n\
              Examples:\n  \
              sudo slipring daemon\n  \

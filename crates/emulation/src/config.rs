@@ -168,7 +168,7 @@ impl EmulationConfig {
             );
             return Err(error
                 .at(&node.location)
-                .help(format!("start anew with {top} as you want it: {RESTART_HELP}")));
+                .help(format!("start again with {top} as you want it: {RESTART_HELP}")));
         }
         let path = &*path::full(path);
         let mut root = self.root.clone();
@@ -346,7 +346,7 @@ const RUN_SETTING_CAUSE: &str = "it is a setting of the whole run; those of link
 
 /// Advice for a different set of links.
 pub(crate) const RESTART_HELP: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
-    change the links there, and start anew: slipring emulate --config link.toml";
+    change the links there, and start again: slipring emulate --config link.toml";
 
 fn no_such(
     path: &str,

@@ -45,6 +45,6 @@ fn missing() -> Failure {
 fn not_started(program: &Path, error: &std::io::Error) -> Failure {
     Diagnostic::new(codes::SR0302, format!("{} does not start", program.display()))
         .with_cause(error.to_string())
-        .with_help("build it anew, then install it: make install")
+        .with_help("build it again, then install it: make install")
         .into()
 }

@@ -1,4 +1,4 @@
-//! The vhost-user device: carries out the monitor's requests on its virtqueues.
+//! The vhost-user device: carries out the front-end's requests on its virtqueues.
 //!
 //! A virtqueue runs while it has memory, a layout, and is started and enabled. When a message
 //! changes any of these, the queue is removed from its link and created again.
@@ -28,7 +28,7 @@ use crate::link::VhostLink;
 use crate::memory::VhostMemory;
 use crate::vring::{NegotiatedFeatures, VirtqLayout, Vring};
 
-/// Maximum queue size: more than any monitor offers its guests for virtio-net.
+/// Maximum queue size: more than any front-end offers its guests for virtio-net.
 const MAX_QUEUE_SIZE: u32 = 4096;
 
 const fn bit(feature: u32) -> u64 {
@@ -51,12 +51,12 @@ pub(crate) struct VhostDevice {
     queues: Vec<VirtqConfig>,
 }
 
-/// The monitor's settings of a virtqueue.
+/// The front-end's settings of a virtqueue.
 #[derive(Debug, Default)]
 struct VirtqConfig {
     size: u16,
     base: u16,
-    /// Descriptor table, avail ring and used ring, in the monitor's addresses.
+    /// Descriptor table, avail ring and used ring, in the front-end's addresses.
     layout: Option<[u64; 3]>,
     kick: Option<OwnedFd>,
     call: Option<Arc<OwnedFd>>,

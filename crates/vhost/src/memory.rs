@@ -1,4 +1,4 @@
-//! The memory of a guest: its mapped regions, and the translation of the monitor's addresses.
+//! The memory of a guest: its mapped regions, and the translation of the front-end's addresses.
 
 use std::fs::File;
 use std::io;
@@ -21,10 +21,10 @@ pub(crate) struct VhostMemory {
     regions: Vec<VhostRegion>,
 }
 
-/// Start of one region in the monitor's and in the guest's address space, and its size in bytes.
+/// Start of one region in the front-end's and in the guest's address space, and its size in bytes.
 #[derive(Debug, Clone, Copy)]
 struct VhostRegion {
-    monitor: u64,
+    frontend: u64,
     guest: u64,
     size: u64,
 }
@@ -39,17 +39,17 @@ impl VhostMemory {
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
         let mapped = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
         let regions = table.iter().map(|region| VhostRegion {
-            monitor: region.user_addr,
+            frontend: region.user_addr,
             guest: region.guest_phys_addr,
             size: region.memory_size,
         });
         Ok(Self { mapped: Arc::new(mapped), regions: regions.collect() })
     }
 
-    /// Translates an address of the monitor to the guest's.
-    pub(crate) fn guest_address(&self, monitor: u64) -> Option<GuestAddress> {
+    /// Translates an address of the front-end to the guest's.
+    pub(crate) fn guest_address(&self, frontend: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
-            let offset = monitor.checked_sub(region.monitor)?;
+            let offset = frontend.checked_sub(region.frontend)?;
             (offset < region.size).then(|| GuestAddress(region.guest.wrapping_add(offset)))
         })
     }

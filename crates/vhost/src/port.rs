@@ -20,7 +20,7 @@ pub fn needs(pairs: u32, options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
 }
 
-/// Opens a port of `pairs` ring pairs for the guest whose monitor connects through `socket`. The
+/// Opens a port of `pairs` ring pairs for the guest whose front-end connects through `socket`. The
 /// port is open whether or not a guest is connected.
 ///
 /// # Errors

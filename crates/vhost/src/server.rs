@@ -1,4 +1,4 @@
-//! The thread of a port: accepts or contacts monitors, one after the other, and serves them.
+//! The thread of a port: accepts or contacts front-ends, one after the other, and serves them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use crate::device::VhostDevice;
 use crate::enable;
 use crate::link::VhostLink;
 
-/// Time limit for the rest of a message, and for the monitor to read a reply.
+/// Time limit for the rest of a message, and for the front-end to read a reply.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay between two attempts to connect.
 const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -28,9 +28,9 @@ const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// Which side creates the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VhostRole {
-    /// The port creates the socket and waits for monitors.
+    /// The port creates the socket and waits for front-ends.
     Server,
-    /// A monitor creates it; the port connects, and reconnects when needed.
+    /// A front-end creates it; the port connects, and reconnects when needed.
     Client,
 }
 
@@ -74,8 +74,8 @@ impl VhostServer {
         let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
         let stop = Arc::new(StopSignal { requested: AtomicBool::new(false), wake_event: bell });
         let meeting = match role {
-            VhostRole::Server => MonitorEndpoint::Listen(listen(socket)?),
-            VhostRole::Client => MonitorEndpoint::Connect(socket.to_owned()),
+            VhostRole::Server => FrontendEndpoint::Listen(listen(socket)?),
+            VhostRole::Client => FrontendEndpoint::Connect(socket.to_owned()),
         };
         let made = (role == VhostRole::Server).then(|| socket.to_owned());
         let host = VhostThread { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
@@ -129,15 +129,15 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     Ok(listener)
 }
 
-/// How the port meets monitors.
-enum MonitorEndpoint {
+/// How the port meets front-ends.
+enum FrontendEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
 }
 
-impl MonitorEndpoint {
+impl FrontendEndpoint {
     /// Drops all privileges of the calling thread that it does not need, since it reads what guests
-    /// write. To connect, it keeps DAC_OVERRIDE: a monitor's socket may be another user's.
+    /// write. To connect, it keeps DAC_OVERRIDE: a front-end's socket may be another user's.
     fn confine(&self) {
         let kept = match self {
             Self::Listen(_) => CapabilitySet::empty(),
@@ -156,20 +156,20 @@ struct VhostThread {
 }
 
 impl VhostThread {
-    fn serve(&self, meeting: &MonitorEndpoint) {
+    fn serve(&self, meeting: &FrontendEndpoint) {
         let mut told = String::new();
         while !self.is_stopped() {
-            let Some(monitor) = self.next_monitor(meeting) else {
+            let Some(frontend) = self.next_frontend(meeting) else {
                 self.sleep_before_retry();
                 continue;
             };
-            let why = self.serve_monitor(monitor, meeting);
+            let why = self.serve_frontend(frontend, meeting);
             // A repeated reason is reported once.
             if let Some(why) = why.filter(|why| *why != told) {
-                eprintln!("{}: the guest's monitor is disconnected: {why}", self.name);
+                eprintln!("{}: the guest's front-end is disconnected: {why}", self.name);
                 told = why;
             }
-            if matches!(meeting, MonitorEndpoint::Connect(_)) {
+            if matches!(meeting, FrontendEndpoint::Connect(_)) {
                 self.sleep_before_retry();
             }
         }
@@ -186,26 +186,26 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// Returns the next monitor, if there is one. As the server, waits for it.
-    fn next_monitor(&self, meeting: &MonitorEndpoint) -> Option<UnixStream> {
+    /// Returns the next front-end, if there is one. As the server, waits for it.
+    fn next_frontend(&self, meeting: &FrontendEndpoint) -> Option<UnixStream> {
         match meeting {
-            MonitorEndpoint::Listen(listener) => {
+            FrontendEndpoint::Listen(listener) => {
                 let flags = PollFlags::IN;
                 let mut fds =
                     [PollFd::new(&self.stop.wake_event, flags), PollFd::new(listener, flags)];
                 // If this fails, the accept fails too.
                 let _ = poll(&mut fds, None);
-                listener.accept().ok().map(|(monitor, _)| monitor)
+                listener.accept().ok().map(|(frontend, _)| frontend)
             }
-            MonitorEndpoint::Connect(path) => UnixStream::connect(path).ok(),
+            FrontendEndpoint::Connect(path) => UnixStream::connect(path).ok(),
         }
     }
 
-    /// Serves a monitor until it disconnects or must be disconnected; returns why it must.
-    fn serve_monitor(&self, monitor: UnixStream, meeting: &MonitorEndpoint) -> Option<String> {
-        let socket = prepare(&monitor).ok()?;
+    /// Serves a front-end until it disconnects or must be disconnected; returns why it must.
+    fn serve_frontend(&self, frontend: UnixStream, meeting: &FrontendEndpoint) -> Option<String> {
+        let socket = prepare(&frontend).ok()?;
         let device = Arc::new(Mutex::new(VhostDevice::new(&self.links)));
-        let mut handler = BackendReqHandler::from_stream(monitor, device.clone());
+        let mut handler = BackendReqHandler::from_stream(frontend, device.clone());
         while self.await_message(&socket, meeting) {
             use vhost::vhost_user::Error::{Disconnected, SocketBroken};
             let taken = {
@@ -225,10 +225,10 @@ impl VhostThread {
     }
 
     /// Waits for a message; returns `false` at the end.
-    fn await_message(&self, socket: &UnixStream, meeting: &MonitorEndpoint) -> bool {
+    fn await_message(&self, socket: &UnixStream, meeting: &FrontendEndpoint) -> bool {
         let flags = PollFlags::IN;
         let mut fds = vec![PollFd::new(&self.stop.wake_event, flags), PollFd::new(socket, flags)];
-        if let MonitorEndpoint::Listen(listener) = meeting {
+        if let FrontendEndpoint::Listen(listener) = meeting {
             fds.push(PollFd::from_borrowed_fd(listener.as_fd(), flags));
         }
         loop {
@@ -236,14 +236,14 @@ impl VhostThread {
             if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
-            // Also readable when the monitor is gone, so that the next one can be served.
+            // Also readable when the front-end is gone, so that the next one can be served.
             if is_readable(&&fds[1]) {
                 return true;
             }
-            if let (Some(_), MonitorEndpoint::Listen(listener)) =
+            if let (Some(_), FrontendEndpoint::Listen(listener)) =
                 (fds.get(2).filter(is_readable), meeting)
             {
-                // A second monitor would wait for replies in vain, so it is disconnected. If even
+                // A second front-end would wait for replies in vain, so it is disconnected. If even
                 // that fails for lack of descriptors, the listener is not polled until the next
                 // message.
                 if listener.accept().is_err() {
@@ -258,11 +258,11 @@ fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
-/// Sets timeouts, so that a monitor that sends half a message or reads no replies cannot block the
+/// Sets timeouts, so that a front-end that sends half a message or reads no replies cannot block the
 /// thread for ever.
-fn prepare(monitor: &UnixStream) -> io::Result<UnixStream> {
-    monitor.set_nonblocking(false)?;
-    monitor.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
-    monitor.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
-    monitor.try_clone()
+fn prepare(frontend: &UnixStream) -> io::Result<UnixStream> {
+    frontend.set_nonblocking(false)?;
+    frontend.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
+    frontend.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
+    frontend.try_clone()
 }

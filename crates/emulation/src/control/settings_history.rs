@@ -354,7 +354,7 @@ fn refuse_fixed(before: &Value, after: &Value) -> Result<(), ChangeRefusal> {
     let Some(path) = others.keys().find(is_fixed) else { return Ok(()) };
     let error = Diagnostic::new(SR0015, format!("{path} cannot change in a run"));
     let error = error.with_cause("seed, name, ports and outputs are those of the start");
-    Err(Box::new(error.with_help("put it back, or end the run and start anew from the file")))
+    Err(Box::new(error.with_help("put it back, or end the run and start it again from the file")))
 }
 
 /// Returns settings by path: `link.up.rate.bps`.

@@ -156,7 +156,7 @@ fn outages_in_time_last_as_long_as_they_should_at_any_packet_rate() {
 }
 
 #[test]
-fn after_a_long_gap_the_state_is_drawn_anew() {
+fn after_a_long_gap_the_state_is_drawn_again() {
     let mut chain = TimedGilbertElliott::new(3e3, 1e3, Chance::ALWAYS, Chance::NEVER).unwrap();
     let mut now_ns = 0u64;
     let lost = run(100_000, |stream| {

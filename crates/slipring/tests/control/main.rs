@@ -112,7 +112,7 @@ fn a_change_that_is_refused_changes_nothing() {
         ("set up.rate=sine(900Mbit,200Mbit,1s)", "the rate of up is beyond its bound"),
         ("set third.rate=1Mbit", "links are neither added nor removed while they run"),
         ("set up=none", "link.up cannot be set as a whole"),
-        ("set up.from=right", "start anew: slipring emulate --config link.toml"),
+        ("set up.from=right", "start again: slipring emulate --config link.toml"),
         ("set up.delay=20ms --at tomorrow", "`tomorrow` does not fit --at"),
         ("set up.delay=20ms --at -5s", "it is negative at column 1 of --at"),
         ("set up.delay=20ms --at 1ns", "1 ns from the start has passed"),

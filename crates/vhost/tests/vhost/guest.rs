@@ -1,4 +1,4 @@
-//! A simulated guest: the messages of its monitor to a port, and its driver's use of the
+//! A simulated guest: the messages of its front-end to a port, and its driver's use of the
 //! virtqueues.
 
 use std::fs::File;
@@ -20,8 +20,8 @@ pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 15 | 1 << 29 | 1 << 28 | 1 << 30
 pub(crate) const MEMORY: u64 = 8 << 20;
 /// Start of the memory in the guest's address space.
 pub(crate) const BASE: u64 = 0x4000_0000;
-/// Start of the memory in the monitor's address space.
-const MONITOR: u64 = 0x7f00_0000_0000;
+/// Start of the memory in the front-end's address space.
+const FRONTEND_BASE: u64 = 0x7f00_0000_0000;
 /// Offset of the buffers in the memory.
 const BUFFERS: u64 = 1 << 20;
 /// Distance between two buffers in bytes.
@@ -152,9 +152,9 @@ impl Default for Setup {
     }
 }
 
-/// The guest and its monitor.
+/// The guest and its front-end.
 pub(crate) struct Guest {
-    pub(crate) monitor: Frontend,
+    pub(crate) frontend: Frontend,
     /// The receive queue and the transmit queue of each pair.
     pub(crate) rings: Vec<Ring>,
     file: File,
@@ -170,27 +170,27 @@ impl Guest {
     }
 
     pub(crate) fn plug_stream(socket: UnixStream, setup: Setup) -> Result<Self, vhost::Error> {
-        let monitor = Frontend::from_stream(socket, 2 * setup.pairs as u64);
+        let frontend = Frontend::from_stream(socket, 2 * setup.pairs as u64);
         let file = setup.memory.file();
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
         let memory = Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap());
         let rings = (0..2 * setup.pairs).map(|i| Ring::new(&memory, i)).collect();
         let header = if setup.features & (1 << 32 | 1 << 15) == 0 { 10 } else { 12 };
-        let mut guest = Self { monitor, rings, file, header, next: 0 };
+        let mut guest = Self { frontend, rings, file, header, next: 0 };
         guest.set_up(setup)?;
         Ok(guest)
     }
 
     fn set_up(&mut self, setup: Setup) -> Result<(), vhost::Error> {
-        let monitor = &mut self.monitor;
-        monitor.set_owner()?;
-        monitor.get_features()?;
-        monitor.set_features(setup.features)?;
-        monitor.get_protocol_features()?;
+        let frontend = &mut self.frontend;
+        frontend.set_owner()?;
+        frontend.get_features()?;
+        frontend.set_features(setup.features)?;
+        frontend.get_protocol_features()?;
         let wanted = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
-        monitor.set_protocol_features(wanted)?;
-        monitor.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+        frontend.set_protocol_features(wanted)?;
+        frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
         self.show_memory()?;
         (0..self.rings.len()).try_for_each(|i| self.start(i, 0))
     }
@@ -200,34 +200,34 @@ impl Guest {
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: BASE,
             memory_size: MEMORY,
-            userspace_addr: MONITOR,
+            userspace_addr: FRONTEND_BASE,
             mmap_offset: 0,
             mmap_handle: self.file.as_raw_fd(),
         };
-        self.monitor.set_mem_table(&[region]).map(|_| ())
+        self.frontend.set_mem_table(&[region]).map(|_| ())
     }
 
     /// Starts a virtqueue at `base`.
     pub(crate) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
-        let (monitor, ring) = (&mut self.monitor, &self.rings[i]);
-        let monitors = |at: u64| MONITOR + (at - BASE);
-        monitor.set_vring_num(i, SIZE)?;
-        monitor.set_vring_addr(
+        let (frontend, ring) = (&mut self.frontend, &self.rings[i]);
+        let frontend_address = |at: u64| FRONTEND_BASE + (at - BASE);
+        frontend.set_vring_num(i, SIZE)?;
+        frontend.set_vring_addr(
             i,
             &VringConfigData {
                 queue_max_size: SIZE,
                 queue_size: SIZE,
                 flags: 0,
-                desc_table_addr: monitors(ring.place()),
-                used_ring_addr: monitors(ring.used().0),
-                avail_ring_addr: monitors(ring.avail().0),
+                desc_table_addr: frontend_address(ring.place()),
+                used_ring_addr: frontend_address(ring.used().0),
+                avail_ring_addr: frontend_address(ring.avail().0),
                 log_addr: None,
             },
         )?;
-        monitor.set_vring_base(i, base)?;
-        monitor.set_vring_call(i, &ring.call)?;
-        monitor.set_vring_kick(i, &ring.kick)?;
-        monitor.set_vring_enable(i, true)
+        frontend.set_vring_base(i, base)?;
+        frontend.set_vring_call(i, &ring.call)?;
+        frontend.set_vring_kick(i, &ring.kick)?;
+        frontend.set_vring_enable(i, true)
     }
 
     pub(crate) fn rx(&mut self) -> &mut Ring {

@@ -1,4 +1,4 @@
-//! Guests and monitors that violate the protocol: they lose their own port and nothing else.
+//! Guests and front-ends that violate the protocol: they lose their own port and nothing else.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
@@ -60,7 +60,7 @@ fn a_queue_outside_of_the_memory_is_refused() {
         avail_ring_addr: 0x3000,
         log_addr: None,
     };
-    assert!(guest.monitor.set_vring_addr(0, &outside).is_err());
+    assert!(guest.frontend.set_vring_addr(0, &outside).is_err());
     works(&mut rig);
 }
 
@@ -125,7 +125,7 @@ fn a_buffer_outside_of_the_memory_costs_its_frame() {
 #[test]
 fn a_descriptor_that_is_no_event_is_refused() {
     let mut rig = Rig::new();
-    let mut monitor = UnixStream::connect(&rig.socket).unwrap();
+    let mut frontend = UnixStream::connect(&rig.socket).unwrap();
     // SET_VRING_CALL of queue 0, with a socket.
     let message: Vec<u8> =
         [13, 1, 8, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
@@ -134,8 +134,8 @@ fn a_descriptor_that_is_no_event_is_refused() {
     let mut rights = SendAncillaryBuffer::new(&mut space);
     let fds = [one.as_fd()];
     assert!(rights.push(SendAncillaryMessage::ScmRights(&fds)));
-    sendmsg(&monitor, &[IoSlice::new(&message)], &mut rights, SendFlags::empty()).unwrap();
-    assert_eq!(std::io::read_to_string(&mut monitor).unwrap_or_default(), "", "it is shown out");
+    sendmsg(&frontend, &[IoSlice::new(&message)], &mut rights, SendFlags::empty()).unwrap();
+    assert_eq!(std::io::read_to_string(&mut frontend).unwrap_or_default(), "", "it is shown out");
     works(&mut rig);
 }
 
@@ -143,11 +143,11 @@ fn a_descriptor_that_is_no_event_is_refused() {
 fn noise_at_the_socket_is_not_answered_for_long() {
     let mut rig = Rig::new();
     for noise in [&[0xff; 12][..], &[1, 0, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0, 7], &[1, 0]] {
-        let mut monitor = UnixStream::connect(&rig.socket).unwrap();
-        monitor.write_all(noise).unwrap();
-        monitor.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut frontend = UnixStream::connect(&rig.socket).unwrap();
+        frontend.write_all(noise).unwrap();
+        frontend.shutdown(std::net::Shutdown::Write).unwrap();
         // A reply, a reset or nothing, but the connection ends.
-        let _ = std::io::read_to_string(&mut monitor);
+        let _ = std::io::read_to_string(&mut frontend);
     }
     works(&mut rig);
 }

@@ -61,8 +61,8 @@ fn a_reset_stops_the_queues_and_tells_where_they_stood() {
     let mut guest = rig.plug();
     guest.offer(0, 4, 2048);
     rig.send(&frame(1, 60));
-    assert_eq!(guest.monitor.get_vring_base(0).unwrap(), 1);
-    assert_eq!(guest.monitor.get_vring_base(1).unwrap(), 0);
+    assert_eq!(guest.frontend.get_vring_base(0).unwrap(), 1);
+    assert_eq!(guest.frontend.get_vring_base(1).unwrap(), 0);
     rig.send(&frame(2, 60));
     assert_eq!(rig.dropped(DropCause::TxNoPeer), 1);
     guest.send(&frame(3, 60));
@@ -79,32 +79,32 @@ fn a_reset_stops_the_queues_and_tells_where_they_stood() {
 fn a_queue_without_leave_to_run_stands_still() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
-    guest.monitor.set_vring_enable(1, false).unwrap();
+    guest.frontend.set_vring_enable(1, false).unwrap();
     guest.send(&frame(1, 60));
     assert!(rig.receive().is_empty());
-    guest.monitor.set_vring_enable(1, true).unwrap();
+    guest.frontend.set_vring_enable(1, true).unwrap();
     assert_eq!(rig.receive(), [frame(1, 60)]);
 }
 
 #[test]
 fn queues_may_be_given_leave_before_anything_is_agreed() {
     let mut rig = Rig::new();
-    let mut monitor = UnixStream::connect(&rig.socket).unwrap();
+    let mut frontend = UnixStream::connect(&rig.socket).unwrap();
     for (index, refused) in [(0, 0), (1, 0), (2, 1)] {
         // SET_VRING_ENABLE that wants a reply, as QEMU sends it.
         let message = [18, 1 | 8, 8, index, 1_u32].map(u32::to_ne_bytes).concat();
-        monitor.write_all(&message).unwrap();
+        frontend.write_all(&message).unwrap();
         let mut answer = [0; 20];
-        monitor.read_exact(&mut answer).unwrap();
+        frontend.read_exact(&mut answer).unwrap();
         assert_eq!(answer, *[18, 1 | 4, 8, refused, 0_u32].map(u32::to_ne_bytes).concat());
     }
-    let mut guest = Guest::plug_stream(monitor, Setup::default()).unwrap();
+    let mut guest = Guest::plug_stream(frontend, Setup::default()).unwrap();
     guest.send(&frame(1, 60));
     assert_eq!(rig.receive(), [frame(1, 60)]);
 }
 
 #[test]
-fn memory_shown_anew_is_used_from_then_on() {
+fn a_new_memory_table_is_used_from_then_on() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
     guest.offer(0, 4, 2048);
@@ -115,7 +115,7 @@ fn memory_shown_anew_is_used_from_then_on() {
 }
 
 #[test]
-fn a_second_monitor_is_turned_away() {
+fn a_second_frontend_is_disconnected() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
     assert!(Guest::plug(&rig.socket, Setup::default()).is_err());
@@ -137,7 +137,7 @@ fn pairs_that_the_guest_does_not_use_send_by_its_first() {
 fn a_guest_with_two_pairs_uses_both() {
     let mut rig = Rig::with_pairs(2);
     let mut guest = Guest::plug(&rig.socket, Setup { pairs: 2, ..Setup::default() }).unwrap();
-    assert_eq!(guest.monitor.get_queue_num().unwrap(), 2);
+    assert_eq!(guest.frontend.get_queue_num().unwrap(), 2);
     let ring = &mut guest.rings[2];
     ring.describe(0, ring.buffer(0), 2048, super::guest::WRITE, 0);
     ring.offer(0);
@@ -164,7 +164,7 @@ fn the_socket_of_a_killed_program_is_taken_over_and_a_live_one_is_not() {
 }
 
 #[test]
-fn a_port_that_is_the_client_connects_whenever_there_is_a_monitor() {
+fn a_port_that_is_the_client_connects_whenever_there_is_a_frontend() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let mut rig = Rig {
@@ -174,22 +174,22 @@ fn a_port_that_is_the_client_connects_whenever_there_is_a_monitor() {
     };
     for _ in 0..2 {
         let listener = UnixListener::bind(&socket).unwrap();
-        let (monitor, _) = listener.accept().unwrap();
+        let (frontend, _) = listener.accept().unwrap();
         drop(listener);
         std::fs::remove_file(&socket).unwrap();
-        let mut guest = Guest::plug_stream(monitor, Setup::default()).unwrap();
+        let mut guest = Guest::plug_stream(frontend, Setup::default()).unwrap();
         guest.send(&frame(1, 60));
         assert_eq!(rig.receive(), [frame(1, 60)]);
     }
 }
 
 #[test]
-fn a_port_closes_though_a_monitor_says_nothing_more() {
+fn a_port_closes_though_a_frontend_says_nothing_more() {
     let rig = Rig::new();
     let guest = rig.plug();
     let _silent = UnixStream::connect(&rig.socket).unwrap();
     drop(rig);
-    assert!(guest.monitor.get_features().is_err());
+    assert!(guest.frontend.get_features().is_err());
 }
 
 #[test]

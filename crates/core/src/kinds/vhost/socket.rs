@@ -1,4 +1,4 @@
-//! Checks of the socket between a guest's monitor and the port, for `doctor`.
+//! Checks of the socket between a guest's front-end and the port, for `doctor`.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -31,7 +31,7 @@ pub(super) fn unusable(
     })
 }
 
-/// Reports on a socket that the guest's monitor will connect to.
+/// Reports on a socket that the guest's front-end will connect to.
 pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
     if is_there && is_listened_to(path) {
         let text = format!("{port}: another program listens at {}", path.display());
@@ -40,7 +40,7 @@ pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
     in_directory(port, path)
 }
 
-/// Reports on a socket that the guest's monitor creates; `absent` says why there is none.
+/// Reports on a socket that the guest's front-end creates; `absent` says why there is none.
 pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Error>) -> Finding {
     let shown = path.display();
     if let Some(error) = absent {
