@@ -14,7 +14,6 @@
 
 mod changes;
 mod engine_replies;
-mod shaping;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipring_control::REPLY_TIMEOUT;
-use slipring_dummynet::show::{RowOrder, ShaperListing};
+use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::{
     CommandFlags, Firewall, LineError, RestoredStates, RuleCounters, Ruleset,
@@ -40,6 +39,7 @@ use crate::deferred_output::DeferredOutput;
 use crate::distributor::FlowDistribution;
 use crate::lint;
 use crate::save::{self, ShaperState};
+use crate::shaper_commands::{ShaperReply, of_shaper, shape};
 use crate::state_file::StateFile;
 use crate::task_queue::TaskQueue;
 use crate::threads::distribution_obstacle;
@@ -49,7 +49,6 @@ use changes::{
     unrestored_states,
 };
 use engine_replies::ChangeClaim;
-pub(crate) use shaping::{of_shaper, protocol, shape, sysctl_exit};
 
 /// Most bytes of a transport header that are read for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
@@ -87,21 +86,6 @@ struct DataplaneChange {
     options: CommandFlags,
     rows: RowOrder,
 }
-
-/// The shaper's reply to a command, with the index of its step.
-#[derive(Default)]
-pub(crate) struct ShaperReply {
-    at: usize,
-    text: String,
-    /// The listing as data, if the command was one.
-    shown: Option<ShaperListing>,
-}
-
-/// A failed command: index of its step, cause, exit code.
-pub(crate) type FailedCommand = (usize, String, u8);
-
-/// The replies to all commands, or those that failed.
-pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
 /// The result of a change.
 #[derive(Default)]

@@ -30,12 +30,14 @@
 mod bypass;
 mod counters;
 mod directions;
+mod egress;
 mod frame_store;
 mod handoff;
 mod map;
 mod neighbors;
 mod output;
 mod shaping;
+mod sharing;
 
 pub(crate) use bypass::{BypassVerdict, bypass};
 pub use counters::{BypassCounters, DataplaneCounters, DataplaneLoss};
@@ -45,10 +47,10 @@ pub use neighbors::LearnedNeighbor;
 pub use output::DataplaneOutput;
 
 use slipring_dummynet::{Dummynet, ShaperEvent, ShaperTarget};
-use slipring_ipfw::rule::{NextHop, RuleAction};
+use slipring_ipfw::rule::RuleAction;
 use slipring_ipfw::run::{
-    CheckOutputs, CheckPass, CheckResult, CheckedBatch, DenyReason, EmissionTarget, EmittedFrame,
-    Firewall, FrameBatch, PacketMetadata, PortIndex, RuleVerdict, Ruleset,
+    CheckOutputs, CheckPass, CheckResult, CheckedBatch, DenyReason, Firewall, FrameBatch,
+    PacketMetadata, PortIndex, RuleVerdict, Ruleset,
 };
 
 use bypass::FrameRange;
@@ -383,143 +385,5 @@ impl Dataplane {
             RuleVerdict::Held => {}
         }
         None
-    }
-
-    fn accepted(
-        &mut self,
-        frame: &mut [u8],
-        crossing: PacketMetadata,
-        now: DataplaneNanos,
-        outlet: &mut impl DataplaneOutput,
-    ) -> Option<PortIndex> {
-        if crossing.pass == CheckPass::Out {
-            return crossing.xmit;
-        }
-        let from = crossing.recv.unwrap_or(0);
-        let count = self.map.targets(from).len();
-        let Some(last) = count.checked_sub(1) else {
-            self.counters.count_loss(DataplaneLoss::NoTarget);
-            return None;
-        };
-        for at in 0..last {
-            let port = self.map.targets(from)[at];
-            self.counters.copies += 1;
-            let mut copy = frame.to_vec();
-            let way = self.egress(port, &mut copy, crossing.clone(), now, outlet);
-            way.into_iter().for_each(|port| self.send(port, &copy, outlet));
-        }
-        self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
-    }
-
-    /// Checks a packet that `reass` put together on output as well; its fragments
-    /// follow the verdict.
-    fn egress_reassembled(
-        &mut self,
-        (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
-        crossing: &PacketMetadata,
-        now: DataplaneNanos,
-        outlet: &mut impl DataplaneOutput,
-    ) {
-        let targets = self.map.targets(crossing.recv.unwrap_or(0)).to_vec();
-        if targets.is_empty() {
-            parts.iter().for_each(|_| self.counters.count_loss(DataplaneLoss::NoTarget));
-        }
-        self.counters.copies += (targets.len().saturating_sub(1) * parts.len()) as u64;
-        for port in targets {
-            let (mut whole, mut parts) = (whole.clone(), parts.clone());
-            let (mut crossing, outputs) = (crossing.clone().outgoing(port), &mut self.outputs);
-            let verdict =
-                self.firewall.check_whole(&mut whole, &mut parts, &mut crossing, now, outputs);
-            self.emit_outputs(outlet);
-            for mut part in parts {
-                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
-                way.into_iter().for_each(|port| self.send(port, &part, outlet));
-            }
-        }
-    }
-
-    /// Sends the frame to this port, if the output check accepts it.
-    fn egress(
-        &mut self,
-        port: PortIndex,
-        frame: &mut [u8],
-        crossing: PacketMetadata,
-        now: DataplaneNanos,
-        outlet: &mut impl DataplaneOutput,
-    ) -> Option<PortIndex> {
-        if !self.checks_out {
-            return Some(port);
-        }
-        self.process(frame, crossing.outgoing(port), now, outlet)
-    }
-
-    fn forward(
-        &mut self,
-        hop: &NextHop,
-        frame: &mut [u8],
-        crossing: PacketMetadata,
-        now: DataplaneNanos,
-        outlet: &mut impl DataplaneOutput,
-    ) -> Option<PortIndex> {
-        let found = match hop {
-            NextHop::Port(name) => {
-                let ports = &self.firewall.config().ports;
-                ports.iter().position(|port| port == name).map(|at| at as PortIndex)
-            }
-            hop => self.neighbors.resolve(hop, frame),
-        };
-        let Some(port) = found else {
-            self.counters.count_loss(DataplaneLoss::NoHop);
-            return None;
-        };
-        match crossing.pass {
-            CheckPass::In => self.egress(port, frame, crossing, now, outlet),
-            CheckPass::Out => Some(port),
-        }
-    }
-
-    /// Continues with a frame that has left the shaper.
-    fn resume(
-        &mut self,
-        frame: &mut [u8],
-        crossing: PacketMetadata,
-        now: DataplaneNanos,
-        outlet: &mut impl DataplaneOutput,
-    ) {
-        let way = if self.firewall.continues_after_shaper() {
-            self.process(frame, crossing, now, outlet)
-        } else {
-            self.accepted(frame, crossing, now, outlet)
-        };
-        way.into_iter().for_each(|port| self.send(port, frame, outlet));
-    }
-
-    fn send(&mut self, port: PortIndex, frame: &[u8], outlet: &mut impl DataplaneOutput) {
-        match outlet.send(port, frame) {
-            Ok(()) => self.counters.sent += 1,
-            Err(why) => self.counters.count_loss(why),
-        }
-    }
-
-    /// Sends and logs the additional results of a check.
-    fn emit_outputs(&mut self, outlet: &mut impl DataplaneOutput) {
-        self.outputs.log.drain(..).for_each(|event| outlet.log(event));
-        if self.outputs.unseen > 0 {
-            outlet.count_unwatched(std::mem::take(&mut self.outputs.unseen));
-        }
-        if self.outputs.frames.is_empty() {
-            return;
-        }
-        for EmittedFrame { target: toward, frame } in std::mem::take(&mut self.outputs.frames) {
-            let ports: Vec<PortIndex> = match toward {
-                EmissionTarget::Port(port) => vec![port],
-                EmissionTarget::From(port) => self.map.targets(port).to_vec(),
-                EmissionTarget::All => (0..self.map.ports() as PortIndex).collect(),
-            };
-            for port in ports {
-                self.counters.made += 1;
-                self.send(port, &frame, outlet);
-            }
-        }
     }
 }

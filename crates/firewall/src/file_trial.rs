@@ -11,8 +11,8 @@ use slipring_ipfw::text::IpfwCommand;
 use crate::command_batch::{
     CommandBatch, CommandFault, CommandStep, LineFault, MAX_FAULTS, merge_line_faults,
 };
-use crate::control_plane::{of_shaper, shape};
 use crate::lint;
+use crate::shaper_commands::{of_shaper, shape};
 
 /// Whose ports the commands of a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

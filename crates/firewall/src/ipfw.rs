@@ -5,6 +5,7 @@
 //! without an engine.
 
 mod client;
+mod error;
 mod explain;
 mod flags;
 mod input;
@@ -19,9 +20,10 @@ use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{IpfwCommand, StyledRule};
 
 use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, CommandStep, sysexits};
-use crate::control_plane;
 use crate::file_trial::{FileTrial, TrialPorts, try_file};
-pub(crate) use input::read_file;
+use crate::rules_file;
+use crate::shaper_commands::sysctl_exit;
+use error::IpfwCommandError;
 use input::{IpfwAction, IpfwInput};
 
 /// `slipring ipfw`.
@@ -67,24 +69,6 @@ fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
             Err(IpfwCommandError::Failure(failure)) => Err(failure),
         }
     }))
-}
-
-/// Why a command failed.
-pub(crate) enum IpfwCommandError {
-    Fault(CommandFault),
-    Failure(Failure),
-}
-
-impl From<CommandFault> for IpfwCommandError {
-    fn from(fault: CommandFault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Failure> for IpfwCommandError {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
 }
 
 /// Reports a fault; the exit code is the fault's.
@@ -167,9 +151,9 @@ fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFau
     match (&step.command, &step.shaper) {
         (_, Some(ShaperCommand::Sysctl(name, value))) => {
             let tried = Dummynet::<()>::new(0).sysctl(name, *value);
-            tried.map(drop).map_err(|error| {
-                CommandFault::new(error.to_string(), control_plane::sysctl_exit(&error))
-            })
+            tried
+                .map(drop)
+                .map_err(|error| CommandFault::new(error.to_string(), sysctl_exit(&error)))
         }
         (IpfwCommand::Sysctl { .. }, None) => {
             let tried = Firewall::new(0).execute(&step.command, 0, order.options());
@@ -200,7 +184,7 @@ impl IpfwInput {
             ..CommandBatch::default()
         };
         for name in CommandBatch::profiles_of(&order.text, is_file) {
-            let text = input::read(&name)?;
+            let text = rules_file::read(&name)?;
             order.profiles.insert(name, text);
         }
         Ok(order)

@@ -7,16 +7,17 @@
 //!                                ControlPlane <--CommandBatch-- control socket <-- slipring ipfw
 //! ```
 //!
-//! | module | purpose |
+//! Modules use those above them in this table, never those below:
+//!
+//! | layer | modules |
 //! |---|---|
-//! | [`dataplane`] | the combined engines: a frame in, its output port out, without I/O |
-//! | `worker` | the loop between rings and dataplane |
-//! | `threads`, `distributor`, `cross_thread` | the same with several threads |
-//! | `control_plane` | commands, tried and compiled outside the loop, then handed over whole |
-//! | `values` | answers for `--json` |
-//! | `task_queue`, `shared_stats`, `events` | data passed between threads |
-//! | `run`, `flags`, `manager` | the program, and its messages to the service manager |
-//! | `ipfw` | the command line of ipfw and dnctl |
+//! | engines | [`dataplane`]: the combined engines, a frame in, its output port out, without I/O |
+//! | between threads | `events`, `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
+//! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: the owner of the ports with several threads; `bench` |
+//! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: text to steps, and back; `captures`, `flags` |
+//! | running them | `threads`, `state_file`; `control_plane`: commands, tried and compiled outside the loop, then handed over whole; `file_trial` |
+//! | answers | `figures`, `metrics`, `explain`, `service` |
+//! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
 //! Not for: what rules and pipes mean (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]
@@ -32,15 +33,18 @@ mod deferred_output;
 mod distributor;
 mod events;
 mod explain;
+mod figures;
 mod file_trial;
 mod flags;
 mod ipfw;
 mod lint;
 mod manager;
 mod metrics;
+mod rules_file;
 mod run;
 mod save;
 mod service;
+mod shaper_commands;
 mod shared_stats;
 mod state_file;
 mod task_queue;
@@ -57,7 +61,7 @@ pub use ipfw::{DNCTL, IPFW};
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// The program of netmap-ipfw, whose last rule accepts.
+/// The program of netmap-ipfw, which accepts what no rule matches.
 const KIPFW: &str = "kipfw";
 /// Its exit code is 1 for any failure.
 const CLASSIC: ClassicName =
@@ -67,10 +71,13 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
     // A mistake in the rules counts as one of the command line, also for --check.
     if let Some(path) = &plan.rules {
-        let rules = run::read_rules(path)?;
+        let rules = rules_file::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {
             plan.try_rules(&rules, path)?;
         }
     }
-    Ok(Box::new(move |session| plan.with_classic_name(session.classic).run(session)))
+    Ok(Box::new(move |session| {
+        let accepts = session.classic == Some(KIPFW);
+        plan.accepting_by_default(accepts).run(session)
+    }))
 }

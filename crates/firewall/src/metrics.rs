@@ -9,7 +9,7 @@ use crate::command_batch::CommandFault;
 use crate::control_plane::ControlPlane;
 use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
-use crate::run::FirewallFigures;
+use crate::figures::FirewallFigures;
 
 /// Returns the current metrics, with the end mark.
 pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<String, CommandFault> {

@@ -13,8 +13,8 @@ use crate::command_batch::CommandBatch;
 use crate::control_plane::ControlPlane;
 use crate::events::{LogEvents, NumberedEvent};
 use crate::explain;
+use crate::figures::FirewallFigures;
 use crate::metrics;
-use crate::run::FirewallFigures;
 
 /// `program` in the answer to `hello`: distinguishes firewalls from other runs.
 pub(crate) const PROGRAM_NAME: &str = "firewall";

@@ -20,7 +20,7 @@ use slipring_ipfw::text::{
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 
-use crate::control_plane::protocol;
+use crate::shaper_commands::protocol;
 
 /// Returns the answer to a command that printed `text`; `shown` is a listing of pipes.
 pub(crate) fn answer(

@@ -9,9 +9,7 @@
 //! VLAN tags are skipped. A frame too short to classify meets the rules, and is malformed there.
 
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};
-use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy, PortIndex};
-
-use super::{Dataplane, DataplaneLoss, DataplaneOutput};
+use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy};
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
@@ -63,34 +61,5 @@ impl<F: FrameBatch + ?Sized> FrameBatch for FrameRange<'_, F> {
     #[inline]
     fn frame(&mut self, at: usize) -> &mut [u8] {
         self.frames.frame(self.first + at)
-    }
-}
-
-impl Dataplane {
-    /// Counts a frame that bypasses the rules, and returns its port as [`Self::offer`] does.
-    pub(super) fn forward_bypassed(
-        &mut self,
-        what: BypassVerdict,
-        frame: &[u8],
-        from: PortIndex,
-        outlet: &mut impl DataplaneOutput,
-    ) -> Option<PortIndex> {
-        match what {
-            BypassVerdict::Arp => self.counters.bypassed.arp += 1,
-            BypassVerdict::NonIp => self.counters.bypassed.non_ip += 1,
-            BypassVerdict::Dropped => {
-                self.counters.count_loss(DataplaneLoss::NonIp);
-                return None;
-            }
-        }
-        let Some(last) = self.map.targets(from).len().checked_sub(1) else {
-            self.counters.count_loss(DataplaneLoss::NoTarget);
-            return None;
-        };
-        for at in 0..last {
-            self.counters.copies += 1;
-            self.send(self.map.targets(from)[at], frame, outlet);
-        }
-        Some(self.map.targets(from)[last])
     }
 }

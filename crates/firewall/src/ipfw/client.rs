@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Diagnostic, ReportFormat, Session};
 use slipring_control::{ControlClient, ControlError, REPLY_TIMEOUT, check_trust, running};
 
-use super::IpfwCommandError;
+use super::error::IpfwCommandError;
 use super::input::IpfwInput;
 use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use crate::save::NOT_SAVED_PREFIX;

@@ -10,8 +10,9 @@ use slipring_wire::frame::{
     EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 
+use super::client;
+use super::error::IpfwCommandError;
 use super::input::IpfwInput;
-use super::{IpfwCommandError, client};
 use crate::command_batch::{CommandFault, sysexits};
 
 /// Most packets that are read from a capture.

@@ -1,16 +1,16 @@
-//! The command line, and the files that it names.
+//! The command line.
 
-use std::fs::File;
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
-use std::process::{Command as Process, Stdio};
 
 use clap::ArgMatches;
 use slipring_cli::{ReportFormat, Session};
 use slipring_ipfw::text::{IpfwCommand, printable};
 
-use super::{IpfwCommandError, flags};
+use super::error::IpfwCommandError;
+use super::flags;
 use crate::command_batch::{CommandFault, CommandStep, sysexits};
+use crate::rules_file;
 
 /// A parsed command line.
 pub(super) struct IpfwInput {
@@ -80,11 +80,11 @@ impl IpfwInput {
     pub(super) fn text(&self) -> Result<(String, bool), IpfwCommandError> {
         let (last, before) = self.words.split_last().expect("there is a command");
         if let Some(preprocessor) = &self.preprocessor {
-            return Ok((preprocessed(preprocessor, before, last)?, true));
+            return Ok((rules_file::preprocessed(preprocessor, before, last)?, true));
         }
         if before.is_empty() && (last == "-" || last.starts_with('/') || Path::new(last).is_file())
         {
-            return Ok((read(last)?, true));
+            return Ok((rules_file::read(last)?, true));
         }
         Ok((self.words.join(" "), false))
     }
@@ -134,64 +134,6 @@ impl IpfwInput {
         let _ = io::stdin().lock().read_line(&mut line);
         Ok(line.trim_start().starts_with(['y', 'Y']))
     }
-}
-
-/// Most bytes of rules: five times as many as a million prefixes take. Even with the escapes that
-/// JSON adds to line ends and quotes, it stays within the firewall's request limit.
-const MAX_RULES_BYTES: usize = 128 << 20;
-
-/// Reads a file, or standard input.
-pub(super) fn read(path: &str) -> Result<String, CommandFault> {
-    if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
-}
-
-/// Reads a file. Comments may have any encoding: invalid UTF-8 becomes a character that no command
-/// contains, so anywhere else it is reported with its position.
-pub(crate) fn read_file(path: &str) -> Result<String, CommandFault> {
-    read_from(path, File::open(path))
-}
-
-fn read_from(path: &str, source: io::Result<impl Read>) -> Result<String, CommandFault> {
-    let mut bytes = Vec::new();
-    let read =
-        source.and_then(|from| from.take(MAX_RULES_BYTES as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| {
-        CommandFault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT)
-    })?;
-    text_of(path, &bytes)
-}
-
-fn text_of(path: &str, bytes: &[u8]) -> Result<String, CommandFault> {
-    if bytes.len() > MAX_RULES_BYTES {
-        let message = format!("{path}: there are more than {} MiB of rules", MAX_RULES_BYTES >> 20);
-        return Err(CommandFault::new(message, sysexits::NO_INPUT));
-    }
-    Ok(String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// Returns the output of a preprocessor for a file.
-fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, CommandFault> {
-    let failed = |error: io::Error| {
-        CommandFault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM)
-    };
-    let text = read(path)?;
-    let mut process = Process::new(command)
-        .args(flags)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let mut input = process.stdin.take().expect("it is piped");
-    // Write in a second thread: a full pipe would block both processes.
-    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
-    let output = process.wait_with_output().map_err(failed)?;
-    // A process that stops reading early reports it by its status.
-    let _ = writer.join();
-    if !output.status.success() {
-        let message = format!("{command} failed on {path}: {}", output.status);
-        return Err(CommandFault::new(message, sysexits::DATA));
-    }
-    text_of(path, &output.stdout)
 }
 
 /// Removes `--json`, `--json=lines` or `-j` from the end of a command; no command has such a word.

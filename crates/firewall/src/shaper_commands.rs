@@ -1,13 +1,27 @@
-//! Executes shaper commands.
+//! Commands of the shaper: executed all or none, each with its reply.
 
-use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
 use slipring_dummynet::{Dummynet, ShaperEvent, ShaperSysctlError};
 use slipring_ipfw::text::proto_name;
 
-use super::{CommandsResult, ShaperReply};
 use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
 use crate::dataplane::DataplaneNanos;
+
+/// The shaper's reply to a command, with the index of its step.
+#[derive(Default)]
+pub(crate) struct ShaperReply {
+    pub(crate) at: usize,
+    pub(crate) text: String,
+    /// The listing as data, if the command was one.
+    pub(crate) shown: Option<ShaperListing>,
+}
+
+/// A failed command: index of its step, cause, exit code.
+type FailedCommand = (usize, String, u8);
+
+/// The replies to all commands, or those that failed.
+pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
 /// The shaper's commands among the steps, with their indices.
 pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {

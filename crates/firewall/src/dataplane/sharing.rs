@@ -1,0 +1,91 @@
+//! Several dataplanes that share the flows: what one takes from another and leaves for it.
+
+use slipring_dummynet::ShaperTarget;
+use slipring_ipfw::run::PacketMetadata;
+
+use super::frame_store::ShapedFrame;
+use super::handoff::{DataplaneId, Handoff, RemotePackets};
+use super::neighbors::LearnedNeighbor;
+use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
+
+impl Dataplane {
+    /// Makes this dataplane one of several that share the flows.
+    #[must_use]
+    pub fn with_id(mut self, own: DataplaneId) -> Self {
+        self.remote = RemotePackets::shared(own);
+        self
+    }
+
+    /// Takes the frames for other dataplanes: for the shaping one, or from it to their owners.
+    pub fn take_handoffs(&mut self) -> Vec<Handoff> {
+        std::mem::take(&mut self.remote.handoffs)
+    }
+
+    /// Takes the neighbours that other dataplanes should [merge](Self::merge_neighbors).
+    pub fn take_learned_neighbors(&mut self) -> Vec<LearnedNeighbor> {
+        std::mem::take(&mut self.remote.learned_neighbors)
+    }
+
+    /// Takes the count of foreign frames lost here since the last call.
+    pub fn take_foreign_losses(&mut self) -> u64 {
+        std::mem::take(&mut self.remote.foreign_losses)
+    }
+
+    /// Sets whether the shaping dataplane is overloaded. Frames for pipes are then dropped.
+    pub fn set_congested(&mut self, is_crowded: bool) {
+        self.remote.is_congested = is_crowded;
+    }
+
+    /// Merges what other dataplanes have learned.
+    pub fn merge_neighbors(&mut self, news: Vec<LearnedNeighbor>) {
+        for told in news {
+            self.neighbors.insert(told);
+        }
+    }
+
+    /// Accepts frames that others want shaped, or that return to this owner.
+    pub fn accept_handoffs(
+        &mut self,
+        parcels: Vec<Handoff>,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) {
+        for Handoff { mut bytes, crossing, owner: home, object } in parcels {
+            self.counters.foreign += 1;
+            if let Some(object) = object {
+                let handle = self.frames.insert(&bytes, (crossing, home));
+                self.submit(object, handle, now);
+            } else {
+                self.resume(&mut bytes, crossing, now, outlet);
+            }
+            self.process_shaper_events(now, outlet);
+        }
+    }
+
+    pub(super) fn hand_off(
+        &mut self,
+        object: ShaperTarget,
+        frame: &[u8],
+        crossing: PacketMetadata,
+    ) {
+        if self.remote.is_congested {
+            return self.counters.count_loss(DataplaneLoss::ShaperCongested);
+        }
+        self.counters.handed_off += 1;
+        let (bytes, home) = (frame.to_vec(), self.remote.own_id());
+        self.remote.handoffs.push(Handoff { bytes, crossing, owner: home, object: Some(object) });
+    }
+
+    pub(super) fn hand_back(&mut self, waiting: ShapedFrame) {
+        self.counters.handed_off += 1;
+        let ShapedFrame { bytes, crossing, owner: home } = waiting;
+        self.remote.handoffs.push(Handoff { bytes, crossing, owner: home, object: None });
+    }
+
+    /// Counts a frame that the shaper has dropped, and frees it.
+    pub(super) fn count_shaper_drop(&mut self, handle: u32) {
+        let home = self.frames.get_mut(handle).owner;
+        self.remote.foreign_losses += u64::from(home != self.remote.own_id());
+        self.frames.release(handle, None);
+    }
+}

@@ -1,0 +1,151 @@
+//! The figures of a run: its report, its interim line and its summary.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use slipring_cli::report::ReportSample;
+use slipring_cli::units::human;
+use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+
+use crate::dataplane::{BypassCounters, DataplaneCounters};
+use crate::events::LogEvents;
+use crate::shared_stats::{DataplaneStats, SharedDataplaneStats};
+
+/// All figures of a run.
+#[derive(Clone)]
+pub(crate) struct FirewallFigures {
+    pub(crate) meter: PortMeter,
+    pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
+    pub(crate) events: Arc<LogEvents>,
+}
+
+/// The keys that `slipring firewall` adds to a report.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FirewallReportExtra {
+    firewall: FirewallReport,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct FirewallReport {
+    /// Frames received, copied and made here; they were sent, lost, or wait.
+    offered: u64,
+    made: u64,
+    /// Frames that bypassed the rules and passed.
+    bypassed: BypassCounters,
+    sent: u64,
+    waiting: u64,
+    /// Frames in the rings of ports that have not been processed yet.
+    unread: u64,
+    lost: std::collections::BTreeMap<String, u64>,
+    states: u64,
+    checks_out: bool,
+    log_lines: u64,
+    log_missed: u64,
+}
+
+impl FirewallFigures {
+    pub(crate) fn dataplane_stats(&self) -> DataplaneStats {
+        let all = self.stats.iter().map(|board| board.snapshot());
+        let sum = all.reduce(|sum, one| DataplaneStats {
+            counters: sum.counters.plus(&one.counters),
+            pending_frames: sum.pending_frames + one.pending_frames,
+            states: sum.states + one.states,
+            ..one
+        });
+        let mut shown = sum.unwrap_or_default();
+        // Add the frames in transit between threads.
+        let DataplaneCounters { handed_off: away, foreign: guests, .. } = shown.counters;
+        shown.counters.waiting += away.saturating_sub(guests);
+        shown
+    }
+
+    /// Returns the lines that rules with `log` have produced.
+    pub(crate) fn log_lines(&self) -> u64 {
+        self.events.count()
+    }
+
+    /// Returns how many of them the log has missed.
+    pub(crate) fn log_missed(&self) -> u64 {
+        self.events.missed()
+    }
+
+    /// Returns the frames in the rings of ports, of which `offered` were processed.
+    fn unread(&self, offered: u64) -> u64 {
+        let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
+        received.saturating_sub(offered)
+    }
+
+    pub(crate) fn sample(&self) -> ReportSample<FirewallReportExtra> {
+        let shown = self.dataplane_stats();
+        let DataplaneCounters { offered, made, bypassed, sent, waiting, copies, .. } =
+            shown.counters;
+        let told = FirewallReport {
+            offered,
+            made,
+            bypassed,
+            sent,
+            waiting,
+            unread: self.unread(offered),
+            lost: shown.counters.losses().filter(|(_, count)| *count > 0).collect(),
+            states: shown.states,
+            checks_out: shown.checks_out,
+            log_lines: self.log_lines(),
+            log_missed: self.log_missed(),
+        };
+        ReportSample {
+            elapsed: self.meter.elapsed(),
+            ports: self.meter.reports(),
+            in_flight: self.meter.in_flight() + waiting + shown.pending_frames + told.unread,
+            copies,
+            extra: FirewallReportExtra { firewall: told },
+        }
+    }
+
+    /// Formats an interim line: `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12
+    /// states 3`
+    pub(crate) fn line(&mut self) -> String {
+        let time = self.meter.begin_interval();
+        let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
+        for PortInterval { name, delta: change } in self.meter.intervals() {
+            let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
+            let rate = bps(change.tx.bytes, time);
+            text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
+        }
+        let DataplaneStats { counters: tally, states, .. } = self.dataplane_stats();
+        text + &format!("  lost {}  waiting {}  states {states}", tally.lost(), tally.waiting)
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let shown = self.dataplane_stats();
+        let DataplaneCounters { offered, copies, made, sent, waiting, .. } = shown.counters;
+        let mut text =
+            format!("{} in all\n{offered} frames came", human::span(self.meter.elapsed()));
+        for (count, what) in [(copies, "copied"), (made, "made here")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.counters.lost());
+        let BypassCounters { arp, non_ip } = shown.counters.bypassed;
+        for (count, what) in [(arp, "of ARP"), (non_ip, "neither IP nor ARP")] {
+            if count > 0 {
+                text += &format!("\n{count} frames {what} passed and met no rules");
+            }
+        }
+        let unread = self.unread(offered);
+        if unread > 0 {
+            text += &format!("\n{unread} frames were received and not looked at");
+        }
+        for (cause, count) in shown.counters.losses().filter(|(_, count)| *count > 0) {
+            text += &format!("\nlost: {count} ({cause})");
+        }
+        for port in self.meter.reports() {
+            let (rx, tx) = (port.rx.packets, port.tx.packets);
+            text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
+            for (cause, count) in &port.drops {
+                text += &format!(", dropped {count} ({cause})");
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,23 @@
+//! Why a command failed.
+
+use slipring_cli::Failure;
+
+use crate::command_batch::CommandFault;
+
+/// Why a command failed.
+pub(crate) enum IpfwCommandError {
+    Fault(CommandFault),
+    Failure(Failure),
+}
+
+impl From<CommandFault> for IpfwCommandError {
+    fn from(fault: CommandFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Failure> for IpfwCommandError {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
