@@ -5,13 +5,17 @@
 //! information, the text is identical to tcpdump's, byte for byte. If the captured bytes end too
 //! early, the text ends with `[|tcp]`.
 //!
+//! Modules use those to their right and below. A packet inside a packet is printed by the function that
+//! the line carries ([`text::SummaryLine::inner`]), so that no decoder uses one above it.
+//!
 //! ```text
-//!   link ──> arp, stp                text: the line as it grows, and bounds-checked reads
-//!     └──> ip, ip6 ──> tcp ──> lines, dns
-//!                  ├─> udp ──> dns, dhcp, ntp, bfd, vxlan ──> link
-//!                  ├─> icmp ──> ip: the packet that an error quotes
-//!                  ├─> gre ──> ip, ip6, link
-//!                  └─> icmp6 ──> nd; igmp, ospf, vrrp
+//!   link ──> arp, stp
+//!    └─> ip, ip6 ──> upper_layer ──> tcp ──> text_protocols, dns
+//!                     │              udp ──> dns, dhcp, ntp, bfd, vxlan
+//!                     │              icmp6 ──> nd;  igmp, ospf, vrrp
+//!                     └────────────> icmp, gre           inside icmp, gre, vxlan, IP in IP: inner
+//!   ip_carrier: the IP header below a protocol
+//!   text: the line as it grows, and bounds-checked reads
 //! ```
 //!
 //! # Invariants
@@ -23,6 +27,7 @@
 mod arp;
 mod bfd;
 mod conversations;
+mod detail;
 mod dhcp;
 mod dhcp_options;
 mod dns;
@@ -33,6 +38,7 @@ mod icmp6;
 mod igmp;
 mod ip;
 mod ip6;
+mod ip_carrier;
 mod ip_options;
 mod link;
 mod nd;
@@ -44,6 +50,7 @@ mod tcp;
 mod text;
 mod text_protocols;
 mod udp;
+mod upper_layer;
 mod vrrp;
 mod vxlan;
 
@@ -51,8 +58,9 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 pub use conversations::Conversations;
+pub use detail::Detail;
 pub use dump::{Hex, HexDump, TextDump};
-use text::SummaryLine;
+use text::{DecodeResult, Encapsulated, SummaryLine};
 
 /// A frame that prints as one line, or with [`Detail::verbose`] as several.
 ///
@@ -68,35 +76,6 @@ pub struct Summary<'f> {
     frame: &'f [u8],
     wire_len: usize,
     detail: Detail,
-}
-
-/// How much detail to print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Detail {
-    /// Less information about protocols: tcpdump's `-q`.
-    pub is_quick: bool,
-    /// The number of `-v` options of tcpdump: prints header fields and options as well, on
-    /// separate lines.
-    pub verbose: u8,
-    /// Whether to verify checksums of IPv4, TCP and UDP and print the results, with `verbose`.
-    pub checksums: bool,
-    /// Print TCP numbers as in the header, instead of relative to the start of the
-    /// conversation: `-S`.
-    pub is_absolute: bool,
-    /// The caller prints the bytes in any case, so undecoded bytes need not be printed here.
-    pub bytes_follow: bool,
-}
-
-impl Default for Detail {
-    fn default() -> Self {
-        Self {
-            is_quick: false,
-            verbose: 0,
-            checksums: true,
-            is_absolute: false,
-            bytes_follow: true,
-        }
-    }
 }
 
 /// The text of a frame.
@@ -140,6 +119,7 @@ impl<'f> Summary<'f> {
             protocol: "",
             depth: 0,
             conversations,
+            decode_inner,
         };
         if self.frame.is_empty() {
             return FrameText { text: "[Invalid header: caplen==0]".to_string(), link_len: 0 };
@@ -149,6 +129,20 @@ impl<'f> Summary<'f> {
             line.cut();
         }
         FrameText { text: line.text, link_len }
+    }
+}
+
+/// Writes a packet that another one carries.
+fn decode_inner(
+    line: &mut SummaryLine<'_>,
+    packet: Encapsulated,
+    bytes: &[u8],
+    length: usize,
+) -> DecodeResult {
+    match packet {
+        Encapsulated::Ethernet => link::frame(line, bytes, length, &mut 0),
+        Encapsulated::Ipv4 => ip::packet(line, bytes, length),
+        Encapsulated::Ipv6 => ip6::packet(line, bytes, length),
     }
 }
 

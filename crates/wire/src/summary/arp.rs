@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::Ipv4Addr;
 
-use super::text::{DecodeResult, SummaryLine, put, slice_at, u8_at, u16_at};
+use super::text::{DecodeResult, HwText, SummaryLine, put, slice_at, u8_at, u16_at};
 use crate::assigned::EtherType;
 
 const HARDWARE: [(u16, &str); 5] =
@@ -104,20 +104,5 @@ impl fmt::Display for ProtoText<'_> {
             Ok(bytes) => Ipv4Addr::from(bytes).fmt(f),
             Err(_) => f.write_str("<wrong len>"),
         }
-    }
-}
-
-/// Bytes separated by colons.
-pub(super) struct HwText<'p>(pub(super) &'p [u8]);
-
-impl fmt::Display for HwText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("<empty>");
-        }
-        for (at, byte) in self.0.iter().enumerate() {
-            write!(f, "{}{byte:02x}", if at > 0 { ":" } else { "" })?;
-        }
-        Ok(())
     }
 }

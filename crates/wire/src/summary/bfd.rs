@@ -1,6 +1,8 @@
 //! BFD control packets.
 
-use super::text::{DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u32_at};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, hex, put, rest, slice_at, u8_at, u32_at,
+};
 
 const LEN: usize = 24;
 const FLAGS: [(u32, &str); 6] = [
@@ -94,14 +96,4 @@ fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         put!(line, ", Password: {}", PrintableText(slice_at(bytes, 3, usize::from(len) - 3)?));
     }
     Ok(())
-}
-
-/// Writes bytes as hex, sixteen to a line, each line after `indent`.
-pub(super) fn hex(line: &mut SummaryLine<'_>, bytes: &[u8], indent: &str) {
-    for (index, row) in bytes.chunks(16).enumerate() {
-        put!(line, "{indent}0x{:04x}: ", index * 16);
-        for (at, byte) in row.iter().enumerate() {
-            put!(line, "{}{byte:02x}", if at % 2 == 0 { " " } else { "" });
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! BOOTP and DHCP.
 
-use super::arp::HwText;
 use super::dhcp_options::{DhcpOptionKind, known};
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, v4_at,
+    DecodeResult, HwText, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at,
+    v4_at,
 };
 
 const LEN: usize = 236;

@@ -1,7 +1,8 @@
 //! GRE: version 0, and version 1 (PPTP) without the contents of PPP.
 
-use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at};
-use super::{ip, ip6, link};
+use super::text::{
+    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at,
+};
 use crate::assigned::EtherType;
 
 const FLAGS: [(u32, &str); 6] = [
@@ -73,9 +74,9 @@ fn plain(
     put!(line, "{}", if line.is_verbose() { "\n\t" } else { ": " });
     let (inner, left) = (rest(bytes, at), length.saturating_sub(at));
     match proto.0 {
-        0x0800 | 0x883e => ip::packet(line, inner, left),
-        0x86dd => ip6::packet(line, inner, left),
-        0x6558 => link::frame(line, inner, left, &mut 0),
+        0x0800 | 0x883e => line.inner(Encapsulated::Ipv4, inner, left),
+        0x86dd => line.inner(Encapsulated::Ipv6, inner, left),
+        0x6558 => line.inner(Encapsulated::Ethernet, inner, left),
         other => {
             put!(line, "gre-proto-0x{other:x}");
             Ok(())

@@ -1,8 +1,9 @@
 //! ICMP, and with `-v` the packets that its errors quote.
 
-use super::ip::{self, IpCarrier};
+use super::ip_carrier::{IpCarrier, checked};
 use super::text::{
-    DecodeResult, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at, v4_at,
+    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at,
+    v4_at,
 };
 use crate::checksum::Sum;
 
@@ -33,7 +34,7 @@ pub(super) fn line(
     // tcpdump verifies this checksum regardless of -K.
     if line.is_verbose()
         && !carrier.is_fragment
-        && let Some((found, right)) = ip::checked(Sum::new(), bytes, length, 2)
+        && let Some((found, right)) = checked(Sum::new(), bytes, length, 2)
         && found != right
     {
         put!(line, " (wrong icmp cksum {found:x} (->{right:x})!)");
@@ -43,7 +44,7 @@ pub(super) fn line(
     if line.is_verbose() && is_error {
         put!(line, "\n\t");
         let total = u16_at(bytes, LEN + 2)?;
-        return ip::packet(line, rest(bytes, LEN), usize::from(total));
+        return line.inner(Encapsulated::Ipv4, rest(bytes, LEN), usize::from(total));
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! ICMPv6: errors, echo and multicast listeners; neighbour discovery is in `nd`.
 
-use super::bfd::hex;
-use super::ip::{self, IpCarrier};
+use super::ip_carrier::{IpCarrier, checked};
 use super::nd;
-use super::text::{DecodeResult, SummaryLine, put, slice_at, u8_at, u16_at, u32_at, v6_at};
+use super::text::{DecodeResult, SummaryLine, hex, put, slice_at, u8_at, u16_at, u32_at, v6_at};
 use crate::assigned::IpProto;
 
 const LEN: usize = 8;
@@ -37,7 +36,7 @@ pub(super) fn line(
 }
 
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
-    match ip::checked(carrier.pseudo(IpProto::ICMPV6, length), bytes, length, 2) {
+    match checked(carrier.pseudo(IpProto::ICMPV6, length), bytes, length, 2) {
         Some((found, right)) if found == right => put!(line, "[icmp6 sum ok] "),
         Some((found, right)) => {
             put!(line, "[bad icmp6 cksum 0x{found:04x} -> 0x{right:04x}!] ");

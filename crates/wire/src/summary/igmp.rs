@@ -1,6 +1,6 @@
 //! IGMP, versions 1 to 3.
 
-use super::ip::checked;
+use super::ip_carrier::checked;
 use super::text::{DecodeResult, SummaryLine, put, u8_at, u16_at, v4_at};
 use crate::checksum::Sum;
 

@@ -1,10 +1,11 @@
 //! IPv6 and its extension headers.
 
-use super::ip::{self, IpCarrier};
+use super::ip_carrier::{IpCarrier, PROTOCOLS, endpoints_v6, has_ports};
 use super::text::{
     DecodeResult, Ipv6Text, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
     u32_at, upto, v6_at,
 };
+use super::upper_layer;
 use crate::assigned::IpProto;
 
 const LEN: usize = 40;
@@ -60,7 +61,7 @@ fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     }
     let (next, hops) = (u8_at(packet, 6)?, u8_at(packet, 7)?);
     put!(line, "hlim {hops}, next-header ");
-    line.name(&ip::PROTOCOLS, next, format_args!("unknown"));
+    line.name(&PROTOCOLS, next, format_args!("unknown"));
     put!(line, " ({next}) payload length: {}) ", u16_at(packet, 4)?);
     Ok(())
 }
@@ -75,7 +76,7 @@ struct ExtensionHeaders {
 fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     let mut walk = ExtensionHeaders::default();
     let (mut next, mut at) = (packet[6], LEN);
-    if !ip::has_ports(next) {
+    if !has_ports(next) {
         put!(line, "{} > {}: ", v6_at(packet, 8)?, v6_at(packet, 24)?);
     }
     for _ in 0..MAX_EXTENSIONS {
@@ -95,14 +96,20 @@ fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeRe
                 None => return Ok(()),
             },
             _ => {
-                let ends = ip::endpoints_v6(packet, walk.end)?;
+                let ends = endpoints_v6(packet, walk.end)?;
                 let carrier = IpCarrier {
                     ends,
                     next: packet[6],
                     is_fragment: walk.is_fragment,
                     ttl: packet[7],
                 };
-                return ip::upper_layer(line, next, bytes, length.saturating_sub(at), &carrier);
+                return upper_layer::payload(
+                    line,
+                    next,
+                    bytes,
+                    length.saturating_sub(at),
+                    &carrier,
+                );
             }
         };
         next = u8_at(bytes, 0)?;

@@ -1,9 +1,9 @@
 //! Neighbour discovery: routers, neighbours, redirects, and with `-v` their options.
 
-use super::arp::HwText;
-use super::bfd::hex;
 use super::dns;
-use super::text::{DecodeResult, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, v6_at};
+use super::text::{
+    DecodeResult, HwText, SummaryLine, hex, put, rest, slice_at, u8_at, u16_at, u32_at, v6_at,
+};
 
 const ROUTER_FLAGS: [(u32, &str); 4] =
     [(0x80, "managed"), (0x40, "other stateful"), (0x20, "home agent"), (0x04, "proxy")];

@@ -1,9 +1,8 @@
 //! OSPF link state advertisements.
 
-use super::bfd::hex;
 use super::text::{
-    DecodeResult, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at, u24_at, u32_at,
-    v4_at,
+    DecodeResult, SummaryLine, TruncatedHeader, hex, put, rest, slice_at, u8_at, u16_at, u24_at,
+    u32_at, v4_at,
 };
 
 pub(super) const HEADER_LEN: usize = 20;

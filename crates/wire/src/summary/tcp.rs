@@ -1,7 +1,7 @@
 //! TCP: flags, numbers, window, options, payload.
 
 use super::conversations::SegmentNumbers;
-use super::ip::{self, IpCarrier, IpEndpoints};
+use super::ip_carrier::{IpCarrier, IpEndpoints, checked};
 use super::text::{
     DecodeResult, PrintableText, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
     u32_at, upto,
@@ -113,7 +113,7 @@ fn relative(
 
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     let sum = carrier.pseudo(IpProto::TCP, length);
-    match ip::checked(sum, bytes, length, 16) {
+    match checked(sum, bytes, length, 16) {
         Some((found, right)) if found == right => put!(line, ", cksum 0x{found:04x} (correct)"),
         Some((found, right)) => {
             put!(line, ", cksum 0x{found:04x} (incorrect -> 0x{right:04x})");

@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::fmt::{self, Write};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Conversations, Detail, HexDump};
+use super::conversations::Conversations;
+use super::detail::Detail;
+use super::dump::HexDump;
 use crate::field::array;
 use crate::mac::MacAddr;
 
@@ -13,6 +15,18 @@ pub(super) struct TruncatedHeader;
 
 /// The result of a decoder.
 pub(super) type DecodeResult = Result<(), TruncatedHeader>;
+
+/// What a packet can carry as a whole: in a tunnel, or as the quotation of an error.
+#[derive(Clone, Copy)]
+pub(super) enum Encapsulated {
+    Ethernet,
+    Ipv4,
+    Ipv6,
+}
+
+/// Writes a packet that another one carries, of which `length` bytes were on the wire.
+pub(super) type InnerDecoder =
+    fn(&mut SummaryLine<'_>, packet: Encapsulated, bytes: &[u8], length: usize) -> DecodeResult;
 
 /// The line in progress, and its settings.
 pub(super) struct SummaryLine<'s> {
@@ -25,6 +39,8 @@ pub(super) struct SummaryLine<'s> {
     /// The current nesting depth of headers.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
+    /// Knows all decoders; those of outer headers call it.
+    pub(super) decode_inner: InnerDecoder,
 }
 
 /// Maximum nesting depth of headers, which limits the decoder's stack on hostile input.
@@ -89,6 +105,16 @@ impl SummaryLine<'_> {
     /// Whether `-v` was given.
     pub(super) fn is_verbose(&self) -> bool {
         self.detail.verbose > 0
+    }
+
+    /// Writes a packet that this one carries.
+    pub(super) fn inner(
+        &mut self,
+        packet: Encapsulated,
+        bytes: &[u8],
+        length: usize,
+    ) -> DecodeResult {
+        (self.decode_inner)(self, packet, bytes, length)
     }
 
     /// Enters a nested header; returns `false` at the maximum depth.
@@ -187,5 +213,30 @@ impl fmt::Display for PrintableText<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Bytes separated by colons.
+pub(super) struct HwText<'p>(pub(super) &'p [u8]);
+
+impl fmt::Display for HwText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("<empty>");
+        }
+        for (at, byte) in self.0.iter().enumerate() {
+            write!(f, "{}{byte:02x}", if at > 0 { ":" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes bytes as hex, sixteen to a line, each line after `indent`.
+pub(super) fn hex(line: &mut SummaryLine<'_>, bytes: &[u8], indent: &str) {
+    for (index, row) in bytes.chunks(16).enumerate() {
+        put!(line, "{indent}0x{:04x}: ", index * 16);
+        for (at, byte) in row.iter().enumerate() {
+            put!(line, "{}{byte:02x}", if at % 2 == 0 { " " } else { "" });
+        }
     }
 }

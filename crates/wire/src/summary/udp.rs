@@ -1,6 +1,6 @@
 //! UDP, and the dispatch to protocols above it by port.
 
-use super::ip::{self, IpCarrier};
+use super::ip_carrier::{IpCarrier, checked};
 use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u16_at, upto};
 use super::{bfd, dhcp, dns, ntp, vxlan};
 use crate::assigned::IpProto;
@@ -57,7 +57,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
         return;
     }
     let sum = carrier.pseudo(IpProto::UDP, length);
-    let Some((found, right)) = ip::checked(sum, bytes, length, 6) else { return };
+    let Some((found, right)) = checked(sum, bytes, length, 6) else { return };
     let right = if right == 0 { 0xffff } else { right };
     match found == right {
         true => put!(line, "[udp sum ok] "),

@@ -1,6 +1,6 @@
 //! VRRP, versions 2 and 3.
 
-use super::ip::{IpCarrier, checked};
+use super::ip_carrier::{IpCarrier, checked};
 use super::text::{
     DecodeResult, PrintableText, SummaryLine, put, slice_at, u8_at, u16_at, v4_at, v6_at,
 };

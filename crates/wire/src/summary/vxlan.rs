@@ -1,7 +1,6 @@
 //! VXLAN: its header, and the frame inside.
 
-use super::link;
-use super::text::{DecodeResult, SummaryLine, put, rest, u8_at, u24_at};
+use super::text::{DecodeResult, Encapsulated, SummaryLine, put, rest, u8_at, u24_at};
 
 const LEN: usize = 8;
 const FLAGS: [(u32, &str); 1] = [(0x08, "I")];
@@ -25,5 +24,5 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     }
     put!(line, "] (0x{flags:02x}), ");
     put!(line, "vni {}\n", u24_at(bytes, 4)?);
-    link::frame(line, rest(bytes, LEN), length - LEN, &mut 0)
+    line.inner(Encapsulated::Ethernet, rest(bytes, LEN), length - LEN)
 }
