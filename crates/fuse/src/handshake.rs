@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use slipring_netmap::Errno;
 
+use crate::error::{FuseError, step_error};
 use crate::proto::{self, FuseRequest, init::FuseInitOffer, opcode};
 use crate::reply::{FuseConnection, FuseReply};
 use crate::uring::{RequestTransport, UringMode, UringParameterGuard};
-use crate::{FuseError, step_error, uring_workers};
+use crate::uring_workers;
 
 /// Answers INIT and decides how requests arrive.
 ///

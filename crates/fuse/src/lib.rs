@@ -17,6 +17,16 @@
 //! reports when the last reference is dropped. Each user sees a different node under the one name,
 //! backed by the memory of that user's domain.
 //!
+//! Modules use those above them in this table:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | facts | `proto`: the messages; `error`, `sys` |
+//! | parts | `permissions`, `pages`, `caller`, `namespaces`, `parameters`, `files`, `mount`, `uring`, `config` |
+//! | replies and waiting | `reply`, `reply_queue`, `blocking_pool`, `close_tracker`, `long_calls`, `watchdog` |
+//! | serving | `server`: every request; `uring_workers`, `native`: requests that come by rings and by the socket |
+//! | start and end | `handshake`, `restart`, `device`, `device_link` |
+//!
 //! # Invariants
 //! 1. A worker thread never waits for a client. Calls that read or write a client's memory, which
 //!    may fault on a page that never arrives, run in a blocking pool with a limit per user.
@@ -27,7 +37,10 @@
 mod blocking_pool;
 mod caller;
 mod close_tracker;
+mod config;
+mod device;
 mod device_link;
+mod error;
 mod files;
 mod handshake;
 mod long_calls;
@@ -48,292 +61,10 @@ mod uring;
 mod uring_workers;
 mod watchdog;
 
-use std::fs;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
-
-use slipring_native_proto::NativeListener;
-use slipring_netmap::{FdStore, KickDispatcher, Netmap, Parameters};
-
+pub use config::FuseConfig;
+pub use device::FuseDevice;
 pub use device_link::DeviceLink;
+pub use error::FuseError;
 pub use permissions::Permissions;
 pub use restart::ResumeOutcome;
 pub use uring::{RequestTransport, UringMode};
-
-use reply::FuseConnection;
-use server::FuseServer;
-use uring::UringParameterGuard;
-
-/// Where the device is mounted, who may open it, and how requests are served.
-#[derive(Debug, Clone)]
-pub struct FuseConfig {
-    /// Directory to mount on; created if it does not exist.
-    pub dir: PathBuf,
-    /// Who may open the device. May change while it runs.
-    pub permissions: Arc<Permissions>,
-    /// Threads that answer requests read from the FUSE device; at least two, so that while one
-    /// waits briefly another can run.
-    pub workers: usize,
-    /// Whether requests arrive by io_uring instead.
-    pub uring: UringMode,
-    /// Sizes of memory and rings. May change while the device runs.
-    pub parameters: Arc<Parameters>,
-}
-
-impl FuseConfig {
-    /// Number of threads that read from the FUSE device when all requests arrive there.
-    fn readers(&self) -> usize {
-        self.workers.max(2)
-    }
-}
-
-/// Why the device cannot be served.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FuseError {
-    /// The kernel has no passthrough.
-    #[error("the kernel's FUSE has no passthrough; it came with Linux 6.9")]
-    NoPassthrough,
-    /// io_uring was asked for, and the kernel has none for FUSE.
-    #[error("the kernel's FUSE has no io_uring; it came with Linux 6.14")]
-    NoUring,
-    /// A step was not permitted or failed.
-    #[error("cannot {step}")]
-    Step {
-        /// The step that failed.
-        step: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl FuseError {
-    pub(crate) fn step(step: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
-        move |error| Self::Step { step, source: error.into() }
-    }
-}
-
-/// The native socket API and the threads that serve it.
-#[derive(Debug)]
-struct NativeThreads {
-    native: Arc<native::NativeServer>,
-    kicks: Arc<KickDispatcher>,
-    threads: [JoinHandle<()>; 2],
-}
-
-impl NativeThreads {
-    fn close(self) {
-        self.native.stop();
-        self.kicks.stop();
-        for thread in self.threads {
-            // A thread that panicked has already reported it.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The device while it is being served.
-#[derive(Debug)]
-pub struct FuseDevice {
-    server: Arc<FuseServer>,
-    mount: mount::Mount,
-    transport: RequestTransport,
-    workers: usize,
-    threads: Vec<JoinHandle<()>>,
-    /// Descriptors stored for a successor after a restart.
-    store: Option<Arc<dyn FdStore>>,
-    /// The native socket API, once it is open.
-    native: Option<NativeThreads>,
-}
-
-impl FuseDevice {
-    /// Mounts the device and serves it.
-    ///
-    /// # Errors
-    /// [`FuseError`]; nothing stays mounted in that case.
-    pub fn open(config: &FuseConfig, netmap: Netmap) -> Result<Self, FuseError> {
-        let held = UringParameterGuard::apply(config.uring)?;
-        let (mount, device) = mount::Mount::new(&config.dir)?;
-        let connection = Arc::new(FuseConnection(device));
-        let way = handshake::negotiate(&connection, config.uring, &held)?;
-        drop(held);
-        let lanes = match way {
-            RequestTransport::Device { .. } => Vec::new(),
-            RequestTransport::Uring { .. } => {
-                uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
-            }
-        };
-        // Few requests arrive by the device when there are rings.
-        let readers = if lanes.is_empty() { config.readers() } else { 1 };
-        let workers = lanes.len() + readers;
-        let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
-        Self::run(server, mount, way, lanes, readers)
-    }
-
-    /// As [`Self::open`], and keeps everything that programs have open in `store` for a successor.
-    /// `handed` holds the descriptors, by name, that the previous daemon left there. If they are
-    /// consistent, programs continue as if nothing had happened; otherwise they are discarded and
-    /// the device starts empty.
-    ///
-    /// Requests arrive by the device here, whatever `config` says: requests in flight on an
-    /// io_uring end with the process.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_persistent(
-        config: &FuseConfig,
-        netmap: Netmap,
-        store: &Arc<dyn FdStore>,
-        handed: Vec<(String, OwnedFd)>,
-    ) -> Result<(Self, ResumeOutcome), FuseError> {
-        let (server, mount, outcome) = restart::start(config, netmap, store, handed)?;
-        let way = RequestTransport::Device { refused: None };
-        let mut door = Self::run(server, mount, way, Vec::new(), config.readers())?;
-        door.store = Some(store.clone());
-        door.server.parts().files.wake_earlier_pollers();
-        Ok((door, outcome))
-    }
-
-    fn run(
-        server: FuseServer,
-        mount: mount::Mount,
-        way: RequestTransport,
-        lanes: Vec<uring_workers::UringWorker>,
-        readers: usize,
-    ) -> Result<Self, FuseError> {
-        let server = Arc::new(server);
-        let workers = lanes.len() + readers;
-        let mut threads = Vec::new();
-        let (ready, are_ready) = channel();
-        for (i, lane) in lanes.into_iter().enumerate() {
-            let ready = ready.clone();
-            let serve = move |server: &Arc<FuseServer>| lane.serve(server, i, ready);
-            threads.push(spawn(format!("door-queue-{i}"), &server, serve)?);
-        }
-        drop(ready);
-        let said: io::Result<()> = are_ready.iter().collect();
-        said.map_err(step_error("have requests by io_uring"))?;
-        for i in workers - readers..workers {
-            threads.push(spawn(format!("door-{i}"), &server, move |server| server.run(i))?);
-        }
-        threads.push(spawn("door-ticker".to_owned(), &server, |server| {
-            server.netmap().run_ticker();
-        })?);
-        Ok(Self { server, mount, transport: way, workers, threads, store: None, native: None })
-    }
-
-    /// Returns how requests arrive.
-    #[must_use]
-    pub fn transport(&self) -> RequestTransport {
-        self.transport
-    }
-
-    /// Returns the number of threads that answer requests.
-    #[must_use]
-    pub fn workers(&self) -> usize {
-        self.workers
-    }
-
-    /// Also accepts programs on a socket at `path`, unless there is a store: rings that programs
-    /// sync themselves do not survive a restart.
-    ///
-    /// # Errors
-    /// [`FuseError`]; the device is served all the same.
-    pub fn open_native(&mut self, path: &Path) -> Result<(), FuseError> {
-        if self.store.is_some() {
-            return Ok(());
-        }
-        let failed = |source| FuseError::Step { step: "listen for programs", source };
-        let kicks = self.server.netmap().kicks().map_err(|error| failed(error.into()))?;
-        let listener = NativeListener::new(path).map_err(failed)?;
-        // Each client's permission is checked when it connects; the device's mode may change.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
-        let native = native::NativeServer::new(self.server.clone(), kicks.clone(), listener);
-        let native = native.map_err(failed)?;
-        let (serving, waking) = (native.clone(), kicks.clone());
-        let threads = [
-            spawn("door-native".into(), &self.server, move |_| serving.run())?,
-            spawn("door-kicks".into(), &self.server, move |_| waking.run())?,
-        ];
-        self.native = Some(NativeThreads { native, kicks, threads });
-        Ok(())
-    }
-
-    /// Returns the path of the file that programs open.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.mount.file()
-    }
-
-    /// Returns a function that lists, at any time, the domains of all users who have the device
-    /// open or own something that outlives their files. Drop it before closing the device.
-    pub fn domain_lister(
-        &self,
-    ) -> impl Fn() -> Vec<Arc<slipring_netmap::Domain>> + Send + Sync + use<> {
-        let server = self.server.clone();
-        move || server.domains()
-    }
-
-    /// Returns a function that frees the memory of users who own nothing any more. Call it after
-    /// removing something of theirs other than through the device. Drop it before closing the
-    /// device.
-    pub fn memory_releaser(&self) -> impl Fn() + Send + Sync + use<> {
-        let server = self.server.clone();
-        move || server.release_unused()
-    }
-
-    /// Whether no worker has failed, and none still serves the request of the previous call.
-    #[must_use]
-    pub fn is_healthy(&self) -> bool {
-        self.server.is_healthy()
-    }
-
-    /// Returns the number of open files.
-    #[must_use]
-    pub fn open_files(&self) -> usize {
-        self.server.open_files()
-    }
-
-    /// Removes the device from all mount namespaces that have a copy of the mount. Clients that
-    /// still have it open get `POLLERR` and `ENOTCONN`; returns whether there are any.
-    pub fn close(self) -> bool {
-        self.server.netmap().stop();
-        if let Some(store) = &self.store {
-            // A deliberate stop: there is no successor.
-            restart::remove_from_store(&**store, &self.server);
-        }
-        if let Some(native) = self.native {
-            native.close();
-        }
-        let removed = self.mount.remove();
-        // Otherwise the threads end with the process.
-        if removed.has_ended {
-            for thread in self.threads {
-                // A thread that panicked has already reported it.
-                let _ = thread.join();
-            }
-        }
-        self.server.close_all();
-        removed.in_use
-    }
-}
-
-fn spawn(
-    name: String,
-    server: &Arc<FuseServer>,
-    work: impl FnOnce(&Arc<FuseServer>) + Send + 'static,
-) -> Result<JoinHandle<()>, FuseError> {
-    let server = server.clone();
-    let spawned = std::thread::Builder::new().name(name).spawn(move || work(&server));
-    spawned.map_err(step_error("start a thread"))
-}
-
-fn step_error(step: &'static str) -> impl Fn(io::Error) -> FuseError {
-    move |source| FuseError::Step { step, source }
-}

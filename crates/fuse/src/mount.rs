@@ -11,7 +11,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
 };
 
-use crate::FuseError;
+use crate::error::FuseError;
 
 /// The name of the one file.
 pub(crate) const FILE_NAME: &str = "netmap";

@@ -22,12 +22,14 @@ use slipring_netmap::{
     FdStore, Netmap, Notify, RecoveredDomain, ResumeError, ledger_name, memory_name,
 };
 
+use crate::config::FuseConfig;
+use crate::error::FuseError;
 use crate::mount::Mount;
 use crate::namespaces::STORE_PREFIX;
 use crate::reply::FuseConnection;
 use crate::server::FuseServer;
 use crate::uring::{UringMode, UringParameterGuard};
-use crate::{FuseConfig, FuseError, handshake, proto};
+use crate::{handshake, proto};
 
 const FUSE_FD_NAME: &str = "fuse";
 const PAGE_FD_NAME: &str = "device";

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use slipring_netmap::{Errno, FdStore, Netmap, OpenHandle, OpenId, PollEvents};
 
-use crate::FuseConfig;
 use crate::blocking_pool::BlockingPool;
 use crate::caller::{CallMemory, Caller, NoTaskMemory, opener};
 use crate::close_tracker::CloseTracker;
+use crate::config::FuseConfig;
 use crate::files::{FuseNode, FuseNodes, OpenFiles};
 use crate::long_calls::LongCalls;
 use crate::mount::FILE_NAME;

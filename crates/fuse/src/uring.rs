@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use slipring_netmap::Errno;
 
-use crate::FuseError;
+use crate::error::FuseError;
 
 /// Whether requests arrive by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
