@@ -28,11 +28,9 @@ use std::sync::Arc;
 use slipring_cli::Failure;
 use slipring_control::{ControlServer, Reservation};
 
-/// Program name of a run, by which `ctl` distinguishes it from other programs.
-const PROGRAM_NAME: &str = "emulator";
-
 use super::plan::EmulationPlan;
 use service::EmulationService;
+pub use settings_history::RunStart;
 pub(super) use settings_history::SettingsHistory;
 use slipring_datapath::meter::PortMeter;
 

@@ -7,10 +7,20 @@
 //!                                                     both: the engine of the link crate; report/
 //! ```
 //!
+//! Modules use those above them in this table:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | frames and figures | `account`, `store`, `output_file`, `report` |
+//! | settings | `config`, `flags`, `classic`, `presets`, `bounds`, `link_settings`, `warnings` |
+//! | engines between ports and captures | `route`, `realtime`, `plan`, `virtual_time` |
+//! | a run in real time | `control`: commands and settings over time; `link_publisher`, `run_services`, `realtime_run` |
+//!
 //! Not for: what links do to frames; that is the engine, `slipring-link`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod account;
 mod bounds;
 mod classic;
 mod config;
@@ -18,11 +28,14 @@ mod control;
 mod flags;
 mod link_publisher;
 mod link_settings;
+mod output_file;
 mod plan;
 mod presets;
 mod realtime;
+mod realtime_run;
 mod report;
 mod route;
+mod run_services;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -46,15 +59,16 @@ use bounds::ChangeBounds;
 use config::{EmulationConfig, EmulationConfigError, RunOutputs, tree};
 use plan::PrintInstead;
 
+pub use account::{EmulationAccount, EmulationState, EntryAccount, ExitAccount};
 pub use classic::refuse_second_direction;
+pub use control::RunStart;
 pub use flags::{BurstLimit, links};
 pub use link_settings::LinkSettings;
 pub use plan::{CapturePair, CapturePairs, EmulationPlan, RealtimePlan, RunClock};
 pub use presets::json as presets;
-pub use realtime::job::{report, sample, storage_bytes};
+pub use realtime::figures::{report, sample};
 pub use realtime::{
-    Emulation, EmulationAccount, EmulationState, Emulator, EmulatorChannel, EntryAccount,
-    ExitAccount, LogTap, LogWriter, ObservedFrame, RealtimeOptions, RunServices, RunStart,
+    Emulation, Emulator, EmulatorChannel, LogTap, LogWriter, ObservedFrame, RealtimeOptions,
     open_log, prepare,
 };
 pub use report::EmulationReport;
@@ -63,7 +77,9 @@ pub use report::histogram::Histogram;
 pub use report::hop_times::HopTimes;
 pub use report::measurement::{DeliveredFrame, LinkMeasurement};
 pub use report::requested::RequestedLink;
+pub use run_services::RunServices;
 pub use slipring_control::Reservation;
+pub use store::storage_bytes;
 pub use virtual_time::chunk::{CaptureChunk, ChunkTable};
 pub use virtual_time::input::CaptureInput;
 pub use virtual_time::input_feed::{EnteringFrames, InputFeed};
@@ -215,7 +231,7 @@ impl EmulationPlan {
         }
         match &self.clock {
             RunClock::Virtual(captures) => virtual_time::job::run(&self, captures, session),
-            RunClock::RealTime(how) => realtime::job::run(&self, how, session),
+            RunClock::RealTime(how) => realtime_run::run(&self, how, session),
         }
     }
 }

@@ -13,7 +13,8 @@ use slipring_link::{
 use slipring_port::Nanos;
 use slipring_top::schema::{MetricCounter, MetricObject, MetricSchema, NO_VALUE};
 
-use crate::realtime::{EmulationState, EmulatorChannel};
+use crate::account::EmulationState;
+use crate::realtime::EmulatorChannel;
 use crate::report::histogram::Histogram;
 use crate::report::measurement::LinkMeasurement;
 use crate::report::requested::RequestedLink;

@@ -1,95 +1,58 @@
 //! Links emulated in real time, between ports.
 //!
+//! Parts use those above them in this table:
+//!
 //! | part | purpose |
 //! |---|---|
-//! | [`emulator`] | one turn: rings, stamps, storage, network, rings |
-//! | [`inlet`], [`outlet`] | input and output of one port |
+//! | [`options`], [`frame_tap`] | how a run goes, observers of single frames |
 //! | [`stamp`] | when each frame of a batch arrived |
-//! | [`pipeline`], [`peer_thread`] | two such loops, each with a port, and the link between them |
-//! | [`emulator_loop`] | sleeping and spinning between two turns |
+//! | [`inlet`], [`outlet`] | input and output of one port |
+//! | [`peer_thread`] | the connection between two loops |
+//! | [`emulator`] | one turn: rings, stamps, storage, network, rings |
+//! | [`directions`], [`pipeline`] | two such loops, each with a port and one direction |
 //! | [`channel`] | accounts to other threads and changes from them |
-//! | [`job`] | from the plan to the report |
-//! | [`run_services`] | control, settings changes and logs of a run |
-//! | [`log`] | every frame, in files |
 //! | [`placement`] | CPU, priority, timer slack |
-//! | [`frame_tap`] | observers of single frames |
+//! | [`emulator_loop`] | sleeping and spinning between two turns |
+//! | [`figures`], [`log`] | reports and lines of a state; every frame, in files |
 //!
 //! Not for: the behaviour of links (`slipring-link`), virtual time, and output formats.
 
-mod account;
 mod channel;
+mod directions;
 mod emulator;
 mod emulator_loop;
+pub(crate) mod figures;
 mod frame_tap;
 mod inlet;
-pub(crate) mod job;
 mod log;
+mod options;
 mod outlet;
 mod peer_thread;
 mod pipeline;
 mod placement;
-mod run_services;
 mod stamp;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, mpsc};
 
-use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_link::{NetworkSpec, SpecError};
-use slipring_port::{Nanos, Port, WaitStrategy, now};
+use slipring_cli::Failure;
+use slipring_link::NetworkSpec;
+use slipring_port::{Port, now};
 
 use slipring_datapath::workers::WorkerTask;
 
-use crate::flags::BurstLimit;
-
-pub use account::{EmulationAccount, EntryAccount, ExitAccount};
+pub use channel::EmulatorChannel;
 pub(crate) use channel::PlanChange;
-pub use channel::{EmulationState, EmulatorChannel};
 pub use emulator::Emulator;
 pub(crate) use frame_tap::FrameTap;
 pub use log::{FrameLogWriter as LogWriter, LogTap, ObservedFrame, open as open_log};
-pub use run_services::{RunServices, RunStart};
+pub use options::RealtimeOptions;
 
+use directions::LinkDirections;
+use emulator::wrong_plan;
 use emulator_loop::EmulatorLoop;
-use pipeline::LinkDirections;
 use placement::{PausePacer, ThreadPlacement};
-
-/// How an emulation runs; the [`NetworkSpec`] defines what it emulates.
-#[derive(Debug, Clone)]
-pub struct RealtimeOptions {
-    /// Seed of every random stream.
-    pub seed: u64,
-    /// The most that is taken from a queue at once.
-    pub burst: BurstLimit,
-    /// How to wait; [`WaitStrategy::Spin`] never sleeps.
-    pub wait_policy: WaitStrategy,
-    /// CPUs to bind the threads to, in turn; empty: any.
-    pub cpus: Vec<usize>,
-    /// Two threads instead of one, for two ports whose directions share nothing.
-    pub pipeline: bool,
-    /// Frames later than this are dropped instead of sent.
-    pub late_drop: Option<Nanos>,
-    /// Frames later than this are counted as late.
-    pub late_warn: Nanos,
-    /// Most memory for frames, in bytes.
-    pub storage_bytes: u64,
-}
-
-impl Default for RealtimeOptions {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            burst: BurstLimit::default(),
-            wait_policy: WaitStrategy::default(),
-            cpus: Vec::new(),
-            pipeline: false,
-            late_drop: None,
-            late_warn: 100_000,
-            storage_bytes: 4 << 30,
-        }
-    }
-}
 
 /// An emulation that is ready to run, and the channel that observes and changes it.
 pub struct Emulation {
@@ -135,7 +98,7 @@ fn prepare_pair<T: FrameTap + 'static>(
 ) -> Result<Emulation, Failure> {
     let directions = LinkDirections::of(plan)?;
     let ports =
-        <[Port; 2]>::try_from(ports).map_err(|ports| pipeline::refused_ports(ports.len()))?;
+        <[Port; 2]>::try_from(ports).map_err(|ports| directions::refused_ports(ports.len()))?;
     let pair = Emulator::pair(ports, plan, manner, tap, now())?;
     let boards = [Arc::new(EmulatorChannel::new()?), Arc::new(EmulatorChannel::new()?)];
     let board = Arc::new(EmulatorChannel::for_pair(directions, boards.clone())?);
@@ -166,8 +129,4 @@ fn emulation_of<T: FrameTap + 'static>(
         channel: board,
         placements: places,
     }
-}
-
-fn wrong_plan(error: SpecError) -> Failure {
-    Diagnostic::new(codes::SR0002, "the links cannot be built").with_cause(error.to_string()).into()
 }

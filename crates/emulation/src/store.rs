@@ -21,6 +21,7 @@
 //!
 //! Not for: sharing between threads.
 
+use rustix::system::sysinfo;
 use slipring_link::{Burst, FrameHandle};
 
 mod chunk_transfer;
@@ -49,6 +50,9 @@ const MAX_SPARE_CHUNKS: usize = 128;
 /// How long that is. Traffic fluctuates with the delay of a link, and allocating memory at that
 /// rate would cost more than the frames.
 const TRIM_AFTER_NS: u64 = 500_000_000;
+/// Frames may take the machine's memory divided by this: enough for any link, and the rest is
+/// left to others.
+const STORAGE_MEMORY_DIVISOR: u64 = 2;
 /// Marks the absence of a chunk.
 const NO_CHUNK: u32 = u32::MAX;
 
@@ -439,4 +443,11 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     {
         *to = *from;
     }
+}
+
+/// Returns the most memory for frames, in bytes.
+pub fn storage_bytes() -> u64 {
+    let memory = sysinfo();
+    let bytes = memory.totalram.saturating_mul(memory.mem_unit.into());
+    bytes / STORAGE_MEMORY_DIVISOR
 }

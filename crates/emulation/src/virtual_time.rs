@@ -29,11 +29,11 @@ mod tests;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{EntryId, LinkSource, LinkTarget, Network, NetworkSpec, PacketCounts};
 
-use super::realtime::job::storage_bytes;
-use super::realtime::{EmulationAccount, EntryAccount, ExitAccount};
+use super::account::{EmulationAccount, EntryAccount, ExitAccount};
 use super::report::mahimahi::MahimahiLog;
 use super::report::measurement::LinkMeasurement;
 use super::report::packets::{PacketLog, PortTotals};
+use super::store::storage_bytes;
 use carrier::{OfflineCarrier, OfflineLogs};
 use chunk::ChunkTable;
 use input::CaptureInput;

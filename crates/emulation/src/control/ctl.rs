@@ -12,6 +12,7 @@ use slipring_control::{ControlClient, ControlError};
 
 use super::change_time::ChangeTime;
 use super::diagnose::diagnostic;
+use super::service::PROGRAM_NAME;
 use super::settings_history::flattened;
 use crate::config::tree::{ConfigLocation, ConfigNode};
 
@@ -28,8 +29,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let path = (word == "get").then(|| args.get_one::<String>("path").cloned()).flatten();
     let ask = request(word, args)?;
     Ok(Box::new(move |session| {
-        let client =
-            ControlClient::find_program(&session.run_dir, name.as_deref(), super::PROGRAM_NAME);
+        let client = ControlClient::find_program(&session.run_dir, name.as_deref(), PROGRAM_NAME);
         let mut client = client.map_err(failure)?;
         match ask {
             CtlRequest::Watch(period) => watch(&mut client, period, session),

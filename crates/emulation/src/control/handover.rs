@@ -15,7 +15,6 @@ use slipring_control::REPLY_TIMEOUT;
 use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::Nanos;
 
-use super::settings_history::ChangeRefusal;
 use super::timeline::SettingsTimeline;
 use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
@@ -24,6 +23,9 @@ use crate::realtime::{EmulatorChannel, PlanChange};
 /// touch of its memory takes seconds on a busy machine. It is shorter than the client's timeout.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
+
+/// Why a change was refused.
+pub(super) type ChangeRefusal = Box<Diagnostic>;
 
 /// Submits plans to the thread that moves frames.
 pub(super) struct PlanHandover {

@@ -17,9 +17,11 @@ use super::settings_history::{AcceptedChange, SettingsHistory};
 use crate::config;
 use crate::config::quantity::time_ns;
 use crate::config::tree::{ConfigLocation, ConfigNode, ConfigOrigin};
-use crate::realtime::job;
+use crate::realtime::figures;
 use slipring_datapath::meter::PortMeter;
 
+/// Program name of a run, by which `ctl` distinguishes it from other programs.
+pub(super) const PROGRAM_NAME: &str = "emulator";
 /// Every request with its arguments besides `id` and `do`.
 const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("hello", &[]),
@@ -58,7 +60,7 @@ impl EmulationService {
     fn hello(&self) -> Value {
         json!({
             "schema": SCHEMA_VERSION,
-            "program": super::PROGRAM_NAME,
+            "program": PROGRAM_NAME,
             "name": self.name,
             "pid": std::process::id(),
             "command": command_line(),
@@ -119,7 +121,7 @@ impl EmulationService {
     fn stats(&self, request: &ControlRequest) -> Value {
         let (network, state) = (self.history.network(), self.history.channel().request_state());
         let (mut sample, changes) =
-            (job::sample(&network, &self.meter, &state), self.history.changes());
+            (figures::sample(&network, &self.meter, &state), self.history.changes());
         sample.extra = sample.extra.changed(changes);
         let mut stats = json!({
             "schema": SCHEMA_VERSION,
@@ -139,7 +141,8 @@ impl EmulationService {
             stats.extend(extra);
         }
         if request.args.get("text") == Some(&Value::Bool(true)) {
-            stats["text"] = json!(job::summary(&network, &self.meter, &state) + &changes.line());
+            stats["text"] =
+                json!(figures::summary(&network, &self.meter, &state) + &changes.line());
         }
         stats
     }

@@ -10,7 +10,7 @@ use slipring_cli::{Diagnose, Diagnostic, Failure};
 use slipring_link::NetworkSpec;
 use slipring_port::{Nanos, now};
 
-use super::handover::PlanHandover;
+use super::handover::{ChangeRefusal, PlanHandover};
 use super::timeline::{
     HandInOutcome, SettingsEdit, SettingsTimeline, SettingsVersion, UnbuildableSettings,
     changed_links,
@@ -19,7 +19,7 @@ use crate::bounds::ChangeBounds;
 use crate::config::tree::ConfigEntry;
 use crate::config::{self, EmulationConfig, EmulationConfigError, ScriptStep, likely_bytes};
 use crate::plan::EmulationPlan;
-use crate::realtime::{EmulatorChannel, RunStart};
+use crate::realtime::EmulatorChannel;
 use crate::report::SettingsChanges;
 
 /// The settings of a run over time, with the means to change them.
@@ -58,8 +58,14 @@ pub(super) struct AcceptedChange {
     pub(super) links: Vec<String>,
 }
 
-/// Why a change was refused.
-pub(super) type ChangeRefusal = Box<Diagnostic>;
+/// The start of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunStart {
+    /// Its time, on the clock of [`now`]: the scheduled changes count from it.
+    pub at_ns: Nanos,
+    /// Most memory for frames, in bytes.
+    pub storage_bytes: u64,
+}
 
 impl SettingsHistory {
     /// Starts with the settings of a plan, and submits its scheduled changes.

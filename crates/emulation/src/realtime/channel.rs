@@ -11,9 +11,8 @@ use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 
-use super::account::EmulationAccount;
-use super::pipeline::LinkDirections;
-use crate::report::measurement::LinkMeasurement;
+use super::directions::LinkDirections;
+use crate::account::EmulationState;
 
 /// How long an answer may take; a thread that takes longer has ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -45,15 +44,6 @@ pub struct EmulatorChannel {
     pending: Mutex<Vec<PlanChange>>,
     /// The channels of two threads, which this one combines.
     threads: Option<(LinkDirections, [Arc<EmulatorChannel>; 2])>,
-}
-
-/// A snapshot of a running emulation.
-#[derive(Debug, Clone, Default)]
-pub struct EmulationState {
-    /// The frame counts.
-    pub account: EmulationAccount,
-    /// Measurements of the frames that left by each link, in the order of the plan.
-    pub measured: Vec<LinkMeasurement>,
 }
 
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@
 //! light load, due frames are sent first and the clock is read again. A turn never waits; its
 //! caller decides what happens between two ([`super::emulator_loop`]).
 
+use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{
     Burst, BurstItem, Carrier, Delivery, ExitId, FrameArrival, FrameHandle, InFlightFrame, LinkId,
     LostFrame, Network, NetworkSpec, PacketCounts, QueueArrival, QueueDeparture, SpecError,
@@ -16,13 +17,12 @@ use slipring_link::{
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 use slipring_ring::SlotFlags;
 
-use super::RealtimeOptions;
-use super::account::EmulationAccount;
-use super::channel::EmulationState;
 use super::frame_tap::FrameTap;
 use super::inlet::{PortInlet, RxScratch};
+use super::options::RealtimeOptions;
 use super::outlet::PortOutlet;
 use super::peer_thread::PeerThread;
+use crate::account::{EmulationAccount, EmulationState};
 use crate::report::histogram::Histogram;
 use crate::report::hop_times::HopEntry;
 use crate::report::measurement::LinkMeasurement;
@@ -394,4 +394,9 @@ impl<T> WaitSet for Emulator<T> {
         }
         Ok(())
     }
+}
+
+/// Converts the error of a plan that makes no network.
+pub(super) fn wrong_plan(error: SpecError) -> Failure {
+    Diagnostic::new(codes::SR0002, "the links cannot be built").with_cause(error.to_string()).into()
 }

@@ -7,10 +7,10 @@ use slipring_link::{Burst, BurstItem, EntryId, LinkDropCause, LinkDrops, PacketC
 use slipring_port::{Nanos, Port, Queue};
 use slipring_ring::{FrameMut, RxRing, SlotFlags};
 
-use super::RealtimeOptions;
-use super::account::EntryAccount;
 use super::frame_tap::FrameTap;
+use super::options::RealtimeOptions;
 use super::stamp::{BatchTimes, ETHER_OVERHEAD_BYTES, Stamper};
+use crate::account::EntryAccount;
 use crate::flags::BurstLimit;
 use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
 

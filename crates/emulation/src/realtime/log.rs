@@ -16,8 +16,8 @@ use slipring_link::{
 };
 use slipring_port::{Nanos, now};
 
-use super::account::EmulationAccount;
 use super::frame_tap::FrameTap;
+use crate::account::EmulationAccount;
 use crate::config::RunOutputs;
 use crate::report::mahimahi::MahimahiLog;
 use crate::report::packets::{LoggedFrame, PacketLog, PortTotals};
@@ -116,7 +116,7 @@ impl FrameLogWriter {
     ///
     /// # Errors
     /// If a file could not be written.
-    pub(super) fn finish(self, account: &EmulationAccount) -> Result<u64, Failure> {
+    pub(crate) fn finish(self, account: &EmulationAccount) -> Result<u64, Failure> {
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written?.finish(account)?;
         Ok(self.missed.load(Ordering::Relaxed))

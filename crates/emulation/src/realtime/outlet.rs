@@ -18,8 +18,8 @@ use slipring_link::{
 use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::TxRing;
 
-use super::account::ExitAccount;
 use super::frame_tap::FrameTap;
+use crate::account::ExitAccount;
 use crate::report::measurement::LinkMeasurement;
 use crate::store::{EmulationStore, StoreHeader, StoredFrames, after, copy_frame};
 use submitted::SubmittedFrames;

@@ -10,6 +10,7 @@ use slipring_port::{Nanos, OpenOptions, Port};
 
 use super::emulator::TurnResult;
 use super::*;
+use crate::account::EmulationAccount;
 use crate::flags::BurstLimit;
 use crate::report::measurement::LinkMeasurement;
 

@@ -18,7 +18,7 @@ use std::io::Write;
 use slipring_cli::Failure;
 use slipring_link::{LinkSpec, RateSpec, TraceEnd};
 
-use crate::virtual_time::output::OutputFile;
+use crate::output_file::OutputFile;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 

@@ -13,7 +13,7 @@ use slipring_pcap::{
     PcapngWriter, SectionInfo, TcVerdict, WriteError,
 };
 
-use crate::virtual_time::output::OutputFile;
+use crate::output_file::OutputFile;
 
 /// A log file.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use slipring_datapath::confine::Confinement;
 use slipring_link::{LinkDrops, LinkSource, NetworkSpec, PacketCounts};
 
 use super::{CaptureInput, CaptureLane, VirtualResult, VirtualRun};
+use crate::account::EmulationAccount;
 use crate::plan::{CapturePair, CapturePairs, EmulationPlan};
-use crate::realtime::EmulationAccount;
 use crate::report::EmulationReport;
 use slipring_datapath::files::is_stdout;
 

@@ -8,15 +8,17 @@ use slipring_cli::{Failure, Signals};
 use slipring_datapath::workers::Workers;
 use slipring_link::{
     BitErrorSpec, ClassSpec, CorruptSpec, DelaySpec, Discipline, DuplicateSpec, HoldSpec,
-    LinkDropCause, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec, MangleEdit,
-    MangleSpec, NetworkLink, OrderPolicy, RateSpec,
+    LinkDropCause, LinkQueueSpec, LinkSource, LinkSpec, LinkTarget, LossModel, LossPosition,
+    LossSpec, MangleEdit, MangleSpec, NetworkLink, OrderPolicy, RateSpec,
 };
 use slipring_model::{Chance, Dist, aqm};
 use slipring_pcap::{LinkType, PcapWriter};
 use slipring_port::{OpenOptions, now};
 
+use super::super::directions::LinkDirections;
 use super::super::{Emulation, EmulatorChannel, PlanChange, prepare};
 use super::*;
+use crate::account::{EmulationAccount, EmulationState};
 
 const DELAY: Nanos = 2_000_000;
 const START: Nanos = 1_000_000_000;

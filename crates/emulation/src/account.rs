@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use slipring_link::{LinkCounters, LinkDrops, LinkId, PacketCounts};
 use slipring_port::Nanos;
 
+use crate::report::measurement::LinkMeasurement;
+
 /// The account of an emulation or of one of its threads. At any moment, frames received are either
 /// sent, lost by cause, or still inside: see [`Self::is_balanced`]. What the ports have received
 /// also includes the ring backlog.
@@ -28,6 +30,15 @@ pub struct EmulationAccount {
     pub taken_over: PacketCounts,
     /// Memory for frames in use, in bytes.
     pub storage_bytes: u64,
+}
+
+/// A snapshot of a running emulation.
+#[derive(Debug, Clone, Default)]
+pub struct EmulationState {
+    /// The frame counts.
+    pub account: EmulationAccount,
+    /// Measurements of the frames that left by each link, in the order of the plan.
+    pub measured: Vec<LinkMeasurement>,
 }
 
 /// The input of one port.

@@ -10,13 +10,14 @@ use slipring_cli::{Diagnose, Failure, Session};
 use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlServer, Reservation};
 use slipring_link::NetworkSpec;
-use slipring_port::{Nanos, Port, now};
+use slipring_port::{Port, now};
 
-use super::job::{report, sample, summary};
-use super::{Emulation, EmulationState, EmulatorChannel, RealtimeOptions, log, prepare};
-use crate::control::{self, SettingsHistory};
+use crate::account::EmulationState;
+use crate::control::{self, RunStart, SettingsHistory};
 use crate::link_publisher::{LinkPublisher, PublishedRun};
 use crate::plan::EmulationPlan;
+use crate::realtime::figures::{report, sample, summary};
+use crate::realtime::{Emulation, EmulatorChannel, LogWriter, RealtimeOptions, open_log, prepare};
 use crate::report::document::EmulationDocument;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::publish::{self, PublishGuard};
@@ -26,21 +27,12 @@ pub struct RunServices {
     /// The channel to the thread that moves frames.
     pub channel: Arc<EmulatorChannel>,
     history: Arc<SettingsHistory>,
-    log: Option<log::FrameLogWriter>,
+    log: Option<LogWriter>,
     /// Whether all figures are printed at the end.
     reports_all: bool,
     _endpoint: Option<MetricsEndpoint>,
     _control: Option<ControlServer>,
     _publishing: Option<PublishGuard>,
-}
-
-/// The start of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct RunStart {
-    /// Its time, on the clock of [`now`]: the scheduled changes count from it.
-    pub at_ns: Nanos,
-    /// Most memory for frames, in bytes.
-    pub storage_bytes: u64,
 }
 
 impl RunServices {
@@ -77,7 +69,7 @@ impl RunServices {
     ) -> Result<(Emulation, Self), Failure> {
         let meter = PortMeter::new(&ports);
         let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
-        let (emulation, log) = match log::open(&plan.outputs, &plan.network, &names)? {
+        let (emulation, log) = match open_log(&plan.outputs, &plan.network, &names)? {
             None => (prepare(ports, &plan.network, manner, ())?, None),
             Some((tap, log)) => (prepare(ports, &plan.network, manner, tap)?, Some(log)),
         };
@@ -125,7 +117,7 @@ impl RunServices {
 
     /// Adds the writer of a log, which [`Self::close`] waits for.
     #[must_use]
-    pub fn with_log(self, log: Option<log::FrameLogWriter>) -> Self {
+    pub fn with_log(self, log: Option<LogWriter>) -> Self {
         Self { log, ..self }
     }
 

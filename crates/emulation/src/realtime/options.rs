@@ -1,0 +1,41 @@
+//! How an emulation between ports runs.
+
+use slipring_port::{Nanos, WaitStrategy};
+
+use crate::flags::BurstLimit;
+
+/// How an emulation runs; the [`slipring_link::NetworkSpec`] defines what it emulates.
+#[derive(Debug, Clone)]
+pub struct RealtimeOptions {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// The most that is taken from a queue at once.
+    pub burst: BurstLimit,
+    /// How to wait; [`WaitStrategy::Spin`] never sleeps.
+    pub wait_policy: WaitStrategy,
+    /// CPUs to bind the threads to, in turn; empty: any.
+    pub cpus: Vec<usize>,
+    /// Two threads instead of one, for two ports whose directions share nothing.
+    pub pipeline: bool,
+    /// Frames later than this are dropped instead of sent.
+    pub late_drop: Option<Nanos>,
+    /// Frames later than this are counted as late.
+    pub late_warn: Nanos,
+    /// Most memory for frames, in bytes.
+    pub storage_bytes: u64,
+}
+
+impl Default for RealtimeOptions {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            burst: BurstLimit::default(),
+            wait_policy: WaitStrategy::default(),
+            cpus: Vec::new(),
+            pipeline: false,
+            late_drop: None,
+            late_warn: 100_000,
+            storage_bytes: 4 << 30,
+        }
+    }
+}
