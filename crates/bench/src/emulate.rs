@@ -5,6 +5,7 @@ mod error;
 mod floor;
 mod many_links;
 mod ports;
+mod setup;
 mod two_threads;
 
 use std::cell::Cell;
@@ -16,18 +17,12 @@ use slipring_link::{
     OrderPolicy, RateSpec,
 };
 use slipring_model::{Dist, aqm};
-use slipring_port::{Port, now};
 
-use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, thread_cpu};
+use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
-use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
+use setup::{DEFAULT_LAG_FRAMES, DELAY_NS, emulator, in_flight, plan, run, wire};
 
-/// The delay of all rows.
-const DELAY_NS: u64 = 20_000_000;
 const FLOOR_NAME: &str = "copy in, copy out";
-/// Frames in flight, if not measured before.
-const DEFAULT_LAG_FRAMES: usize = 200_000;
-
 /// All rows.
 pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2)];
@@ -69,10 +64,6 @@ fn stages() -> BenchRow {
         .goal(GoalMetric::Value, 15.0)
 }
 
-fn wire(name: &str) -> LinkSpec {
-    LinkSpec { delay: DelaySpec::constant(DELAY_NS), ..LinkSpec::wire(name) }
-}
-
 fn all_stages(name: &str) -> LinkSpec {
     let delay = Dist::normal(DELAY_NS as f64, 1e6).expect("the figures are right");
     let loss = LossModel::GilbertElliott { p: 0.001, r: 0.25, bad: 1.0, good: 0.0 };
@@ -87,10 +78,6 @@ fn all_stages(name: &str) -> LinkSpec {
         order: OrderPolicy::Correlated,
         ..LinkSpec::wire(name)
     }
-}
-
-fn plan(link: fn(&str) -> LinkSpec) -> NetworkSpec {
-    NetworkSpec::between("source", "sink", link("up"), link("down"))
 }
 
 fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<BenchRound, BenchError> {
@@ -110,32 +97,4 @@ fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(BenchTally, u
         run(&mut emulator, time)
     })?;
     Ok((tally, in_flight(&tally)))
-}
-
-/// Average number of frames in flight.
-fn in_flight(tally: &BenchTally) -> u64 {
-    tally.packets * DELAY_NS / tally.wall.max(1)
-}
-
-fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchError> {
-    let manner = RealtimeOptions {
-        burst: BurstLimit { frames: 64, ..BurstLimit::default() },
-        ..RealtimeOptions::default()
-    };
-    Emulator::between(ports, plan, &manner, (), now())
-        .map_err(|error| BenchError::Failed(error.to_string()))
-}
-
-/// Runs the emulator for `time`.
-fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<BenchTally, BenchError> {
-    let (start, cpu) = (now(), thread_cpu());
-    let until = start + time.as_nanos() as u64;
-    let mut packets = 0;
-    loop {
-        let turn = emulator.turn(now)?;
-        packets += turn.sent as u64;
-        if turn.at_ns >= until {
-            return Ok(BenchTally { packets, wall: turn.at_ns - start, cpu: thread_cpu() - cpu });
-        }
-    }
 }

@@ -2,10 +2,21 @@
 //! has its floor and its peers, measured in turn in the same run.
 //!
 //! All traffic stays in pipes, in memory, and in private network namespaces.
+//!
+//! Modules use those above them in this table:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | measuring | `measure`; `row`: a row, its contenders, a round; `frame`, `memory`, `priority` |
+//! | set-ups | `scratch`, `lab`, `child`, `daemon`, `pipe_ends`, `handover` |
+//! | peers | `kernel`, `testpmd` and `xsk` with `veth` |
+//! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `vale`, `latency`, `footprint`, `null`, `raw` |
+//! | program | `rows`, `reader_task`, `outcome`, `report` |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod child;
+mod daemon;
 mod emulate;
 mod firewall;
 mod footprint;
@@ -21,9 +32,11 @@ mod netmap;
 mod null;
 mod outcome;
 mod pipe;
+mod pipe_ends;
 mod priority;
 mod process;
 mod raw;
+mod reader_task;
 mod report;
 mod row;
 mod rows;
@@ -45,7 +58,7 @@ use slipring_cli::{
 };
 
 use outcome::{BenchEffort, RowResult};
-use process::ReaderTask;
+use reader_task::ReaderTask;
 use report::BenchHeader;
 use row::BenchRow;
 
@@ -135,7 +148,7 @@ fn list(rows: &[BenchRow], session: &mut Session<'_>) -> Result<Exit, Failure> {
 
 /// Runs this process as the other end of a pipe.
 fn run_reader(part: ReaderTask, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let tally = process::run_reader(part).map_err(|why| {
+    let tally = part.run().map_err(|why| {
         Diagnostic::new(codes::SR0204, "the other end of the pipe").with_cause(why.to_string())
     })?;
     let line = format!("{} {} {}\n", tally.packets, tally.wall, tally.cpu);

@@ -9,15 +9,16 @@ use slipring_abi::name::PortName;
 use slipring_port::native::{self, NativeEnd};
 use slipring_ring::{RxRing, TxRing};
 
+use super::daemon::BenchDaemon;
 use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
-use super::netmap::BenchDaemon;
-use super::pipe::{BenchPipeEnd, PipeReader, PipeWriter, ReadMode, beside_writer, two_threads};
+use super::pipe_ends::{
+    BenchPipeEnd, PipeReader, PipeWriter, ReadMode, SLOTS_PER_RING, TWO_THREADS_NAME,
+    beside_writer, two_threads,
+};
 use super::process;
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-pub(super) const CONTENDER_NAME: &str = "own pipe, 2 threads";
 const MAX_BATCH: u32 = 256;
-const SLOTS_PER_RING: u32 = super::pipe::SLOTS_PER_RING;
 
 impl BenchPipeEnd for NativeEnd {
     fn tx(&mut self) -> &mut TxRing {
@@ -44,16 +45,18 @@ pub(crate) fn row() -> BenchRow {
     let title = "native socket, pipe between two processes, 64 B, batch 256";
     BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
         .with(ContenderRole::Ours, "slipring", round)
-        .with(ContenderRole::Peer, CONTENDER_NAME, || two_threads::<64>(ReadMode::Swap, MAX_BATCH))
-        .goal(GoalMetric::RatioTo(CONTENDER_NAME), 0.9)
+        .with(ContenderRole::Peer, TWO_THREADS_NAME, || {
+            two_threads::<64>(ReadMode::Swap, MAX_BATCH)
+        })
+        .goal(GoalMetric::RatioTo(TWO_THREADS_NAME), 0.9)
 }
 
 fn round() -> Result<BenchRound, BenchError> {
     let device = BenchDaemon::new("off")?;
     Ok(Box::new(move |time| {
-        let door = native::socket_path(&device.run_dir());
-        let end = open(&door, "bench{1")?;
-        let part = format!("{}:{}", time.as_nanos(), door.display());
+        let socket = native::socket_path(&device.run_dir());
+        let end = open(&socket, "bench{1")?;
+        let part = format!("{}:{}", time.as_nanos(), socket.display());
         let child = Command::new("/proc/self/exe")
             .args(["bench", "--part", &part])
             .stdin(Stdio::null())
@@ -64,17 +67,17 @@ fn round() -> Result<BenchRound, BenchError> {
     }))
 }
 
-fn open(door: &Path, name: &str) -> Result<NativeEnd, BenchError> {
+fn open(socket: &Path, name: &str) -> Result<NativeEnd, BenchError> {
     let name = PortName::parse(&format!("{name}@conf:slots={SLOTS_PER_RING}"));
     let name = name.map_err(|error| BenchError::Failed(error.to_string()))?;
     let ends =
-        native::bind_ends(&name, door).map_err(|cause| BenchError::Failed(cause.to_string()))?;
+        native::bind_ends(&name, socket).map_err(|cause| BenchError::Failed(cause.to_string()))?;
     ends.into_iter().next().ok_or_else(|| BenchError::Failed("a pipe without rings".into()))
 }
 
 /// Runs the other process: reads for `time`.
-pub(super) fn read(door: &Path, time: Duration) -> Result<BenchTally, BenchError> {
-    let end = open(door, "bench}1")?;
+pub(super) fn read(socket: &Path, time: Duration) -> Result<BenchTally, BenchError> {
+    let end = open(socket, "bench}1")?;
     pin(PROGRAM_CPU);
     PipeReader::new(end, ReadMode::Swap)?.run::<64>(MAX_BATCH, time)
 }

@@ -4,7 +4,6 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,51 +14,30 @@ use rustix::net::{
 use slipring_ring::{Doorbell, PipeEnd, PipePair, Region};
 
 use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
-use super::native;
-use super::pipe::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
+use super::pipe_ends::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
 use super::row::BenchRound;
 
 /// The region, its own doorbell, and the peer's doorbell.
 const NUM_FDS: usize = 3;
 
-/// The task of the other process, in its single argument.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReaderTask {
-    /// Attach to the pipe end that it is passed.
-    Passed(PassedPipeEnd),
-    /// Open its end through the native socket of a daemon and read frames of 64 bytes.
-    Native(PathBuf, Duration),
-}
-
 /// The pipe end that is passed to another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassedPipeEnd {
-    offset: u64,
-    len: usize,
-    batch: u32,
-    read_mode: ReadMode,
-    time: Duration,
-}
-
-impl ReaderTask {
-    /// Parses what [`PassedPipeEnd::to_argument`] or `native.rs` wrote.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text.split_once(':') {
-            Some((nanos, door)) => {
-                Some(Self::Native(door.into(), Duration::from_nanos(nanos.parse().ok()?)))
-            }
-            None => PassedPipeEnd::parse(text).map(Self::Passed),
-        }
-    }
+    pub(super) offset: u64,
+    pub(super) len: usize,
+    pub(super) batch: u32,
+    pub(super) read_mode: ReadMode,
+    pub(super) time: Duration,
 }
 
 impl PassedPipeEnd {
-    fn to_argument(self) -> String {
+    pub(super) fn to_argument(self) -> String {
         let Self { offset, len, batch, read_mode: way, time } = self;
         format!("{offset},{len},{batch},{},{}", u8::from(way == ReadMode::Copy), time.as_nanos())
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Parses what [`Self::to_argument`] wrote.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let numbers: Option<Vec<u64>> = text.split(',').map(|word| word.parse().ok()).collect();
         let [offset, len, batch, copy, nanos] = numbers?[..] else { return None };
         Some(Self {
@@ -114,11 +92,7 @@ pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
 }
 
 /// Runs the other process: attaches to its end, reads, and reports the result.
-pub(crate) fn run_reader(part: ReaderTask) -> Result<BenchTally, BenchError> {
-    let part = match part {
-        ReaderTask::Passed(part) => part,
-        ReaderTask::Native(door, time) => return native::read(&door, time),
-    };
+pub(super) fn read(part: PassedPipeEnd) -> Result<BenchTally, BenchError> {
     let [region, mine, peers] = receive()?;
     let region = Region::attach(region)?;
     let bells = (Doorbell::from_fd(mine), Doorbell::from_fd(peers));
@@ -146,25 +120,4 @@ fn receive() -> Result<[OwnedFd; NUM_FDS], BenchError> {
     }
     <[OwnedFd; NUM_FDS]>::try_from(fds)
         .map_err(|_| BenchError::Failed("no descriptors came".into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_other_process_understands_what_it_is_told() {
-        let part = PassedPipeEnd {
-            offset: 4096,
-            len: 64,
-            batch: 32,
-            read_mode: ReadMode::Copy,
-            time: Duration::from_millis(5),
-        };
-        assert_eq!(ReaderTask::parse(&part.to_argument()), Some(ReaderTask::Passed(part)));
-        let native = ReaderTask::Native("/run/x.sock".into(), Duration::from_millis(5));
-        assert_eq!(ReaderTask::parse("5000000:/run/x.sock"), Some(native));
-        assert_eq!(ReaderTask::parse("1,2,3"), None);
-        assert_eq!(ReaderTask::parse("1,2,3,4,x"), None);
-    }
 }

@@ -11,7 +11,7 @@ use super::frame;
 use super::measure::{
     BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, tally, thread_cpu,
 };
-use super::pipe::{ReadMode, SLOTS_PER_RING, two_threads};
+use super::pipe_ends::{ReadMode, SLOTS_PER_RING, two_threads};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const CONTENDER_NAME: &str = "raw pointers";

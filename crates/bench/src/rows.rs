@@ -2,7 +2,8 @@
 
 use slipring_port::WaitStrategy;
 
-use super::pipe::{self, PipeLayout, ReadMode};
+use super::pipe::{self, PipeLayout};
+use super::pipe_ends::ReadMode;
 use super::row::BenchRow;
 use super::veth::{self, InterfacePath, VethJob};
 use super::xsk::XskBaseline;

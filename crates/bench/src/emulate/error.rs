@@ -6,7 +6,7 @@ use std::time::Duration;
 use slipring_core::Host;
 use slipring_port::{Nanos, OpenOptions, Port, RunError, now};
 
-use super::{DELAY_NS, emulator, plan, wire};
+use super::setup::{DELAY_NS, emulator, plan, wire};
 use crate::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

@@ -8,7 +8,8 @@
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;
 
-use super::{DELAY_NS, emulator, ports, wire};
+use super::ports;
+use super::setup::{DELAY_NS, emulator, wire};
 use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, tally};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

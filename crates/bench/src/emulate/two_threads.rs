@@ -10,7 +10,8 @@ use std::time::Duration;
 use slipring_cli::Failure;
 use slipring_port::{Port, RunError, now};
 
-use super::{DEFAULT_LAG_FRAMES, DELAY_NS, floor, in_flight, plan, ports, run, wire};
+use super::setup::{DEFAULT_LAG_FRAMES, DELAY_NS, in_flight, plan, run, wire};
+use super::{floor, ports};
 use crate::measure::{BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};

@@ -1,0 +1,53 @@
+//! The emulator of all rows: its links, and a run for some time.
+
+use std::time::Duration;
+
+use slipring_link::{DelaySpec, LinkSpec, NetworkSpec};
+use slipring_port::{Port, now};
+
+use crate::measure::{BenchError, BenchTally, thread_cpu};
+use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
+
+/// The delay of all rows.
+pub(super) const DELAY_NS: u64 = 20_000_000;
+/// Frames in flight, if not measured before.
+pub(super) const DEFAULT_LAG_FRAMES: usize = 200_000;
+
+/// A link that only delays.
+pub(super) fn wire(name: &str) -> LinkSpec {
+    LinkSpec { delay: DelaySpec::constant(DELAY_NS), ..LinkSpec::wire(name) }
+}
+
+/// A link in each direction between two ports.
+pub(super) fn plan(link: fn(&str) -> LinkSpec) -> NetworkSpec {
+    NetworkSpec::between("source", "sink", link("up"), link("down"))
+}
+
+/// Average number of frames in flight.
+pub(super) fn in_flight(tally: &BenchTally) -> u64 {
+    tally.packets * DELAY_NS / tally.wall.max(1)
+}
+
+/// An emulator in one thread.
+pub(super) fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchError> {
+    let manner = RealtimeOptions {
+        burst: BurstLimit { frames: 64, ..BurstLimit::default() },
+        ..RealtimeOptions::default()
+    };
+    Emulator::between(ports, plan, &manner, (), now())
+        .map_err(|error| BenchError::Failed(error.to_string()))
+}
+
+/// Runs the emulator for `time`.
+pub(super) fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<BenchTally, BenchError> {
+    let (start, cpu) = (now(), thread_cpu());
+    let until = start + time.as_nanos() as u64;
+    let mut packets = 0;
+    loop {
+        let turn = emulator.turn(now)?;
+        packets += turn.sent as u64;
+        if turn.at_ns >= until {
+            return Ok(BenchTally { packets, wall: turn.at_ns - start, cpu: thread_cpu() - cpu });
+        }
+    }
+}
