@@ -4,9 +4,6 @@
 //! type, in an expression, in the arguments of a macro. A name is followed through re-exports and
 //! globs to the module that defines it. `pub use` and `mod` alone name nothing: they say where items
 //! are found. Code of tests does not count. Method calls name no module and are not seen.
-//!
-//! `.ci/module-cycles.toml` lists crates that are not untied yet: `crate = N`, the number of modules in
-//! circles that are too large. A number may only go down.
 
 mod modules;
 mod references;
@@ -24,20 +21,14 @@ const MAX_CIRCLE: usize = 3;
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
-    let granted = tree.ci_table("module-cycles.toml")?;
     let mut complaints = Vec::new();
     for krate in &tree.crates {
-        let mut circles = Vec::new();
         for root in krate.roots() {
             let graph = references::graph(&Modules::read(&root)?);
-            circles.extend(large_circles(&graph));
+            let circles = large_circles(&graph);
+            complaints.extend(circles.iter().flat_map(|circle| complaint(&krate.name, circle)));
         }
-        let granted = granted.get(&krate.name).and_then(toml::Value::as_integer).unwrap_or(0);
-        complaints.extend(judge(&krate.name, &circles, granted as usize));
     }
-    let known = |name: &String| tree.crates.iter().any(|krate| krate.name == **name);
-    let unknown = granted.keys().filter(|name| !known(name));
-    complaints.extend(unknown.map(|name| format!("{name} is listed and is no crate")));
     Ok(complaints)
 }
 
@@ -48,28 +39,16 @@ struct Circle {
     uses: Vec<String>,
 }
 
-/// The complaints about one crate that may have `granted` modules in circles.
-fn judge(krate: &str, circles: &[Circle], granted: usize) -> Vec<String> {
-    let count: usize = circles.iter().map(|circle| circle.modules.len()).sum();
-    if count < granted {
-        return vec![format!(
-            "{krate} needs {count} of {granted} in .ci/module-cycles.toml: lower it"
-        )];
-    }
-    if count == granted {
-        return Vec::new();
-    }
-    let mut complaints = Vec::new();
-    for circle in circles {
-        let modules: Vec<_> = circle.modules.iter().map(String::as_str).collect();
-        complaints.push(format!(
-            "{krate}: {} modules use each other in a circle, at most {MAX_CIRCLE} may: {}",
-            modules.len(),
-            modules.join(", "),
-        ));
-        complaints.extend(circle.uses.iter().map(|used| format!("    {used}")));
-    }
-    complaints
+/// The lines of the complaint about a circle.
+fn complaint(krate: &str, circle: &Circle) -> Vec<String> {
+    let modules: Vec<_> = circle.modules.iter().map(String::as_str).collect();
+    let head = format!(
+        "{krate}: {} modules use each other in a circle, at most {MAX_CIRCLE} may: {}",
+        modules.len(),
+        modules.join(", "),
+    );
+    let uses = circle.uses.iter().map(|used| format!("    {used}"));
+    [head].into_iter().chain(uses).collect()
 }
 
 /// The strongly connected components of more than [`MAX_CIRCLE`] modules.
@@ -132,9 +111,9 @@ mod tests {
         let circles = large_circles(&four);
         assert_eq!(circles.len(), 1);
         assert_eq!(circles[0].modules.len(), 4);
-        let told = judge("k", &circles, 0);
-        assert_eq!(told[0], "k: 4 modules use each other in a circle, at most 3 may: a, b, c, d");
-        assert_eq!(told[1], "    a -> b: X");
+        let lines = complaint("k", &circles[0]);
+        assert_eq!(lines[0], "k: 4 modules use each other in a circle, at most 3 may: a, b, c, d");
+        assert_eq!(lines[1], "    a -> b: X");
     }
 
     #[test]
@@ -142,14 +121,5 @@ mod tests {
         let eight =
             graph(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "c")]);
         assert_eq!(large_circles(&eight)[0].modules.len(), 4);
-    }
-
-    #[test]
-    fn what_is_granted_may_only_go_down() {
-        let circles = large_circles(&graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
-        assert!(judge("k", &circles, 4).is_empty());
-        assert_eq!(judge("k", &circles, 3).len(), 5);
-        assert_eq!(judge("k", &circles, 5).len(), 1);
-        assert_eq!(judge("k", &[], 1).len(), 1);
     }
 }
