@@ -1,14 +1,16 @@
 //! Parses, checksums, summarizes and builds Ethernet frames.
 //!
+//! Modules use those above them in this table:
+//!
 //! | module | purpose |
 //! |---|---|
+//! | [`mac`], [`assigned`] | addresses, tags and numbers |
+//! | [`checksum`] | the Internet checksum: whole, chained, incremental |
 //! | [`view`] | the offsets of a frame's headers, for fast paths |
 //! | [`flow`] | the flow of a frame, and a keyed hash of it |
-//! | [`checksum`] | the Internet checksum: whole, chained, incremental |
 //! | [`offload`] | finishes what a kernel left to hardware: checksums and segmentation |
 //! | [`frame`] | builds frames of an exact length and patches their fields |
 //! | [`summary`] | a one-line description of a frame, and a hex dump |
-//! | [`mac`], [`assigned`] | addresses, tags and numbers |
 //!
 //! # Contract
 //! Offsets count bytes from the first byte of the destination MAC address; frames have no CRC.

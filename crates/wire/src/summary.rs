@@ -6,7 +6,7 @@
 //! early, the text ends with `[|tcp]`.
 //!
 //! Modules use those to their right and below. A packet inside a packet is printed by the function that
-//! the line carries ([`text::SummaryLine::inner`]), so that no decoder uses one above it.
+//! the line carries (`text::SummaryLine::inner`), so that no decoder uses one above it.
 //!
 //! ```text
 //!   link ──> arp, stp
