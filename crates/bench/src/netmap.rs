@@ -31,30 +31,30 @@ const FUSE_TRANSPORTS: [FuseTransport; 2] = [
 
 /// Two rows for each transport.
 pub(crate) fn rows() -> impl Iterator<Item = BenchRow> {
-    FUSE_TRANSPORTS.into_iter().flat_map(|way| [sync_row(way), pipe_row(way)])
+    FUSE_TRANSPORTS.into_iter().flat_map(|transport| [sync_row(transport), pipe_row(transport)])
 }
 
-fn sync_row(way: FuseTransport) -> BenchRow {
-    let title = format!("/dev/netmap {}, NIOCTXSYNC of an idle ring", way.name);
-    BenchRow::new(format!("netmap-txsync{}", way.suffix), title, RowUnit::Nanos)
-        .with(ContenderRole::Ours, "slipring", move || round(way, idle_sync))
+fn sync_row(transport: FuseTransport) -> BenchRow {
+    let title = format!("/dev/netmap {}, NIOCTXSYNC of an idle ring", transport.name);
+    BenchRow::new(format!("netmap-txsync{}", transport.suffix), title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, "slipring", move || round(transport, idle_sync))
         .with(ContenderRole::Floor, handover::FLOOR_NAME, handover::round_trip)
         .goal(GoalMetric::Value, 4_000.0)
 }
 
-fn pipe_row(way: FuseTransport) -> BenchRow {
-    let title = format!("/dev/netmap {}, pipe between processes, 64 B, 1024 slots", way.name);
-    BenchRow::new(format!("netmap-pipe-64{}", way.suffix), title, RowUnit::PacketsPerSec)
-        .with(ContenderRole::Ours, "slipring", move || round(way, pipe_between))
+fn pipe_row(transport: FuseTransport) -> BenchRow {
+    let title = format!("/dev/netmap {}, pipe between processes, 64 B, 1024 slots", transport.name);
+    BenchRow::new(format!("netmap-pipe-64{}", transport.suffix), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || round(transport, pipe_between))
         .with(ContenderRole::Floor, TWO_THREADS_NAME, || two_threads::<64>(Swap, 256))
-        .goal(GoalMetric::Value, way.goal)
+        .goal(GoalMetric::Value, transport.goal)
 }
 
 fn round(
-    way: FuseTransport,
+    transport: FuseTransport,
     measure: fn(&BenchDaemon, Duration) -> Result<BenchReading, BenchError>,
 ) -> Result<BenchRound, BenchError> {
-    let device = BenchDaemon::new(way.uring)?;
+    let device = BenchDaemon::new(transport.uring)?;
     Ok(Box::new(move |time| measure(&device, time)))
 }
 

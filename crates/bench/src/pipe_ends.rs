@@ -129,12 +129,12 @@ pub(super) struct PipeReader<E = PipeEnd> {
 }
 
 impl<E: BenchPipeEnd> PipeReader<E> {
-    pub(super) fn new(end: E, way: ReadMode) -> Result<Self, BenchError> {
+    pub(super) fn new(end: E, mode: ReadMode) -> Result<Self, BenchError> {
         let geometry =
             Geometry { ring_bytes: 1 << 20, bufs: SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
         let copies =
             || RingHalves::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING);
-        let copies = (way == ReadMode::Copy).then(copies).transpose()?;
+        let copies = (mode == ReadMode::Copy).then(copies).transpose()?;
         Ok(Self { end, next: 0, copies })
     }
 
@@ -216,11 +216,11 @@ fn read_copies<const N: usize>(
 
 /// Writes and reads in turn.
 pub(super) fn one_thread<const N: usize>(
-    way: ReadMode,
+    mode: ReadMode,
     batch: u32,
 ) -> Result<BenchRound, BenchError> {
     let PipePair { a, b } = pipe(false)?;
-    let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
+    let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, mode)?);
     Ok(Box::new(move |time| {
         let counted = on_cpu(PROGRAM_CPU, || {
             tally(time, || {
@@ -235,12 +235,12 @@ pub(super) fn one_thread<const N: usize>(
 /// Each turn has its own pipe: where its pages fall in the caches is random and changes the rate by
 /// a tenth, and the median should cover that too.
 pub(super) fn two_threads<const N: usize>(
-    way: ReadMode,
+    mode: ReadMode,
     batch: u32,
 ) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
         let PipePair { a, b } = pipe(false)?;
-        let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
+        let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, mode)?);
         beside_writer::<N>(&mut writer, batch, || {
             on_cpu(PROGRAM_CPU, || reader.run::<N>(batch, time))
         })

@@ -32,8 +32,12 @@ pub(crate) struct PassedPipeEnd {
 
 impl PassedPipeEnd {
     pub(super) fn to_argument(self) -> String {
-        let Self { offset, len, batch, read_mode: way, time } = self;
-        format!("{offset},{len},{batch},{},{}", u8::from(way == ReadMode::Copy), time.as_nanos())
+        let Self { offset, len, batch, read_mode, time } = self;
+        format!(
+            "{offset},{len},{batch},{},{}",
+            u8::from(read_mode == ReadMode::Copy),
+            time.as_nanos()
+        )
     }
 
     /// Parses what [`Self::to_argument`] wrote.
@@ -51,10 +55,10 @@ impl PassedPipeEnd {
 }
 
 /// Writes here, reads there. Each round has its own pipe and process.
-pub(super) fn two_processes<const N: usize>(way: ReadMode, batch: u32) -> BenchRound {
+pub(super) fn two_processes<const N: usize>(read_mode: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {
         let PipePair { a, b } = pipe(true)?;
-        let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode: way, time };
+        let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode, time };
         let child = start(&b, part)?;
         // The ends of this process must not touch the rings of the other process.
         drop(b);

@@ -107,10 +107,10 @@ impl ThreadStates {
     }
 }
 
-/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`door-loop`) run
+/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`fuse-loop`) run
 /// only when nothing else does, so they do not count.
 fn is_serving_thread(name: &str) -> bool {
-    let rest = name.strip_prefix("door-").unwrap_or_default();
+    let rest = name.strip_prefix("fuse-").unwrap_or_default();
     rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
 }
 
@@ -179,11 +179,11 @@ mod tests {
     #[test]
     fn threads_are_known_by_name_and_read_as_the_kernel_writes_them() {
         for (name, answers) in [
-            ("door-0", true),
-            ("door-12", true),
-            ("door-queue-1", true),
-            ("door-loop", false),
-            ("door-desk", false),
+            ("fuse-0", true),
+            ("fuse-12", true),
+            ("fuse-queue-1", true),
+            ("fuse-loop", false),
+            ("fuse-blocking", false),
             ("nic-pump", false),
         ] {
             assert_eq!(is_serving_thread(name), answers, "{name}");

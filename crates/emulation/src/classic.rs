@@ -23,30 +23,30 @@ pub(super) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
     let mut root = ConfigTable::default();
-    let place = flag(matches, "the command line");
+    let location = flag(matches, "the command line");
     let (mut ports, mut links) = (ConfigTable::default(), ConfigTable::default());
     let mut unasked = Vec::new();
     for name in PORT_NAMES {
-        ports.put(name, ConfigNode::table(ConfigTable::default(), place.clone()));
+        ports.put(name, ConfigNode::table(ConfigTable::default(), location.clone()));
     }
     for (direction, name) in LINK_NAMES.into_iter().enumerate() {
         let mut link = ConfigTable::default();
         for (key, port) in [("from", PORT_NAMES[direction]), ("to", PORT_NAMES[1 - direction])] {
-            link.put(key, ConfigNode::text(port, place.clone()));
+            link.put(key, ConfigNode::text(port, location.clone()));
         }
         let (mut parts, queue_asked) = parts(matches, direction)?;
         if !queue_asked && has_constant_rate(&parts) {
             unasked.push(name);
-            let queue = parts.table_at("queue", &place);
+            let queue = parts.table_at("queue", &location);
             queue
                 .expect("it is a table")
-                .put("bytes", ConfigNode::text(DEFAULT_QUEUE_BYTES.to_string(), place.clone()));
+                .put("bytes", ConfigNode::text(DEFAULT_QUEUE_BYTES.to_string(), location.clone()));
         }
         link.entries.extend(parts.entries);
-        links.put(name, ConfigNode::table(link, place.clone()));
+        links.put(name, ConfigNode::table(link, location.clone()));
     }
-    root.put("ports", ConfigNode::table(ports, place.clone()));
-    root.put("link", ConfigNode::table(links, place));
+    root.put("ports", ConfigNode::table(ports, location.clone()));
+    root.put("link", ConfigNode::table(links, location));
     Ok((EmulationConfig { root, ..EmulationConfig::default() }, unasked))
 }
 
@@ -78,9 +78,9 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), 
     let path = format!("link.{}", LINK_NAMES[direction]);
     call::expand(&mut link, &path)?;
     for (part, key, node) in later {
-        let place = node.location.clone();
-        let table = link.table_at(part, &place).expect("parts were expanded");
-        refuse_repeated_setting(table, part, key, &place)?;
+        let location = node.location.clone();
+        let table = link.table_at(part, &location).expect("parts were expanded");
+        refuse_repeated_setting(table, part, key, &location)?;
         table.put(key, node);
     }
     if let (Some(order), Some(ConfigNode { value: ConfigValue::Table(delay), .. })) =

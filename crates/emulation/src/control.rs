@@ -39,8 +39,8 @@ use slipring_datapath::meter::PortMeter;
 /// # Errors
 /// If the socket cannot be created.
 pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservation, Failure> {
-    let place = Reservation::new(run_dir, plan.name.as_deref());
-    place.map_err(|error| diagnose::diagnostic(&error).into())
+    let reservation = Reservation::new(run_dir, plan.name.as_deref());
+    reservation.map_err(|error| diagnose::diagnostic(&error).into())
 }
 
 /// Starts to answer at the control socket of a run.
@@ -48,11 +48,11 @@ pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservatio
 /// # Errors
 /// If the system refuses.
 pub(super) fn serve(
-    place: Reservation,
+    reservation: Reservation,
     plan: &EmulationPlan,
     versions: &Arc<SettingsHistory>,
     meter: PortMeter,
 ) -> Result<ControlServer, Failure> {
     let service = EmulationService::new(plan.name.clone(), plan.seed, versions.clone(), meter);
-    place.serve(Box::new(service)).map_err(|error| diagnose::diagnostic(&error).into())
+    reservation.serve(Box::new(service)).map_err(|error| diagnose::diagnostic(&error).into())
 }

@@ -254,9 +254,9 @@ fn settings(matches: &ArgMatches) -> Result<(EmulationConfig, Vec<&'static str>)
             let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
-        let place = classic::flag(matches, "--set").advanced_by(path.chars().count() + 1);
-        let node = tree::ConfigNode::word(value, place.clone());
-        changes.push(tree::ConfigEntry { key: path.to_owned(), location: place, node });
+        let location = classic::flag(matches, "--set").advanced_by(path.chars().count() + 1);
+        let node = tree::ConfigNode::word(value, location.clone());
+        changes.push(tree::ConfigEntry { key: path.to_owned(), location, node });
     }
     config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
@@ -290,10 +290,10 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     ];
     for (key, flag, value) in said {
         let Some(value) = value else { continue };
-        let place = classic::flag(matches, flag);
+        let location = classic::flag(matches, flag);
         // If `output` is no table, reading it reports that.
-        let Some(table) = root.table_at("output", &place) else { return };
-        table.put(key, tree::ConfigNode::text(value, place));
+        let Some(table) = root.table_at("output", &location) else { return };
+        table.put(key, tree::ConfigNode::text(value, location));
     }
 }
 
@@ -303,8 +303,8 @@ fn put_route(root: &mut tree::ConfigTable, matches: &ArgMatches) {
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
         return;
     }
-    let place = tree::ConfigLocation::flag("-r");
-    let Some(table) = root.table_at("route", &place) else { return };
+    let location = tree::ConfigLocation::flag("-r");
+    let Some(table) = root.table_at("route", &location) else { return };
     let given: Vec<_> = matches.get_raw("gateway").into_iter().flatten().collect();
     if !given.is_empty() {
         let gateway = |text: &std::ffi::OsStr| {
@@ -319,7 +319,7 @@ fn put_route(root: &mut tree::ConfigTable, matches: &ArgMatches) {
     if matches.get_flag("decrement-ttl") {
         table.put(
             "decrement_ttl",
-            tree::ConfigNode { location: place, value: tree::ConfigValue::Flag(true) },
+            tree::ConfigNode { location, value: tree::ConfigValue::Flag(true) },
         );
     }
 }
@@ -335,12 +335,12 @@ fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), 
         let help = format!("the links have {}: {}", ports.len(), listed(&ports));
         return Err(error.with_help(help).into());
     }
-    let place = tree::ConfigLocation::flag("-i");
+    let location = tree::ConfigLocation::flag("-i");
     for (name, port) in given.iter().zip(&ports) {
-        let root = config.root.table_at("ports", &place);
-        let port = root.and_then(|table| table.table_at(&port.name, &place));
+        let root = config.root.table_at("ports", &location);
+        let port = root.and_then(|table| table.table_at(&port.name, &location));
         let table = port.expect("ports were read as tables");
-        table.put("dev", tree::ConfigNode::text(name.to_string_lossy(), place.clone()));
+        table.put("dev", tree::ConfigNode::text(name.to_string_lossy(), location.clone()));
     }
     Ok(())
 }
@@ -376,7 +376,7 @@ fn run_clock(matches: &ArgMatches, config: &EmulationConfig) -> Result<RunClock,
 fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     let mut names: Vec<PortName> = Vec::new();
     for port in config.ports()? {
-        let Some((device, place)) = port.device else {
+        let Some((device, location)) = port.device else {
             let error = Diagnostic::new(SR0006, "two ports are needed");
             return Err(error
                 .with_cause(format!("nothing stands for {}", port.name))
@@ -387,12 +387,12 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
                 .into());
         };
         let name = PortName::parse_classic(&device);
-        let name = name.map_err(|error| EmulationConfigError::port(&error, &place))?;
+        let name = name.map_err(|error| EmulationConfigError::port(&error, &location))?;
         // A null port discards all frames, so it may be used any number of times.
         if name.kind != PortNameKind::Null && names.contains(&name) {
             let error =
                 EmulationConfigError::new(SR0002, format!("port {device} is given twice"), "");
-            return Err(error.at(&place).help("a link joins two ports that differ").into());
+            return Err(error.at(&location).help("a link joins two ports that differ").into());
         }
         names.push(name);
     }

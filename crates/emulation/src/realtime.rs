@@ -71,15 +71,15 @@ pub struct Emulation {
 pub fn prepare<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
-    manner: &RealtimeOptions,
+    options: &RealtimeOptions,
     tap: T,
 ) -> Result<Emulation, Failure> {
-    if manner.pipeline {
-        return prepare_pair(ports, plan, manner, tap);
+    if options.pipeline {
+        return prepare_pair(ports, plan, options, tap);
     }
-    let emulator = Emulator::between(ports, plan, manner, tap, now()).map_err(wrong_plan)?;
-    let board = Arc::new(EmulatorChannel::new()?);
-    Ok(emulation_of(vec![(emulator, board.clone())], board, manner))
+    let emulator = Emulator::between(ports, plan, options, tap, now()).map_err(wrong_plan)?;
+    let channel = Arc::new(EmulatorChannel::new()?);
+    Ok(emulation_of(vec![(emulator, channel.clone())], channel, options))
 }
 
 /// Checks that two threads can emulate `plan`.
@@ -93,40 +93,40 @@ pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
 fn prepare_pair<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
-    manner: &RealtimeOptions,
+    options: &RealtimeOptions,
     tap: T,
 ) -> Result<Emulation, Failure> {
     let directions = LinkDirections::of(plan)?;
     let ports =
         <[Port; 2]>::try_from(ports).map_err(|ports| directions::refused_ports(ports.len()))?;
-    let pair = Emulator::pair(ports, plan, manner, tap, now())?;
-    let boards = [Arc::new(EmulatorChannel::new()?), Arc::new(EmulatorChannel::new()?)];
-    let board = Arc::new(EmulatorChannel::for_pair(directions, boards.clone())?);
-    Ok(emulation_of(pair.into_iter().zip(boards).collect(), board, manner))
+    let pair = Emulator::pair(ports, plan, options, tap, now())?;
+    let channels = [Arc::new(EmulatorChannel::new()?), Arc::new(EmulatorChannel::new()?)];
+    let channel = Arc::new(EmulatorChannel::for_pair(directions, channels.clone())?);
+    Ok(emulation_of(pair.into_iter().zip(channels).collect(), channel, options))
 }
 
 /// Creates a thread for each emulator, with its own channel.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
-    board: Arc<EmulatorChannel>,
-    manner: &RealtimeOptions,
+    channel: Arc<EmulatorChannel>,
+    options: &RealtimeOptions,
 ) -> Emulation {
-    let (told, places) = mpsc::channel();
+    let (sender, placements) = mpsc::channel();
     let threads = emulators.len();
-    let cpus = manner.cpus.iter().copied().map(Some).chain(std::iter::repeat(None));
-    let task = |((emulator, board), cpu): ((Emulator<T>, Arc<EmulatorChannel>), Option<usize>)| -> WorkerTask {
-        let (told, patience) = (told.clone(), manner.wait_policy);
+    let cpus = options.cpus.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let task = |((emulator, channel), cpu): (
+        (Emulator<T>, Arc<EmulatorChannel>),
+        Option<usize>,
+    )|
+     -> WorkerTask {
+        let (sender, patience) = (sender.clone(), options.wait_policy);
         Box::new(move |stop| {
-            let place = placement::place_thread(cpu, threads, patience);
-            let breather = PausePacer::of(&place);
+            let placement = placement::place_thread(cpu, threads, patience);
+            let pacer = PausePacer::of(&placement);
             // The receiver may be gone.
-            let _ = told.send(place);
-            EmulatorLoop::new(emulator, patience, &board).with_pauses(breather).run(stop)
+            let _ = sender.send(placement);
+            EmulatorLoop::new(emulator, patience, &channel).with_pauses(pacer).run(stop)
         })
     };
-    Emulation {
-        tasks: emulators.into_iter().zip(cpus).map(task).collect(),
-        channel: board,
-        placements: places,
-    }
+    Emulation { tasks: emulators.into_iter().zip(cpus).map(task).collect(), channel, placements }
 }

@@ -63,18 +63,18 @@ impl RunServices {
     pub fn start(
         ports: Vec<Port>,
         plan: &EmulationPlan,
-        manner: &RealtimeOptions,
+        options: &RealtimeOptions,
         place: Option<Reservation>,
         session: &mut Session<'_>,
     ) -> Result<(Emulation, Self), Failure> {
         let meter = PortMeter::new(&ports);
         let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
         let (emulation, log) = match open_log(&plan.outputs, &plan.network, &names)? {
-            None => (prepare(ports, &plan.network, manner, ())?, None),
-            Some((tap, log)) => (prepare(ports, &plan.network, manner, tap)?, Some(log)),
+            None => (prepare(ports, &plan.network, options, ())?, None),
+            Some((tap, log)) => (prepare(ports, &plan.network, options, tap)?, Some(log)),
         };
         let board = emulation.channel.clone();
-        let start = RunStart { at_ns: now(), storage_bytes: manner.storage_bytes };
+        let start = RunStart { at_ns: now(), storage_bytes: options.storage_bytes };
         let desk = Self::open(plan, start, board, meter, place, session)?;
         Ok((emulation, desk.with_log(log)))
     }

@@ -206,9 +206,9 @@ impl EmulationStore {
     pub(crate) fn load<'s>(
         &'s mut self,
         lane: StoreLane,
-        trains: &'s mut Vec<Burst>,
+        bursts: &'s mut Vec<Burst>,
     ) -> BatchLoader<'s> {
-        BatchLoader::begin(self, lane, trains)
+        BatchLoader::begin(self, lane, bursts)
     }
 
     /// Returns the latest time set.
@@ -219,12 +219,12 @@ impl EmulationStore {
 
     /// Frees all frames of a burst.
     #[inline]
-    pub(crate) fn free_burst(&mut self, train: &Burst) {
-        let chunk = &mut self.chunks[number(train.handle)];
-        debug_assert!(chunk.live_frames >= train.packets, "a handle is freed once");
-        chunk.live_frames -= train.packets;
+    pub(crate) fn free_burst(&mut self, burst: &Burst) {
+        let chunk = &mut self.chunks[number(burst.handle)];
+        debug_assert!(chunk.live_frames >= burst.packets, "a handle is freed once");
+        chunk.live_frames -= burst.packets;
         if chunk.live_frames == 0 {
-            self.recycle_chunk(number(train.handle));
+            self.recycle_chunk(number(burst.handle));
         }
     }
 
@@ -254,13 +254,13 @@ impl EmulationStore {
     #[inline]
     fn put_as(&mut self, lane: StoreLane, head: StoreHeader, frame: &[u8]) -> Option<FrameHandle> {
         let mut number = self.open_chunks[lane.index()];
-        let mut place =
+        let mut offset =
             self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
-        if place.is_none() {
+        if offset.is_none() {
             number = self.next_chunk(lane)?;
-            place = self.chunks[number as usize].add(head, frame);
+            offset = self.chunks[number as usize].add(head, frame);
         }
-        place.map(|place| FrameHandle(number << OFFSET_BITS | place))
+        offset.map(|offset| FrameHandle(number << OFFSET_BITS | offset))
     }
 
     /// Sets the arrival time of a frame, which is no copy from then on.
@@ -360,16 +360,16 @@ impl StoreChunk {
     }
 
     #[inline(always)]
-    fn get(&mut self, place: usize, latest_ns: u64) -> StoredFrame<'_> {
+    fn get(&mut self, offset: usize, latest_ns: u64) -> StoredFrame<'_> {
         let (head, room) =
-            self.bytes[place..].split_first_chunk_mut().expect("a head is whole, as it was put");
+            self.bytes[offset..].split_first_chunk_mut().expect("a head is whole, as it was put");
         let head = StoreHeader(u64::from_ne_bytes(*head));
         let (arrival_ns, is_copy) = (head.arrival_ns(latest_ns), head.is_copy());
         StoredFrame { bytes: &mut room[..head.len()], arrival_ns, is_copy }
     }
 
-    fn restamp(&mut self, place: usize, arrival_ns: u64) {
-        let head = self.bytes[place..].first_chunk_mut().expect("a head is whole, as it was put");
+    fn restamp(&mut self, offset: usize, arrival_ns: u64) {
+        let head = self.bytes[offset..].first_chunk_mut().expect("a head is whole, as it was put");
         let len = StoreHeader(u64::from_ne_bytes(*head)).len();
         *head = StoreHeader::new(arrival_ns, len, false).0.to_ne_bytes();
     }

@@ -34,15 +34,16 @@ impl BlockingPool {
     /// Runs `call` in another thread, after this user's earlier calls have started.
     pub(crate) fn submit(self: &Arc<Self>, uid: u32, call: impl FnOnce() + Send + 'static) {
         let mut users = self.lock();
-        let lane = users.entry(uid).or_default();
-        lane.waiting.push_back(Box::new(call));
-        if lane.busy == MAX_THREADS_PER_USER {
+        let queue = users.entry(uid).or_default();
+        queue.waiting.push_back(Box::new(call));
+        if queue.busy == MAX_THREADS_PER_USER {
             return;
         }
-        lane.busy += 1;
+        queue.busy += 1;
         drop(users);
-        let desk = self.clone();
-        let spawned = thread::Builder::new().name("door-desk".into()).spawn(move || desk.work(uid));
+        let pool = self.clone();
+        let spawned =
+            thread::Builder::new().name("fuse-blocking".into()).spawn(move || pool.work(uid));
         if spawned.is_err() {
             // Without a thread, run the calls in this one: late is better than never.
             self.work(uid);
@@ -58,11 +59,11 @@ impl BlockingPool {
 
     fn next(&self, uid: u32) -> Option<BlockingCall> {
         let mut users = self.lock();
-        let lane = users.get_mut(&uid)?;
-        let call = lane.waiting.pop_front();
+        let queue = users.get_mut(&uid)?;
+        let call = queue.waiting.pop_front();
         if call.is_none() {
-            lane.busy -= 1;
-            if lane.busy == 0 {
+            queue.busy -= 1;
+            if queue.busy == 0 {
                 users.remove(&uid);
             }
         }
@@ -82,19 +83,19 @@ mod tests {
 
     #[test]
     fn a_user_whose_calls_hang_delays_only_himself() {
-        let desk = Arc::<BlockingPool>::default();
+        let pool = Arc::<BlockingPool>::default();
         let (hanging, done) = (Arc::new(Mutex::new(())), channel());
         let held = hanging.lock().unwrap();
         for _ in 0..2 * MAX_THREADS_PER_USER {
             let hanging = hanging.clone();
             let done = done.0.clone();
-            desk.submit(1, move || {
+            pool.submit(1, move || {
                 drop(hanging.lock());
                 done.send(1).unwrap();
             });
         }
         let other = done.0.clone();
-        desk.submit(2, move || other.send(2).unwrap());
+        pool.submit(2, move || other.send(2).unwrap());
         assert_eq!(done.1.recv(), Ok(2));
         drop(held);
         assert_eq!(

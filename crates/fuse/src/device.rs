@@ -62,22 +62,22 @@ impl FuseDevice {
     /// # Errors
     /// [`FuseError`]; nothing stays mounted in that case.
     pub fn open(config: &FuseConfig, netmap: Netmap) -> Result<Self, FuseError> {
-        let held = UringParameterGuard::apply(config.uring)?;
+        let guard = UringParameterGuard::apply(config.uring)?;
         let (mount, device) = Mount::new(&config.dir)?;
         let connection = Arc::new(FuseConnection(device));
-        let way = handshake::negotiate(&connection, config.uring, &held)?;
-        drop(held);
-        let lanes = match way {
+        let transport = handshake::negotiate(&connection, config.uring, &guard)?;
+        drop(guard);
+        let rings = match transport {
             RequestTransport::Device { .. } => Vec::new(),
             RequestTransport::Uring { .. } => {
                 uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
             }
         };
         // Few requests arrive by the device when there are rings.
-        let readers = if lanes.is_empty() { config.readers() } else { 1 };
-        let workers = lanes.len() + readers;
+        let readers = if rings.is_empty() { config.readers() } else { 1 };
+        let workers = rings.len() + readers;
         let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
-        Self::run(server, mount, way, lanes, readers)
+        Self::run(server, mount, transport, rings, readers)
     }
 
     /// As [`Self::open`], and keeps everything that programs have open in `store` for a successor.
@@ -97,39 +97,39 @@ impl FuseDevice {
         handed: Vec<(String, OwnedFd)>,
     ) -> Result<(Self, ResumeOutcome), FuseError> {
         let (server, mount, outcome) = restart::start(config, netmap, store, handed)?;
-        let way = RequestTransport::Device { refused: None };
-        let mut door = Self::run(server, mount, way, Vec::new(), config.readers())?;
-        door.store = Some(store.clone());
-        door.server.parts().files.wake_earlier_pollers();
-        Ok((door, outcome))
+        let transport = RequestTransport::Device { refused: None };
+        let mut device = Self::run(server, mount, transport, Vec::new(), config.readers())?;
+        device.store = Some(store.clone());
+        device.server.parts().files.wake_earlier_pollers();
+        Ok((device, outcome))
     }
 
     fn run(
         server: FuseServer,
         mount: Mount,
-        way: RequestTransport,
-        lanes: Vec<UringWorker>,
+        transport: RequestTransport,
+        rings: Vec<UringWorker>,
         readers: usize,
     ) -> Result<Self, FuseError> {
         let server = Arc::new(server);
-        let workers = lanes.len() + readers;
+        let workers = rings.len() + readers;
         let mut threads = Vec::new();
         let (ready, are_ready) = channel();
-        for (i, lane) in lanes.into_iter().enumerate() {
+        for (i, ring) in rings.into_iter().enumerate() {
             let ready = ready.clone();
-            let serve = move |server: &Arc<FuseServer>| lane.serve(server, i, ready);
-            threads.push(spawn(format!("door-queue-{i}"), &server, serve)?);
+            let serve = move |server: &Arc<FuseServer>| ring.serve(server, i, ready);
+            threads.push(spawn(format!("fuse-queue-{i}"), &server, serve)?);
         }
         drop(ready);
-        let said: io::Result<()> = are_ready.iter().collect();
-        said.map_err(step_error("have requests by io_uring"))?;
+        let started: io::Result<()> = are_ready.iter().collect();
+        started.map_err(step_error("have requests by io_uring"))?;
         for i in workers - readers..workers {
-            threads.push(spawn(format!("door-{i}"), &server, move |server| server.run(i))?);
+            threads.push(spawn(format!("fuse-{i}"), &server, move |server| server.run(i))?);
         }
-        threads.push(spawn("door-ticker".to_owned(), &server, |server| {
+        threads.push(spawn("fuse-ticker".to_owned(), &server, |server| {
             server.netmap().run_ticker();
         })?);
-        Ok(Self { server, mount, transport: way, workers, threads, store: None, native: None })
+        Ok(Self { server, mount, transport, workers, threads, store: None, native: None })
     }
 
     /// Returns how requests arrive.
@@ -162,8 +162,8 @@ impl FuseDevice {
         let native = native.map_err(failed)?;
         let (serving, waking) = (native.clone(), kicks.clone());
         let threads = [
-            spawn("door-native".into(), &self.server, move |_| serving.run())?,
-            spawn("door-kicks".into(), &self.server, move |_| waking.run())?,
+            spawn("fuse-native".into(), &self.server, move |_| serving.run())?,
+            spawn("fuse-kicks".into(), &self.server, move |_| waking.run())?,
         ];
         self.native = Some(NativeThreads { native, kicks, threads });
         Ok(())

@@ -273,8 +273,8 @@ impl OpenFiles {
     /// Returns the handle that this call opened before a restart.
     pub(crate) fn handle_opened_by(&self, call: u64) -> Option<u64> {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let tickets = files.entries.values().filter_map(|open| open.open_id());
-        tickets.into_iter().find(|ticket| ticket.call == call).map(|ticket| ticket.handle)
+        let open_ids = files.entries.values().filter_map(|open| open.open_id());
+        open_ids.into_iter().find(|open_id| open_id.call == call).map(|open_id| open_id.handle)
     }
 
     pub(crate) fn insert(&self, handle: u64, open: OpenHandle) {

@@ -17,7 +17,7 @@ use crate::uring_workers;
 pub(crate) fn negotiate(
     connection: &Arc<FuseConnection>,
     wanted: UringMode,
-    held: &UringParameterGuard,
+    guard: &UringParameterGuard,
 ) -> Result<RequestTransport, FuseError> {
     let mut buffer = vec![0; proto::MAX_MESSAGE];
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&**connection, &mut *buffer));
@@ -26,20 +26,20 @@ pub(crate) fn negotiate(
     let first = first.ok_or(FuseError::NoPassthrough)?;
     let reply = FuseReply::to_device(connection, first.unique());
     let offer = FuseInitOffer(first.body());
-    let way = choose_transport(connection, wanted, offer, held)?;
-    let Some(answer) = offer.answer(matches!(way, RequestTransport::Uring { .. })) else {
+    let transport = choose_transport(connection, wanted, offer, guard)?;
+    let Some(answer) = offer.answer(matches!(transport, RequestTransport::Uring { .. })) else {
         reply.refuse(Errno::PROTO);
         return Err(FuseError::NoPassthrough);
     };
     reply.done([&answer, &[]]);
-    Ok(way)
+    Ok(transport)
 }
 
 fn choose_transport(
     device: &FuseConnection,
     wanted: UringMode,
     offer: FuseInitOffer<'_>,
-    held: &UringParameterGuard,
+    guard: &UringParameterGuard,
 ) -> Result<RequestTransport, FuseError> {
     if wanted == UringMode::On && !offer.has_uring() {
         return Err(FuseError::NoUring);
@@ -48,7 +48,7 @@ fn choose_transport(
         return Ok(RequestTransport::Device { refused: None });
     }
     match uring_workers::is_supported(device) {
-        Ok(()) => Ok(RequestTransport::Uring { switched: held.has_switched() }),
+        Ok(()) => Ok(RequestTransport::Uring { switched: guard.has_switched() }),
         Err(error) if wanted == UringMode::On => Err(step_error("make an io_uring")(error)),
         Err(error) => Ok(RequestTransport::Device { refused: Errno::from_io_error(&error) }),
     }

@@ -34,7 +34,7 @@ impl LongCalls {
             call(cancel);
             all.lock().running.remove(&unique);
         };
-        let thread = std::thread::Builder::new().name("door-loop".into()).spawn(work);
+        let thread = std::thread::Builder::new().name("fuse-loop".into()).spawn(work);
         if thread.is_err() {
             self.lock().running.remove(&unique);
         }

@@ -65,9 +65,9 @@ struct NativeConnection {
 
 impl NativeConnection {
     /// Sends a message. A program that does not read its replies is disconnected.
-    fn send(&self, said: &NativeMessage, fds: &[OwnedFd]) {
+    fn send(&self, message: &NativeMessage, fds: &[OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        if send(&self.socket, &said.to_bytes(), &fds).is_err() {
+        if send(&self.socket, &message.to_bytes(), &fds).is_err() {
             // The program may be gone already.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
@@ -166,7 +166,7 @@ impl NativeServer {
     /// Serves until stopped, then disconnects all programs.
     pub(crate) fn run(&self) {
         let spare = self.epoll.try_clone().ok();
-        let mut hall =
+        let mut clients =
             NativePeers { peers: HashMap::new(), next: FIRST_PEER_EVENT, reserve_fd: spare };
         let mut events = Vec::with_capacity(64);
         let mut buffer = vec![0; MAX_MESSAGE];
@@ -179,48 +179,56 @@ impl NativeServer {
             for event in &events {
                 match event.data.u64() {
                     STOP_EVENT => {}
-                    LISTENER_EVENT => self.accept_peer(&mut hall),
+                    LISTENER_EVENT => self.accept_peer(&mut clients),
                     number => {
-                        let program = hall.peers.get(&number);
+                        let program = clients.peers.get(&number);
                         if program.is_some_and(|program| !self.receive_call(program, &mut buffer)) {
-                            hall.peers.remove(&number).into_iter().for_each(|one| self.close(one));
+                            clients
+                                .peers
+                                .remove(&number)
+                                .into_iter()
+                                .for_each(|one| self.close(one));
                         }
                     }
                 }
             }
         }
-        hall.peers.into_values().for_each(|program| self.close(program));
+        clients.peers.into_values().for_each(|program| self.close(program));
     }
 
-    fn accept_peer(&self, hall: &mut NativePeers) {
-        let (socket, who) = match self.listener.accept() {
+    fn accept_peer(&self, clients: &mut NativePeers) {
+        let (socket, credentials) = match self.listener.accept() {
             Ok(new) => new,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => {
-                drop(hall.reserve_fd.take());
+                drop(clients.reserve_fd.take());
                 drop(self.listener.accept());
-                hall.reserve_fd = self.epoll.try_clone().ok();
+                clients.reserve_fd = self.epoll.try_clone().ok();
                 return;
             }
         };
-        let uid = who.uid.as_raw();
-        let theirs = hall.peers.values().filter(|one| one.uid == uid).count() as u64;
+        let uid = credentials.uid.as_raw();
+        let theirs = clients.peers.values().filter(|one| one.uid == uid).count() as u64;
         let share = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / SHARE_DIVISOR;
         if uid != 0 && theirs >= share {
             return;
         }
         let connection = Arc::new(NativeConnection { socket });
-        let open = self.open(&connection, &who).map(Arc::new);
-        let data = EventData::new_u64(hall.next);
+        let open = self.open(&connection, &credentials).map(Arc::new);
+        let data = EventData::new_u64(clients.next);
         if epoll::add(&self.epoll, &connection.socket, data, EventFlags::IN).is_ok() {
-            hall.peers.insert(hall.next, NativePeer { connection, open, uid });
-            hall.next += 1;
+            clients.peers.insert(clients.next, NativePeer { connection, open, uid });
+            clients.next += 1;
         }
     }
 
-    fn open(&self, connection: &Arc<NativeConnection>, who: &UCred) -> Result<OpenHandle, Errno> {
-        let uid = who.uid.as_raw();
-        let pid = who.pid.as_raw_nonzero().get() as u32;
+    fn open(
+        &self,
+        connection: &Arc<NativeConnection>,
+        credentials: &UCred,
+    ) -> Result<OpenHandle, Errno> {
+        let uid = credentials.uid.as_raw();
+        let pid = credentials.pid.as_raw_nonzero().get() as u32;
         let namespaces = self.server.namespaces();
         let mut opener = opener(namespaces, pid, uid)?;
         // The namespace of the thread that made the socket, which may differ from the process's.
@@ -333,11 +341,11 @@ fn sockets(netmap: &Netmap, open: &OpenHandle, call: &NativeCall) -> Result<Nati
     Ok(NativeReply { answer: NativeAnswer::plain(fds.len() as i32), fds })
 }
 
-fn delegation_reply(lent: PipeDelegation) -> Result<NativeReply, Errno> {
-    if lent.halves.len() > MAX_RINGS {
+fn delegation_reply(delegation: PipeDelegation) -> Result<NativeReply, Errno> {
+    if delegation.halves.len() > MAX_RINGS {
         return Err(Errno::OPNOTSUPP);
     }
-    let PipeDelegation { client_id: who, writes_timestamps: stamps, kick, halves } = lent;
+    let PipeDelegation { client_id, writes_timestamps, kick, halves } = delegation;
     let rings = halves.into_iter().map(|half| DelegatedRing {
         receives: half.dir == slipring_netmap::TxRx::Rx,
         ring: half.ring as u32,
@@ -345,13 +353,13 @@ fn delegation_reply(lent: PipeDelegation) -> Result<NativeReply, Errno> {
         doorbell: half.doorbell,
         peer_doorbell: half.peer_doorbell,
     });
-    let said = slipring_native_proto::RingDelegation {
-        client_id: who,
-        writes_timestamps: stamps,
+    let delegation = slipring_native_proto::RingDelegation {
+        client_id,
+        writes_timestamps,
         kick,
         rings: rings.collect(),
     };
-    let (argument, fds) = said.into_parts();
+    let (argument, fds) = delegation.into_parts();
     Ok(NativeReply { answer: NativeAnswer { argument, ..NativeAnswer::plain(0) }, fds })
 }
 

@@ -84,20 +84,20 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
         return Err(Errno::OPNOTSUPP);
     }
     let link = format!("map_files/{:x}-{:x}", mapped.start, mapped.end);
-    let held = openat(process, link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let held = held.map_err(|error| refused(&error.into()))?;
-    let stat = fstat(&held).map_err(|_| Errno::FAULT)?;
+    let target = openat(process, link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let target = target.map_err(|error| refused(&error.into()))?;
+    let stat = fstat(&target).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
     // Looked up again, now that the file cannot become another one.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);
     }
-    let kind = fstatfs(&held).map_err(|_| Errno::FAULT)?;
+    let kind = fstatfs(&target).map_err(|_| Errno::FAULT)?;
     if !matches!(kind.f_type as i64, TMPFS | HUGETLBFS) {
         return Err(Errno::OPNOTSUPP);
     }
-    let file = open(&held).map_err(|error| refused(&error))?;
+    let file = open(&target).map_err(|error| refused(&error))?;
     let at = mapped.at + (addr - mapped.start);
     Ok(SharedPages {
         file,
@@ -108,8 +108,8 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
 }
 
 /// Reopens a held file for reading and writing.
-fn open(held: &OwnedFd) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+fn open(target: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", target.as_fd().as_raw_fd());
     let flags = OFlags::CLOEXEC.bits() as i32;
     Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())
 }

@@ -129,22 +129,23 @@ fn resume(
         .collect();
     let notify: Arc<dyn Notify> = parts.connection.clone();
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
-    for left in recovered_domains(handed) {
-        if left.is_blank() {
+    for recovered in recovered_domains(handed) {
+        if recovered.is_blank() {
             // No client ever learned of this domain.
-            store.remove(&memory_name(left.uid));
-            store.remove(&ledger_name(left.uid));
+            store.remove(&memory_name(recovered.uid));
+            store.remove(&ledger_name(recovered.uid));
             continue;
         }
         let namespace = |inode| namespaces.get(&inode).cloned();
         let store = Some(store.clone());
-        let resumed = parts.netmap.resume(left, &config.parameters, store, &namespace, &notify)?;
+        let resumed =
+            parts.netmap.resume(recovered, &config.parameters, store, &namespace, &notify)?;
         let opens = resumed.opens.len();
         files += opens;
         lost += resumed.lost;
         unsent += resumed.unsent;
         for open in resumed.opens {
-            let handle = open.open_id().map_or(0, |ticket| ticket.handle);
+            let handle = open.open_id().map_or(0, |open_id| open_id.handle);
             parts.files.insert(handle, open);
         }
         parts.nodes.adopt(resumed.domain, opens);
@@ -163,12 +164,12 @@ fn recovered_domains(mut handed: HashMap<String, OwnedFd>) -> Vec<RecoveredDomai
         .keys()
         .filter_map(|name| name.strip_prefix(MEMORY_FD_PREFIX)?.parse().ok())
         .collect();
-    let mut left = |uid| {
+    let mut recovered = |uid| {
         let (memory, ledger) =
             (handed.remove(&memory_name(uid))?, handed.remove(&ledger_name(uid))?);
         Some(RecoveredDomain { uid, memory, ledger })
     };
-    uids.into_iter().filter_map(&mut left).collect()
+    uids.into_iter().filter_map(&mut recovered).collect()
 }
 
 fn resume_error(what: &str) -> ResumeError {

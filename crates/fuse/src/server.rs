@@ -281,11 +281,11 @@ impl FuseServer {
     /// Opens a file on a node and returns its handle.
     fn open_on(&self, node: FuseNode, message: FuseRequest<'_>) -> Result<u64, Errno> {
         let opener = opener(&self.namespaces, message.tid(), message.uid())?;
-        let ticket = OpenId { handle: self.files.next_handle(), call: message.call() };
+        let open_id = OpenId { handle: self.files.next_handle(), call: message.call() };
         let open =
-            self.netmap.open_persistent(node.domain, opener, self.connection.clone(), ticket)?;
-        self.files.insert(ticket.handle, open);
-        Ok(ticket.handle)
+            self.netmap.open_persistent(node.domain, opener, self.connection.clone(), open_id)?;
+        self.files.insert(open_id.handle, open);
+        Ok(open_id.handle)
     }
 
     fn release(&self, message: FuseRequest<'_>, reply: FuseReply) {

@@ -60,13 +60,13 @@ fn count_processors(list: &str) -> u16 {
 fn assign_queues(queues: u16, is_mine: impl Fn(usize) -> bool) -> Vec<UringWorker> {
     let (own, others): (Vec<u16>, _) = (0..queues).partition(|&queue| is_mine(queue.into()));
     let own = own.into_iter();
-    let mut lanes: Vec<_> = own
+    let mut workers: Vec<_> = own
         .map(|queue| UringWorker { processor: Some(queue.into()), queues: vec![queue] })
         .collect();
     if !others.is_empty() {
-        lanes.push(UringWorker { processor: None, queues: others });
+        workers.push(UringWorker { processor: None, queues: others });
     }
-    lanes
+    workers
 }
 
 /// Checks whether this process may create rings.
@@ -84,12 +84,12 @@ impl UringWorker {
     /// why they cannot be.
     pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
         let served = UringLoop::new(self, server);
-        let (said, served) = match served {
+        let (started, served) = match served {
             Ok(served) => (Ok(()), Some(served)),
             Err(error) => (Err(error), None),
         };
         // The receiver may have given up.
-        let _ = ready.send(said);
+        let _ = ready.send(started);
         drop(ready);
         if let Some(mut served) = served {
             match served.run(server, worker) {
@@ -115,8 +115,8 @@ struct UringLoop {
 }
 
 impl UringLoop {
-    fn new(lane: &UringWorker, server: &FuseServer) -> io::Result<Self> {
-        if let Some(processor) = lane.processor {
+    fn new(worker: &UringWorker, server: &FuseServer) -> io::Result<Self> {
+        if let Some(processor) = worker.processor {
             let mut set = CpuSet::new();
             set.set(processor);
             // If that processor went offline meanwhile, another one serves the queue.
@@ -125,8 +125,8 @@ impl UringLoop {
         let mut ring = FuseUring::new(server.device())?;
         let outbox = Arc::new(ReplyQueue::new()?);
         ring.poll_wakeup(outbox.event())?;
-        for &queue in &lane.queues {
-            (0..lane.target_entries()).try_for_each(|_| ring.register_entry(queue))?;
+        for &queue in &worker.queues {
+            (0..worker.target_entries()).try_for_each(|_| ring.register_entry(queue))?;
         }
         let early: Vec<_> = std::iter::from_fn(|| ring.next()).collect();
         if let Some(&UringEvent::Ended(error)) =
@@ -138,7 +138,7 @@ impl UringLoop {
         Ok(Self {
             ring,
             replies: outbox,
-            target_entries: lane.target_entries(),
+            target_entries: worker.target_entries(),
             early_events: early,
             message,
             answers,
@@ -210,8 +210,11 @@ mod tests {
 
     #[test]
     fn every_queue_is_served_and_each_processor_of_ours_has_a_thread_of_its_own() {
-        let lane = |processor, queues: &[u16]| UringWorker { processor, queues: queues.to_vec() };
-        assert_eq!(assign_queues(2, |_| true), [lane(Some(0), &[0]), lane(Some(1), &[1])]);
-        assert_eq!(assign_queues(4, |one| one == 1), [lane(Some(1), &[1]), lane(None, &[0, 2, 3])]);
+        let worker = |processor, queues: &[u16]| UringWorker { processor, queues: queues.to_vec() };
+        assert_eq!(assign_queues(2, |_| true), [worker(Some(0), &[0]), worker(Some(1), &[1])]);
+        assert_eq!(
+            assign_queues(4, |one| one == 1),
+            [worker(Some(1), &[1]), worker(None, &[0, 2, 3])]
+        );
     }
 }

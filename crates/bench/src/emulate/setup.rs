@@ -30,11 +30,11 @@ pub(super) fn in_flight(tally: &BenchTally) -> u64 {
 
 /// An emulator in one thread.
 pub(super) fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchError> {
-    let manner = RealtimeOptions {
+    let options = RealtimeOptions {
         burst: BurstLimit { frames: 64, ..BurstLimit::default() },
         ..RealtimeOptions::default()
     };
-    Emulator::between(ports, plan, &manner, (), now())
+    Emulator::between(ports, plan, &options, (), now())
         .map_err(|error| BenchError::Failed(error.to_string()))
 }
 

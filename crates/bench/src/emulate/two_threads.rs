@@ -61,11 +61,11 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<BenchRound, BenchEr
 fn halves(ports: Vec<Port>) -> Result<[Emulator<()>; 2], BenchError> {
     let ports = <[Port; 2]>::try_from(ports)
         .map_err(|ports| BenchError::Failed(format!("there are {} ports", ports.len())))?;
-    let manner = RealtimeOptions {
+    let options = RealtimeOptions {
         burst: BurstLimit { frames: 64, ..BurstLimit::default() },
         ..RealtimeOptions::default()
     };
-    Emulator::pair(ports, &plan(wire), &manner, (), now()).map_err(|failure| match failure {
+    Emulator::pair(ports, &plan(wire), &options, (), now()).map_err(|failure| match failure {
         Failure::Error(error) => BenchError::Failed(error.to_string()),
         Failure::ReaderLeft => BenchError::Failed("nobody reads".into()),
     })

@@ -85,7 +85,7 @@ pub(crate) fn part(
     part: &LinkPart,
     path: &str,
     text: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> Result<Option<ConfigTable>, EmulationConfigError> {
     let whole = CallText::whole(text);
     // If the part has a model called `none`, that is meant.
@@ -94,13 +94,13 @@ pub(crate) fn part(
     }
     if whole.text.starts_with('{') {
         let error = EmulationConfigError::value(path, text, "tables of TOML are for files");
-        let error = error.at(&place.advanced_by(whole.at));
+        let error = error.at(&location.advanced_by(whole.at));
         let model = part.models.get(1).unwrap_or(&part.models[0]);
         let form = format!("{}({})", model.name, listed(model.arguments));
         return Err(error.help(format!("write it as {form} or model(name=value, …)")));
     }
     let torn = |(what, at)| {
-        let error = EmulationConfigError::value(path, text, what).at(&place.advanced_by(at));
+        let error = EmulationConfigError::value(path, text, what).at(&location.advanced_by(at));
         error.help("write it as normal(20ms, 3ms) or normal,20ms,3ms")
     };
     let (name, arguments) = match whole.call() {
@@ -111,18 +111,18 @@ pub(crate) fn part(
         None => part.model(part.default).expect("the default is one of the models"),
         Some((name, at)) => part
             .model(name)
-            .ok_or_else(|| unknown_word(path, name, &place.advanced_by(at), &part.names()))?,
+            .ok_or_else(|| unknown_word(path, name, &location.advanced_by(at), &part.names()))?,
     };
     let mut table = ConfigTable::default();
     if name.is_some() {
-        table.put(part.selector, ConfigNode::text(model.name, place.advanced_by(whole.at)));
+        table.put(part.selector, ConfigNode::text(model.name, location.advanced_by(whole.at)));
     }
     if let (None, Some(first), true) = (name, arguments.first(), part.is_share()) {
-        quantity::clear_share(path, first.text, &place.advanced_by(first.at))?;
+        quantity::clear_share(path, first.text, &location.advanced_by(first.at))?;
     }
     let empty = arguments.len() == 1 && arguments[0].text.is_empty() && name.is_some();
     if !empty {
-        fill(&mut table, model, path, &arguments, place)?;
+        fill(&mut table, model, path, &arguments, location)?;
     }
     Ok(Some(table))
 }
@@ -149,18 +149,20 @@ fn fill(
     model: &PartModel,
     path: &str,
     arguments: &[CallText<'_>],
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> Result<(), EmulationConfigError> {
     let mut unnamed = 0;
     for argument in arguments {
         let (key, value) = argument.key();
-        let at = place.advanced_by(value.at);
-        let named_at = place.advanced_by(argument.at);
+        let at = location.advanced_by(value.at);
+        let named_at = location.advanced_by(argument.at);
         let (key, rest) = match key {
             Some(key) => (key, false),
             None => {
                 unnamed += 1;
-                model.argument(unnamed - 1).ok_or_else(|| too_many(model, path, argument, place))?
+                model
+                    .argument(unnamed - 1)
+                    .ok_or_else(|| too_many(model, path, argument, location))?
             }
         };
         let key = if key == "corr" { "half_life" } else { key };
@@ -184,34 +186,35 @@ fn too_many(
     model: &PartModel,
     path: &str,
     argument: &CallText<'_>,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> EmulationConfigError {
     let what = format!("{} takes no more values", model.name);
-    let error =
-        EmulationConfigError::value(path, argument.text, what).at(&place.advanced_by(argument.at));
+    let error = EmulationConfigError::value(path, argument.text, what)
+        .at(&location.advanced_by(argument.at));
     error.help(format!("{} takes: {}", model.name, listed(model.arguments)))
 }
 
 /// Parses the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
 pub(crate) fn parts(
     text: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> Result<ConfigTable, EmulationConfigError> {
     let whole = CallText::whole(text);
     let torn = |(what, at)| {
-        let error = EmulationConfigError::value("the link", text, what).at(&place.advanced_by(at));
+        let error =
+            EmulationConfigError::value("the link", text, what).at(&location.advanced_by(at));
         error.help("write it as rate=50m,delay=normal(20ms,3ms)")
     };
     let mut table = ConfigTable::default();
     for piece in whole.at_commas().map_err(torn)? {
         let (key, value) = piece.key();
-        let at = place.advanced_by(value.at);
+        let at = location.advanced_by(value.at);
         let Some(key) = key else {
             let what = "expected name=value";
             let error = EmulationConfigError::value("the link", piece.text, what);
             let names: Vec<_> = super::parts::LINK_PARTS.iter().map(|part| part.name).collect();
             return Err(error
-                .at(&place.advanced_by(piece.at))
+                .at(&location.advanced_by(piece.at))
                 .help(format!("names: {}", listed(&names))));
         };
         let node = ConfigNode::text(value.text, at);
@@ -224,7 +227,7 @@ pub(crate) fn parts(
             }
             (_, Some(_)) => {
                 let error = EmulationConfigError::key(format!("{key} is given twice"), "");
-                return Err(error.at(&place.advanced_by(piece.at)).help("give it once"));
+                return Err(error.at(&location.advanced_by(piece.at)).help("give it once"));
             }
             (_, None) => table.put(key, node),
         }

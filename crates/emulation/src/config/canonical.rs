@@ -90,8 +90,7 @@ fn write_link(link: &mut ConfigTable) {
 
 /// Removes a rate of 0: in a flag that means no rate, in a file it is an error.
 fn write_no_rate(link: &mut ConfigTable) {
-    let Some(ConfigNode { value: ConfigValue::Table(rate), location: place }) =
-        link.get_mut("rate")
+    let Some(ConfigNode { value: ConfigValue::Table(rate), location }) = link.get_mut("rate")
     else {
         return;
     };
@@ -103,7 +102,7 @@ fn write_no_rate(link: &mut ConfigTable) {
     // The frame overhead still matters if a profile sets a rate.
     if rate.word("model") == Some("ether") && rate.get("overhead").is_none() {
         let value = ConfigValue::Number(Framing::ETHER.overhead_bytes.to_string());
-        rate.put("overhead", ConfigNode { location: place.clone(), value });
+        rate.put("overhead", ConfigNode { location: location.clone(), value });
     }
     ["bps", "model"].into_iter().for_each(|key| rate.remove(key));
     if rate.entries.is_empty() {

@@ -45,9 +45,9 @@ impl EmulationConfigError {
     }
 
     /// Creates an error for an invalid port name.
-    pub fn port(error: &PortNameError, place: &ConfigLocation) -> Self {
+    pub fn port(error: &PortNameError, location: &ConfigLocation) -> Self {
         let told = Self::new(error.code(), error.summary(), error.reason.to_string());
-        told.at(&place.advanced_by(error.column - 1))
+        told.at(&location.advanced_by(error.column - 1))
             .help(Diagnose::help(error).unwrap_or_default())
     }
 
@@ -62,8 +62,8 @@ impl EmulationConfigError {
     }
 
     /// Sets the location, unless there is one.
-    pub fn at(mut self, place: &ConfigLocation) -> Self {
-        self.location = self.location.or_else(|| Some(place.clone()));
+    pub fn at(mut self, location: &ConfigLocation) -> Self {
+        self.location = self.location.or_else(|| Some(location.clone()));
         self
     }
 
@@ -94,8 +94,8 @@ impl Diagnose for EmulationConfigError {
         match (&self.location, self.cause.as_str()) {
             (None, "") => None,
             (None, cause) => Some(cause.to_owned()),
-            (Some(place), "") => Some(format!("at {place}")),
-            (Some(place), cause) => Some(format!("{cause} at {place}")),
+            (Some(location), "") => Some(format!("at {location}")),
+            (Some(location), cause) => Some(format!("{cause} at {location}")),
         }
     }
 

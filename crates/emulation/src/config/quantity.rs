@@ -65,12 +65,12 @@ impl UnitKind {
         self,
         setting: &str,
         text: &str,
-        place: &ConfigLocation,
+        location: &ConfigLocation,
     ) -> Result<(), EmulationConfigError> {
         match split(text) {
             Some((number, "")) if is_above_zero(number) => {
                 let readings = self.readings(number);
-                readings.map_or(Ok(()), |both| Err(ambiguous(setting, text, &both, place)))
+                readings.map_or(Ok(()), |both| Err(ambiguous(setting, text, &both, location)))
             }
             _ => Ok(()),
         }
@@ -120,8 +120,8 @@ fn read<T>(
         return Err(wrong_kind(setting, &node.value, &node.location).help(kind.forms()));
     };
     let bad = |what: &str, at: usize| {
-        let place = node.location.advanced_by(at);
-        EmulationConfigError::value(setting, text, what).at(&place).help(kind.forms())
+        let location = node.location.advanced_by(at);
+        EmulationConfigError::value(setting, text, what).at(&location).help(kind.forms())
     };
     let (number, unit) = split(text).ok_or_else(|| bad(no_number(text), 0))?;
     let unit_at = text.chars().count() - unit.chars().count();
@@ -149,10 +149,10 @@ pub(super) fn ambiguous(
     setting: &str,
     text: &str,
     readings: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> EmulationConfigError {
     let error =
-        EmulationConfigError::value(setting, text, format!("it could be {readings}")).at(place);
+        EmulationConfigError::value(setting, text, format!("it could be {readings}")).at(location);
     error.help(format!("write {readings}"))
 }
 
@@ -160,17 +160,17 @@ pub(super) fn ambiguous(
 pub(super) fn clear_share(
     setting: &str,
     text: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> Result<(), EmulationConfigError> {
     let Some((number, "")) = split(text) else { return Ok(()) };
     let is_share = matches!(number.parse::<f64>(), Ok(value) if value <= 1.0);
-    if place.is_classic() || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
+    if location.is_classic() || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
         return Ok(());
     }
     let Some((whole, percent)) = plain(number).zip(plain(&format!("{number}e2"))) else {
         return Ok(());
     };
-    Err(ambiguous(setting, text, &format!("{whole}% or {}%", shortest(&percent)), place))
+    Err(ambiguous(setting, text, &format!("{whole}% or {}%", shortest(&percent)), location))
 }
 
 /// Removes redundant zeros from a plain number.
@@ -209,9 +209,9 @@ pub(crate) fn is_no_number(text: &str) -> bool {
 pub(crate) fn wrong_kind(
     setting: &str,
     value: &ConfigValue,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> EmulationConfigError {
-    EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(place)
+    EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(location)
 }
 
 /// Splits off a number; one space may precede the unit.

@@ -227,10 +227,10 @@ pub(crate) fn one_of<T: Copy>(
 pub(crate) fn unknown_word(
     path: &str,
     said: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
     names: &[&str],
 ) -> EmulationConfigError {
-    let error = EmulationConfigError::value(path, said, "unknown name").at(place);
+    let error = EmulationConfigError::value(path, said, "unknown name").at(location);
     error.help(match nearest(said, names) {
         Some(near) => format!("did you mean `{near}`? allowed: {}", listed(names)),
         None => format!("allowed: {}", listed(names)),

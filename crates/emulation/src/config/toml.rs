@@ -17,10 +17,10 @@ use super::tree::{
 pub(crate) fn read(name: &str, text: &str) -> Result<ConfigTable, EmulationConfigError> {
     let reader = TomlReader { name: name.into(), lines: line_starts(text), text };
     let table = DeTable::parse(text).map_err(|error| {
-        let place = reader.location(error.span().map_or(0, |span| span.start));
+        let location = reader.location(error.span().map_or(0, |span| span.start));
         let message = error.message().trim_end_matches('.').replace('\n', ", ");
         EmulationConfigError::new(SR0009, format!("{name} is not TOML"), message)
-            .at(&place)
+            .at(&location)
             .help("see an example: slipring emulate -B 10m -D 20ms --print-config")
     })?;
     reader.table(table.get_ref())
@@ -52,8 +52,8 @@ impl TomlReader<'_> {
         entries.sort_by_key(|(key, _)| key.span().start);
         let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
             let name: &std::borrow::Cow<'_, str> = key.get_ref();
-            let place = self.location(key.span().start);
-            Ok(ConfigEntry { key: name.to_string(), location: place, node: self.node(value)? })
+            let location = self.location(key.span().start);
+            Ok(ConfigEntry { key: name.to_string(), location, node: self.node(value)? })
         };
         entries
             .into_iter()
@@ -64,11 +64,12 @@ impl TomlReader<'_> {
 
     fn node(&self, value: &toml::Spanned<DeValue<'_>>) -> Result<ConfigNode, EmulationConfigError> {
         let start = value.span().start;
-        let mut place = self.location(start);
+        let mut location = self.location(start);
         let value = match value.get_ref() {
             DeValue::String(text) => {
                 // Columns inside the text count from after the quote.
-                place = place.advanced_by(usize::from(self.text[start..].starts_with(['"', '\''])));
+                location =
+                    location.advanced_by(usize::from(self.text[start..].starts_with(['"', '\''])));
                 ConfigValue::Text(text.to_string())
             }
             DeValue::Integer(number) if number.radix() == 10 => {
@@ -83,7 +84,7 @@ impl TomlReader<'_> {
             DeValue::Float(number) => ConfigValue::Number(number.as_str().to_owned()),
             DeValue::Boolean(flag) => ConfigValue::Flag(*flag),
             DeValue::Datetime(_) => {
-                let error = EmulationConfigError::key("no setting is a date", "").at(&place);
+                let error = EmulationConfigError::key("no setting is a date", "").at(&location);
                 return Err(error.help("write times as 10s or 5min"));
             }
             DeValue::Array(list) => ConfigValue::List(
@@ -91,7 +92,7 @@ impl TomlReader<'_> {
             ),
             DeValue::Table(table) => ConfigValue::Table(self.table(table)?),
         };
-        Ok(ConfigNode { location: place, value })
+        Ok(ConfigNode { location, value })
     }
 }
 

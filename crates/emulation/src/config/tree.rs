@@ -110,11 +110,11 @@ impl ConfigNode {
     }
 
     /// Converts an unquoted word.
-    pub fn word(text: &str, place: ConfigLocation) -> Self {
+    pub fn word(text: &str, location: ConfigLocation) -> Self {
         match text {
-            "true" => Self { location: place, value: ConfigValue::Flag(true) },
-            "false" => Self { location: place, value: ConfigValue::Flag(false) },
-            text => Self::text(text, place),
+            "true" => Self { location, value: ConfigValue::Flag(true) },
+            "false" => Self { location, value: ConfigValue::Flag(false) },
+            text => Self::text(text, location),
         }
     }
 
@@ -165,8 +165,8 @@ impl ConfigTable {
 
     /// Sets a value, in place of the old one if the key exists.
     pub fn put(&mut self, key: &str, node: ConfigNode) {
-        let place = node.location.clone();
-        self.put_entry(ConfigEntry { key: key.to_owned(), location: place, node });
+        let location = node.location.clone();
+        self.put_entry(ConfigEntry { key: key.to_owned(), location, node });
     }
 
     /// Sets a named value, in place of the old one if the key exists.
@@ -182,9 +182,9 @@ impl ConfigTable {
     }
 
     /// Returns the table under a key and creates it if needed; `None` if the key is another value.
-    pub fn table_at(&mut self, key: &str, place: &ConfigLocation) -> Option<&mut Self> {
+    pub fn table_at(&mut self, key: &str, location: &ConfigLocation) -> Option<&mut Self> {
         if self.get(key).is_none() {
-            self.put(key, ConfigNode::table(Self::default(), place.clone()));
+            self.put(key, ConfigNode::table(Self::default(), location.clone()));
         }
         match &mut self.get_mut(key)?.value {
             ConfigValue::Table(table) => Some(table),

@@ -173,10 +173,10 @@ mod tests {
     }
 
     /// Acts as the thread that moves frames: takes and accepts `count` changes.
-    fn accept(board: &EmulatorChannel, count: usize) -> Vec<PlanChange> {
+    fn accept(channel: &EmulatorChannel, count: usize) -> Vec<PlanChange> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            for change in board.take_changes() {
+            for change in channel.take_changes() {
                 change.answer.send(Ok(())).unwrap();
                 taken.push(change);
             }
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn who_leaves_in_the_midst_of_a_change_finds_the_old_settings_behind_it() {
-        let board = Arc::new(EmulatorChannel::new().unwrap());
+        let channel = Arc::new(EmulatorChannel::new().unwrap());
         let patience = Duration::from_secs(2);
-        let handing = PlanHandover { channel: board.clone(), reply_timeout: patience };
+        let handover = PlanHandover { channel: channel.clone(), reply_timeout: patience };
         let old = with(&timeline(), &[(900, "70ms")]);
         let new = with(&old, &[(500, "30ms"), (600, "40ms")]);
         for accepted in 0..4 {
-            let taker = board.clone();
+            let taker = channel.clone();
             let taker = thread::spawn(move || {
                 accept(&taker, accepted);
                 // The next change gets no answer.
@@ -201,10 +201,10 @@ mod tests {
                     thread::yield_now();
                 }
             });
-            let error = handing.replace_timeline(&old, &new, 1, 100).unwrap_err();
+            let error = handover.replace_timeline(&old, &new, 1, 100).unwrap_err();
             assert_eq!(error.summary(), "the emulation does not answer", "{accepted}");
             taker.join().unwrap();
-            let left: Vec<_> = board.take_changes();
+            let left: Vec<_> = channel.take_changes();
             let [holds, comes] = &left[..] else { panic!("{accepted}: {left:?}") };
             assert!(holds.replaces, "{accepted}: what came before is taken back");
             assert_eq!(*holds.plan, *old.versions()[0].network);
@@ -214,22 +214,22 @@ mod tests {
 
     #[test]
     fn a_thread_that_begins_late_is_waited_for_as_long_as_the_client_waits() {
-        let board = Arc::new(EmulatorChannel::new().unwrap());
-        let handing = PlanHandover::new(board.clone());
+        let channel = Arc::new(EmulatorChannel::new().unwrap());
+        let handover = PlanHandover::new(channel.clone());
         let old = timeline();
         let taker = thread::spawn(move || {
             // As if its memory were being prepared first, on a busy machine.
             thread::sleep(Duration::from_millis(2500));
-            accept(&board, 1)
+            accept(&channel, 1)
         });
-        handing.replace_timeline(&old, &with(&old, &[(500, "30ms")]), 1, 100).unwrap();
+        handover.replace_timeline(&old, &with(&old, &[(500, "30ms")]), 1, 100).unwrap();
         assert_eq!(taker.join().unwrap().len(), 1);
     }
 
     #[test]
     fn one_change_is_handed_over_once_and_several_as_a_whole() {
-        let board = Arc::new(EmulatorChannel::new().unwrap());
-        let handing = PlanHandover::new(board.clone());
+        let channel = Arc::new(EmulatorChannel::new().unwrap());
+        let handover = PlanHandover::new(channel.clone());
         let old = timeline();
         for (delays, times) in [
             (&[(500, "30ms")][..], &[(500, false)][..]),
@@ -238,10 +238,10 @@ mod tests {
                 &[(500, false), (100, true), (500, false), (600, false)],
             ),
         ] {
-            let taker = board.clone();
+            let taker = channel.clone();
             let count = times.len();
             let taker = thread::spawn(move || accept(&taker, count));
-            handing.replace_timeline(&old, &with(&old, delays), 1, 100).unwrap();
+            handover.replace_timeline(&old, &with(&old, delays), 1, 100).unwrap();
             let taken = taker.join().unwrap();
             let taken: Vec<_> =
                 taken.iter().map(|change| (change.at_ns, change.replaces)).collect();

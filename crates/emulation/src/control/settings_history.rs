@@ -75,7 +75,7 @@ impl SettingsHistory {
     pub(crate) fn start(
         plan: &EmulationPlan,
         start: RunStart,
-        board: Arc<EmulatorChannel>,
+        channel: Arc<EmulatorChannel>,
     ) -> Result<Self, Failure> {
         let RunStart { at_ns: start_ns, storage_bytes } = start;
         refuse_beyond(storage_bytes, &plan.network).map_err(Failure::Error)?;
@@ -92,10 +92,10 @@ impl SettingsHistory {
         for version in &timeline.versions()[1..] {
             refuse_beyond(storage_bytes, &version.network).map_err(Failure::Error)?;
         }
-        let handing = PlanHandover::new(board);
-        handing.begin(&timeline);
+        let handover = PlanHandover::new(channel);
+        handover.begin(&timeline);
         let held = Mutex::new(HistoryState::of(timeline));
-        Ok(Self { handover: handing, bounds: plan.bounds, storage_bytes, start_ns, state: held })
+        Ok(Self { handover, bounds: plan.bounds, storage_bytes, start_ns, state: held })
     }
 
     /// Returns the channel to the thread that moves frames.
@@ -426,8 +426,8 @@ mod tests {
                 self.1.take().unwrap().join().unwrap();
             }
         }
-        let board = Arc::new(EmulatorChannel::new().unwrap());
-        let (taker, over) = (board.clone(), Arc::new(AtomicBool::new(false)));
+        let channel = Arc::new(EmulatorChannel::new().unwrap());
+        let (taker, over) = (channel.clone(), Arc::new(AtomicBool::new(false)));
         let stop = over.clone();
         let thread = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
@@ -442,15 +442,9 @@ mod tests {
         let network = config.network().unwrap();
         let timeline = SettingsTimeline::new(0, config, network);
         let held = Mutex::new(HistoryState::of(timeline));
-        let (handing, bounds) = (PlanHandover::new(board), ChangeBounds::default());
+        let (handover, bounds) = (PlanHandover::new(channel), ChangeBounds::default());
         (
-            SettingsHistory {
-                handover: handing,
-                bounds,
-                storage_bytes: 1 << 30,
-                start_ns: 0,
-                state: held,
-            },
+            SettingsHistory { handover, bounds, storage_bytes: 1 << 30, start_ns: 0, state: held },
             Taker(over, Some(thread)),
         )
     }

@@ -90,37 +90,37 @@ impl<T: FrameTap> Emulator<T> {
     pub fn between(
         ports: Vec<Port>,
         plan: &NetworkSpec,
-        manner: &RealtimeOptions,
+        options: &RealtimeOptions,
         tap: T,
         now: Nanos,
     ) -> Result<Self, SpecError> {
         let side = |(i, port): (usize, Port)| EmulatorPort {
-            inlet: (i < plan.entries.len()).then(|| PortInlet::of(&port, i, manner, now)),
+            inlet: (i < plan.entries.len()).then(|| PortInlet::of(&port, i, options, now)),
             outlet: (i < plan.exits.len()).then_some(i),
             queues: port.queues,
             peer: None,
         };
         let sides = ports.into_iter().enumerate().map(side).collect();
-        Self::of(sides, plan, manner, tap, now)
+        Self::of(sides, plan, options, tap, now)
     }
 
     /// Emulates the part of `plan` for these ports from `now` on.
     pub(super) fn of(
         sides: Vec<EmulatorPort>,
         plan: &NetworkSpec,
-        manner: &RealtimeOptions,
+        options: &RealtimeOptions,
         tap: T,
         now: Nanos,
     ) -> Result<Self, SpecError> {
-        let mut store = EmulationStore::new(manner.storage_bytes);
+        let mut store = EmulationStore::new(options.storage_bytes);
         store.prepare(PREALLOCATED_BYTES);
-        let outlet = |exit| PortOutlet::new(ExitId(exit as u16), manner.late_drop);
+        let outlet = |exit| PortOutlet::new(ExitId(exit as u16), options.late_drop);
         let outlets = (0..plan.exits.len()).map(outlet).collect();
-        let measured = plan.links.iter().map(|_| LinkMeasurement::new(manner.late_warn)).collect();
+        let measured = plan.links.iter().map(|_| LinkMeasurement::new(options.late_warn)).collect();
         Ok(Self {
             rx_scratch: RxScratch::default(),
             is_lightly_loaded: false,
-            network: Network::starting_at(plan, manner.seed, now)?,
+            network: Network::starting_at(plan, options.seed, now)?,
             ports: sides,
             carrier: RealtimeCarrier {
                 store,
@@ -143,13 +143,13 @@ impl<T: FrameTap> Emulator<T> {
         let at_ns = clock();
         self.carrier.store.set_time(at_ns);
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };
-        let taken = self.receive(at_ns);
+        let received = self.receive(at_ns);
         // A frame that became due while one was received need not wait for the next turn.
-        let late_ns = if self.is_lightly_loaded && taken > 0 { clock() } else { at_ns };
-        self.release(late_ns, MIN_SEND_FRAMES.max(2 * taken));
+        let late_ns = if self.is_lightly_loaded && received > 0 { clock() } else { at_ns };
+        self.release(late_ns, MIN_SEND_FRAMES.max(2 * received));
         let sent = first + self.send(late_ns, clock)?;
-        self.is_lightly_loaded = taken + sent <= IDLE_TURN_FRAMES;
-        Ok(TurnResult { received: taken, sent, at_ns })
+        self.is_lightly_loaded = received + sent <= IDLE_TURN_FRAMES;
+        Ok(TurnResult { received, sent, at_ns })
     }
 
     /// Sends what is due before anything else. Received frames then enter a network that has
@@ -164,26 +164,26 @@ impl<T: FrameTap> Emulator<T> {
     }
 
     fn receive(&mut self, now: Nanos) -> usize {
-        let Self { ports: sides, network, carrier: cargo, rx_scratch: hands, .. } = self;
-        let mut taken = 0;
+        let Self { ports: sides, network, carrier, rx_scratch: hands, .. } = self;
+        let mut received = 0;
         for side in sides {
             let Some(inlet) = &mut side.inlet else { continue };
             let mut entry = inlet.entry();
-            let keepers = (&mut cargo.store, &mut cargo.tap);
+            let keepers = (&mut carrier.store, &mut carrier.tap);
             let batch = match &mut side.peer {
                 None => inlet.take(&mut side.queues, hands, keepers, now),
-                Some(far) => {
-                    taken += far.forward(inlet, &mut side.queues, hands, now);
-                    entry = far.entry;
-                    far.receive(keepers)
+                Some(peer) => {
+                    received += peer.forward(inlet, &mut side.queues, hands, now);
+                    entry = peer.entry;
+                    peer.receive(keepers)
                 }
             };
-            for &train in batch {
-                network.push_burst(entry, train, cargo);
-                taken += train.packets as usize;
+            for &burst in batch {
+                network.push_burst(entry, burst, carrier);
+                received += burst.packets as usize;
             }
         }
-        taken
+        received
     }
 
     /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause,
@@ -239,7 +239,7 @@ impl<T: FrameTap> Emulator<T> {
         let is_empty = self.network.next_ns().is_none() && !self.is_blocked();
         match self.ports.first_mut().and_then(|side| side.peer.as_deref_mut()) {
             None => ended && is_empty,
-            Some(far) => far.is_done(ended, frames, is_empty),
+            Some(peer) => peer.is_done(ended, frames, is_empty),
         }
     }
 
@@ -282,7 +282,7 @@ impl<T: FrameTap> Emulator<T> {
         let links =
             (0..self.carrier.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
         let inlets = self.ports.iter().filter_map(|side| side.inlet.as_ref());
-        let (given, taken) = self.peer().map(PeerThread::account).unwrap_or_default();
+        let (handed_over, taken_over) = self.peer().map(PeerThread::account).unwrap_or_default();
         let mut account = EmulationAccount {
             at_ns,
             links: links.collect(),
@@ -290,8 +290,8 @@ impl<T: FrameTap> Emulator<T> {
             exits: self.carrier.outlets.iter().map(PortOutlet::account).collect(),
             unrouted: self.carrier.unrouted,
             ring_backlog: PacketCounts::default(),
-            handed_over: given,
-            taken_over: taken,
+            handed_over,
+            taken_over,
             storage_bytes: self.carrier.store.memory_bytes()
                 + self.peer().map_or(0, PeerThread::memory_bytes),
         };
@@ -330,14 +330,14 @@ impl<T: FrameTap> Carrier for RealtimeCarrier<T> {
     }
 
     #[inline]
-    fn split_burst(&mut self, train: &Burst, frames: &mut Vec<FrameArrival>) {
-        self.store.split(train, frames);
+    fn split_burst(&mut self, burst: &Burst, frames: &mut Vec<FrameArrival>) {
+        self.store.split(burst, frames);
     }
 
     #[inline]
-    fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: Nanos, train: Burst) {
-        self.delivered += train.packets as usize;
-        self.outlets[usize::from(exit.0)].push_burst(link, delay_ns, train);
+    fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: Nanos, burst: Burst) {
+        self.delivered += burst.packets as usize;
+        self.outlets[usize::from(exit.0)].push_burst(link, delay_ns, burst);
     }
 
     fn on_hop(&mut self, link: LinkId, frame: &InFlightFrame) {

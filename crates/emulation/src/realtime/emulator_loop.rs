@@ -87,11 +87,11 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
     fn waiter(&self, stop: &WorkersStop) -> Result<Waiter, RunError> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
-        let far = self.emulator.peer();
+        let peer = self.emulator.peer();
         // A waiter polls queues only; frames of another thread need turns, so it must sleep.
-        let patience = if far.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
+        let patience = if peer.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
-        far.map_or(Ok(()), |far| waiter.add_fd(far.as_fd())).map_err(failed)?;
+        peer.map_or(Ok(()), |peer| waiter.add_fd(peer.as_fd())).map_err(failed)?;
         waiter.add_fd(stop.doorbell.as_fd()).map_err(failed)?;
         waiter.add_fd(self.channel.as_fd()).map_err(failed)?;
         Ok(waiter)
@@ -134,8 +134,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         if rung {
             self.channel.acknowledge();
         }
-        if let Some(far) = self.emulator.peer() {
-            far.end_sleep(rung);
+        if let Some(peer) = self.emulator.peer() {
+            peer.end_sleep(rung);
         }
         woken.map(drop)
     }
@@ -143,9 +143,9 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
     /// Announces the sleep to the other thread of a pipeline; returns whether this
     /// thread may sleep.
     fn may_sleep(&self, now: Nanos) -> bool {
-        let Some(far) = self.emulator.peer() else { return true };
+        let Some(peer) = self.emulator.peer() else { return true };
         let patient = matches!(self.wait_policy, WaitStrategy::Adaptive(most) if self.idle.is_short(now, most));
-        !patient && far.may_sleep()
+        !patient && peer.may_sleep()
     }
 
     /// Returns how long nothing will be due; `None` if there is no time to sleep.

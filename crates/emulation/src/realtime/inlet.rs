@@ -66,12 +66,12 @@ pub(super) struct RxScratch {
 
 impl PortInlet {
     /// Creates the input for frames from `port` that enter at `entry`.
-    pub(super) fn of(port: &Port, entry: usize, manner: &RealtimeOptions, now: Nanos) -> Self {
+    pub(super) fn of(port: &Port, entry: usize, options: &RealtimeOptions, now: Nanos) -> Self {
         Self {
             entry: EntryId(entry as u16),
             stamper: Stamper::new(line_speed(port).unwrap_or(DEFAULT_LINE_BPS), now),
             lane: StoreLane::number(entry),
-            burst: manner.burst,
+            burst: options.burst,
             received: PacketCounts::default(),
             scratch: Vec::new(),
             refused: Box::default(),
@@ -107,7 +107,7 @@ impl PortInlet {
         (store, tap): (&mut EmulationStore, &mut T),
         now: Nanos,
     ) -> &'h [Burst] {
-        let RxScratch { ready, bursts: trains } = hands;
+        let RxScratch { ready, bursts } = hands;
         let wire_bytes = self.count_ready(queues, ready);
         if wire_bytes == 0 {
             return &[];
@@ -115,25 +115,25 @@ impl PortInlet {
         let spread = self.stamper.spread(now, wire_bytes);
         store.set_time(spread.end());
         let mut so_far = 0;
-        trains.clear();
+        bursts.clear();
         for (queue, &slots) in queues.iter_mut().zip(&*ready) {
             let rx = queue.rings().rx;
-            if slots == 1 && self.take_one(rx, (store, trains), spread, &mut so_far) {
+            if slots == 1 && self.take_one(rx, (store, bursts), spread, &mut so_far) {
                 continue;
             }
             if slots > 0 {
-                let mut loader = store.load(self.lane, trains);
+                let mut loader = store.load(self.lane, bursts);
                 self.take_slots(rx, slots, &mut loader, spread, &mut so_far);
                 loader.end();
             }
         }
-        for train in &*trains {
-            self.received += train.counts();
+        for burst in &*bursts {
+            self.received += burst.counts();
             if T::IS_ENABLED {
-                notify_arrivals(self.entry, train, store, tap);
+                notify_arrivals(self.entry, burst, store, tap);
             }
         }
-        trains
+        bursts
     }
 
     /// Determines the slots of complete frames in each queue. Returns their bytes on the wire.
@@ -158,7 +158,7 @@ impl PortInlet {
     fn take_one(
         &mut self,
         rx: &mut RxRing,
-        (store, trains): (&mut EmulationStore, &mut Vec<Burst>),
+        (store, bursts): (&mut EmulationStore, &mut Vec<Burst>),
         spread: BatchTimes,
         so_far: &mut u64,
     ) -> bool {
@@ -168,8 +168,8 @@ impl PortInlet {
         };
         let wire_bytes = *so_far + wire_bytes_of(frame.bytes.len() as u64, frame.flags);
         let stored = store.put(self.lane, spread.at(wire_bytes), frame.bytes);
-        let Some(train) = stored else { return false };
-        trains.push(train);
+        let Some(burst) = stored else { return false };
+        bursts.push(burst);
         *so_far = wire_bytes;
         rx.advance(1);
         true
@@ -238,12 +238,12 @@ impl PortInlet {
 /// Notifies the tap of every frame of a burst.
 pub(super) fn notify_arrivals<T: FrameTap>(
     entry: EntryId,
-    train: &Burst,
+    burst: &Burst,
     store: &mut EmulationStore,
     tap: &mut T,
 ) {
-    let mut handle = train.handle;
-    for _ in 0..train.packets {
+    let mut handle = burst.handle;
+    for _ in 0..burst.packets {
         let BurstItem { frame, next } = store.burst_item(handle);
         tap.arrived(entry, &frame, store);
         handle = next;

@@ -105,18 +105,18 @@ impl PortOutlet {
             }
             _ => {
                 let (first_ns, last_ns) = (release_ns, release_ns);
-                let train = Burst { handle, packets: 1, bytes: len.into(), first_ns, last_ns };
-                self.due.push_back(DueBurst { burst: train, delay_ns: None, link, next });
+                let burst = Burst { handle, packets: 1, bytes: len.into(), first_ns, last_ns };
+                self.due.push_back(DueBurst { burst, delay_ns: None, link, next });
             }
         }
     }
 
     /// Enqueues a burst that is due, each frame `delay_ns` after its arrival.
     #[inline]
-    pub(super) fn push_burst(&mut self, link: LinkId, delay_ns: Nanos, train: Burst) {
-        self.total_due += u64::from(train.packets);
-        let next = train.handle;
-        self.due.push_back(DueBurst { burst: train, delay_ns: Some(delay_ns), link, next });
+    pub(super) fn push_burst(&mut self, link: LinkId, delay_ns: Nanos, burst: Burst) {
+        self.total_due += u64::from(burst.packets);
+        let next = burst.handle;
+        self.due.push_back(DueBurst { burst, delay_ns: Some(delay_ns), link, next });
     }
 
     /// Returns whether frames wait.
@@ -190,9 +190,9 @@ impl PortOutlet {
 
     /// Returns when the first frame was due.
     fn first_release_ns(&self) -> Option<Nanos> {
-        let DueBurst { burst: train, delay_ns, .. } = self.due.front()?;
+        let DueBurst { burst, delay_ns, .. } = self.due.front()?;
         match delay_ns {
-            Some(delay_ns) => Some(train.first_ns.saturating_add(*delay_ns)),
+            Some(delay_ns) => Some(burst.first_ns.saturating_add(*delay_ns)),
             None => self.releases.front().copied(),
         }
     }

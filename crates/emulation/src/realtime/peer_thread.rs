@@ -153,7 +153,7 @@ impl PeerThread {
         if sending.pack(batch, more) {
             self.peer_parker.wake(WakeReason::Frames);
         }
-        batch.iter().map(|train| train.packets as usize).sum()
+        batch.iter().map(|burst| burst.packets as usize).sum()
     }
 
     /// Takes over some frames from the other thread.
@@ -168,7 +168,7 @@ impl PeerThread {
         }
         let batch = receiving.next_bursts();
         if T::IS_ENABLED {
-            batch.iter().for_each(|train| inlet::notify_arrivals(self.entry, train, store, tap));
+            batch.iter().for_each(|burst| inlet::notify_arrivals(self.entry, burst, store, tap));
         }
         batch
     }
@@ -283,8 +283,8 @@ impl PeerTx {
     }
 
     fn reclaim(&mut self) {
-        while let Ok(parcel) = self.returned.pop() {
-            self.lists.push(self.store.take_back(parcel));
+        while let Ok(transfer) = self.returned.pop() {
+            self.lists.push(self.store.take_back(transfer));
         }
     }
 
@@ -292,12 +292,12 @@ impl PeerTx {
     #[inline]
     fn pack(&mut self, batch: &[Burst], more: bool) -> bool {
         let mut sent = false;
-        for &train in batch {
-            self.handed_over += train.counts();
-            if self.open.first().is_some_and(|first| !share_chunk(first, &train)) {
+        for &burst in batch {
+            self.handed_over += burst.counts();
+            if self.open.first().is_some_and(|first| !share_chunk(first, &burst)) {
                 sent |= self.send();
             }
-            self.open.push(train);
+            self.open.push(burst);
         }
         let now = batch.is_empty() || (!more && self.peer_is_starved.is_set());
         sent | (now && self.send())
@@ -308,11 +308,11 @@ impl PeerTx {
         if self.open.is_empty() {
             return false;
         }
-        let trains = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
-        let parcel = self.store.give_chunk(trains);
+        let bursts = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
+        let transfer = self.store.give_chunk(bursts);
         // Clear it before the push: the receiver sets it again when it has nothing more.
         self.peer_is_starved.set(false);
-        self.outgoing.push(parcel).expect("the ring has a place for every chunk");
+        self.outgoing.push(transfer).expect("the ring has a place for every chunk");
         true
     }
 }
@@ -320,16 +320,16 @@ impl PeerTx {
 impl PeerRx {
     /// Takes over a chunk, if there is one and the store has room for it.
     fn unpack(&mut self, store: &mut EmulationStore) -> bool {
-        let Some(mut parcel) = self.waiting.take().or_else(|| self.incoming.pop().ok()) else {
+        let Some(mut transfer) = self.waiting.take().or_else(|| self.incoming.pop().ok()) else {
             return false;
         };
-        if !store.adopt(self.lane, &mut parcel) {
-            self.waiting = Some(parcel);
+        if !store.adopt(self.lane, &mut transfer) {
+            self.waiting = Some(transfer);
             return false;
         }
-        std::mem::swap(&mut self.bursts, &mut parcel.bursts);
+        std::mem::swap(&mut self.bursts, &mut transfer.bursts);
         self.next = 0;
-        self.returns.push(parcel).expect("the ring has a place for every chunk");
+        self.returns.push(transfer).expect("the ring has a place for every chunk");
         true
     }
 
@@ -337,8 +337,8 @@ impl PeerRx {
     #[inline]
     fn next_bursts(&mut self) -> &[Burst] {
         let (from, mut tally) = (self.next, PacketCounts::default());
-        for train in &self.bursts[from..] {
-            tally += train.counts();
+        for burst in &self.bursts[from..] {
+            tally += burst.counts();
             self.next += 1;
             if tally.packets >= MAX_TRANSFER_FRAMES {
                 break;

@@ -31,14 +31,14 @@ impl<T: FrameTap> Emulator<T> {
     pub fn pair(
         ports: [Port; 2],
         plan: &NetworkSpec,
-        manner: &RealtimeOptions,
+        options: &RealtimeOptions,
         mut tap: T,
         now: Nanos,
     ) -> Result<[Self; 2], Failure> {
         let mut index = 0..;
         let mut ends = ports.map(|mut port| {
             let i = index.next().unwrap_or_default();
-            let inlet = PortInlet::of(&port, i, manner, now);
+            let inlet = PortInlet::of(&port, i, options, now);
             let bytes = inlet.batch_bytes(&mut port.queues);
             (
                 bytes,
@@ -50,15 +50,16 @@ impl<T: FrameTap> Emulator<T> {
                 },
             )
         });
-        let fars = PeerThread::pair([ends[0].0, ends[1].0])?;
-        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.peer = Some(Box::new(far)));
+        let peers = PeerThread::pair([ends[0].0, ends[1].0])?;
+        ends.iter_mut().zip(peers).for_each(|((_, side), peer)| side.peer = Some(Box::new(peer)));
         // The limit is for both threads together.
-        let manner = RealtimeOptions { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
+        let options =
+            RealtimeOptions { storage_bytes: options.storage_bytes / 2, ..options.clone() };
         let second = tap.split();
         let [(_, left), (_, right)] = ends;
         Ok([
-            Self::of(vec![left], plan, &manner, tap, now).map_err(wrong_plan)?,
-            Self::of(vec![right], plan, &manner, second, now).map_err(wrong_plan)?,
+            Self::of(vec![left], plan, &options, tap, now).map_err(wrong_plan)?,
+            Self::of(vec![right], plan, &options, second, now).map_err(wrong_plan)?,
         ])
     }
 }

@@ -53,53 +53,53 @@ impl EmulationStore {
     ///
     /// # Panics
     /// If there are no frames.
-    pub(crate) fn give_chunk(&mut self, trains: Vec<Burst>) -> ChunkTransfer {
-        let number = number(trains[0].handle);
+    pub(crate) fn give_chunk(&mut self, bursts: Vec<Burst>) -> ChunkTransfer {
+        let number = number(bursts[0].handle);
         let mut chunk = std::mem::take(&mut self.chunks[number]);
-        debug_assert_eq!(chunk.live_frames, trains.iter().map(|train| train.packets).sum::<u32>());
+        debug_assert_eq!(chunk.live_frames, bursts.iter().map(|burst| burst.packets).sum::<u32>());
         if std::mem::take(&mut chunk.open) {
             self.open_chunks[chunk.lane.index()] = NO_CHUNK;
         }
-        ChunkTransfer { number: number as u32, chunk, bursts: trains }
+        ChunkTransfer { number: number as u32, chunk, bursts }
     }
 
     /// Takes back the memory for a chunk that was given away.
-    pub(crate) fn take_back(&mut self, parcel: ChunkTransfer) -> Vec<Burst> {
-        let ChunkTransfer { number, chunk, bursts: mut trains } = parcel;
+    pub(crate) fn take_back(&mut self, transfer: ChunkTransfer) -> Vec<Burst> {
+        let ChunkTransfer { number, chunk, mut bursts } = transfer;
         if chunk.bytes.is_empty() {
             self.vacant.push(number);
         } else {
             self.chunks[number as usize] = chunk;
             self.spare.push(number);
         }
-        trains.clear();
-        trains
+        bursts.clear();
+        bursts
     }
 
     /// Moves the frames of a transfer into this store; the transfer must then go back. Returns
     /// false, without any effect, if there is no room.
-    pub(crate) fn adopt(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) -> bool {
-        let latest = parcel.bursts.last().map_or(0, |train| train.last_ns);
+    pub(crate) fn adopt(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) -> bool {
+        let latest = transfer.bursts.last().map_or(0, |burst| burst.last_ns);
         self.set_time(latest);
         if self.chunks_left() == 0 {
             return false;
         }
-        if parcel.chunk.bytes_used < MIN_KEPT_BYTES {
-            self.copy_from(lane, parcel);
+        if transfer.chunk.bytes_used < MIN_KEPT_BYTES {
+            self.copy_from(lane, transfer);
         } else {
-            self.swap_chunk(lane, parcel);
+            self.swap_chunk(lane, transfer);
         }
         true
     }
 
     /// Copies the frames. There is a free chunk, which has room for the contents of one.
-    fn copy_from(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
-        let ChunkTransfer { chunk, bursts: trains, .. } = parcel;
-        let (latest_ns, old) = (self.latest_ns, std::mem::take(trains));
-        let mut loader = self.load(lane, trains);
-        for train in &old {
-            let rest = chunk.bytes.get(header_offset(train.handle)..).unwrap_or_default();
-            let frames = StoredFrames { rest, remaining: train.packets };
+    fn copy_from(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) {
+        let ChunkTransfer { chunk, bursts, .. } = transfer;
+        let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));
+        let mut loader = self.load(lane, bursts);
+        for burst in &old {
+            let rest = chunk.bytes.get(header_offset(burst.handle)..).unwrap_or_default();
+            let frames = StoredFrames { rest, remaining: burst.packets };
             let mut frames = frames.map(|(head, frame)| (head.arrival_ns(latest_ns), frame));
             while let Some((arrival_ns, frame)) = loader.put_all(&mut frames) {
                 let stored = loader.put(arrival_ns, frame);
@@ -111,15 +111,15 @@ impl EmulationStore {
     }
 
     /// Adopts the chunk, and puts the memory of an empty one, if there is any, into the transfer.
-    fn swap_chunk(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
+    fn swap_chunk(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) {
         let number = self.pop_spare().unwrap_or_else(|| self.new_number());
-        let place = &mut self.chunks[number as usize];
-        let empty = StoreChunk { bytes: std::mem::take(&mut place.bytes), ..StoreChunk::default() };
-        *place = std::mem::replace(&mut parcel.chunk, empty);
-        place.lane = lane;
-        for train in &mut parcel.bursts {
-            let place = train.handle.0 & ((1 << OFFSET_BITS) - 1);
-            train.handle = FrameHandle(number << OFFSET_BITS | place);
+        let slot = &mut self.chunks[number as usize];
+        let empty = StoreChunk { bytes: std::mem::take(&mut slot.bytes), ..StoreChunk::default() };
+        *slot = std::mem::replace(&mut transfer.chunk, empty);
+        slot.lane = lane;
+        for burst in &mut transfer.bursts {
+            let offset = burst.handle.0 & ((1 << OFFSET_BITS) - 1);
+            burst.handle = FrameHandle(number << OFFSET_BITS | offset);
         }
     }
 }

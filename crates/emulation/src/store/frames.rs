@@ -50,25 +50,25 @@ impl<'s> Iterator for StoredFrames<'s> {
 impl EmulationStore {
     /// Returns the frames of a burst.
     #[inline(always)]
-    pub(crate) fn frames(&self, train: &Burst) -> StoredFrames<'_> {
-        let (number, place) = (number(train.handle), header_offset(train.handle));
-        let rest = self.chunks[number].bytes.get(place..).unwrap_or_default();
-        StoredFrames { rest, remaining: train.packets }
+    pub(crate) fn frames(&self, burst: &Burst) -> StoredFrames<'_> {
+        let (number, offset) = (number(burst.handle), header_offset(burst.handle));
+        let rest = self.chunks[number].bytes.get(offset..).unwrap_or_default();
+        StoredFrames { rest, remaining: burst.packets }
     }
 
     /// Prefetches the start of the first bursts; iterating over frames prefetches the rest. Returns
     /// the number of bursts that need no further prefetch.
     #[inline]
-    pub(crate) fn prefetch<'t>(&self, trains: impl Iterator<Item = &'t Burst>) -> usize {
+    pub(crate) fn prefetch<'t>(&self, bursts: impl Iterator<Item = &'t Burst>) -> usize {
         let (mut count, mut sum) = (0, 0);
-        for train in trains {
-            let span = train.bytes as usize + train.packets as usize * 2 * HEADER_ALIGN;
+        for burst in bursts {
+            let span = burst.bytes as usize + burst.packets as usize * 2 * HEADER_ALIGN;
             sum += span;
             if count > 0 && (span > PREFETCH_DISTANCE || sum > MAX_PREFETCH_BYTES) {
                 break;
             }
             count += 1;
-            self.prefetch_at(train.handle, span.min(PREFETCH_DISTANCE));
+            self.prefetch_at(burst.handle, span.min(PREFETCH_DISTANCE));
             if span > PREFETCH_DISTANCE {
                 break;
             }
@@ -88,8 +88,8 @@ impl EmulationStore {
 
     #[inline]
     fn prefetch_at(&self, handle: FrameHandle, span: usize) {
-        let (chunk, place) = (&self.chunks[number(handle)].bytes, header_offset(handle));
-        prefetch_lines(&chunk[place..(place + span).min(chunk.len())]);
+        let (chunk, offset) = (&self.chunks[number(handle)].bytes, header_offset(handle));
+        prefetch_lines(&chunk[offset..(offset + span).min(chunk.len())]);
     }
 
     /// Returns a stored frame, and the handle of the next one if both were loaded together.
@@ -104,10 +104,10 @@ impl EmulationStore {
 
     /// Appends the frames of a burst to `frames`.
     #[inline]
-    pub(crate) fn split(&self, train: &Burst, frames: &mut Vec<FrameArrival>) {
-        let mut handle = train.handle;
-        frames.reserve(train.packets as usize);
-        for (head, _) in self.frames(train) {
+    pub(crate) fn split(&self, burst: &Burst, frames: &mut Vec<FrameArrival>) {
+        let mut handle = burst.handle;
+        frames.reserve(burst.packets as usize);
+        for (head, _) in self.frames(burst) {
             let (arrival_ns, len) = (head.arrival_ns(self.latest_ns), head.len() as u32);
             frames.push(FrameArrival { arrival_ns, handle, len });
             handle = after(handle, len);
@@ -115,17 +115,17 @@ impl EmulationStore {
     }
 
     /// Splits the first `count` frames off a longer burst.
-    pub(crate) fn take_front(&self, train: &mut Burst, count: u32) -> Burst {
-        let mut front = Burst { packets: count, bytes: 0, ..*train };
+    pub(crate) fn take_front(&self, burst: &mut Burst, count: u32) -> Burst {
+        let mut front = Burst { packets: count, bytes: 0, ..*burst };
         for _ in 0..count {
-            let BurstItem { frame, next } = self.burst_item(train.handle);
+            let BurstItem { frame, next } = self.burst_item(burst.handle);
             front.bytes += u64::from(frame.len);
             front.last_ns = frame.arrival_ns;
-            train.handle = next;
+            burst.handle = next;
         }
-        train.packets -= count;
-        train.bytes -= front.bytes;
-        train.first_ns = self.burst_item(train.handle).frame.arrival_ns;
+        burst.packets -= count;
+        burst.bytes -= front.bytes;
+        burst.first_ns = self.burst_item(burst.handle).frame.arrival_ns;
         front
     }
 }

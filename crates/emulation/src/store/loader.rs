@@ -33,14 +33,14 @@ impl<'s> BatchLoader<'s> {
     pub(super) fn begin(
         store: &'s mut EmulationStore,
         lane: StoreLane,
-        trains: &'s mut Vec<Burst>,
+        bursts: &'s mut Vec<Burst>,
     ) -> Self {
         let number = store.open_chunks[lane.index()];
         let bytes = Box::default();
         let (start, taken, packets, sum, last_ns) = (0, 0, 0, 0, 0);
         let mut loader = Self {
             store,
-            bursts: trains,
+            bursts,
             lane,
             number,
             bytes,

@@ -11,12 +11,12 @@ const PER_CHUNK: usize = CHUNK_BYTES / (MAX_FRAME_BYTES + HEADER_ALIGN);
 impl EmulationStore {
     fn put_bytes(&mut self, lane: StoreLane, arrival_ns: u64, bytes: &[u8]) -> Option<FrameHandle> {
         self.set_time(arrival_ns);
-        let mut trains = Vec::new();
-        let mut loader = self.load(lane, &mut trains);
+        let mut bursts = Vec::new();
+        let mut loader = self.load(lane, &mut bursts);
         let stored = loader.put(arrival_ns, bytes);
         loader.end();
-        assert_eq!(trains.len(), usize::from(stored));
-        trains.first().map(|train| train.handle)
+        assert_eq!(bursts.len(), usize::from(stored));
+        bursts.first().map(|burst| burst.handle)
     }
 
     fn bytes(&mut self, handle: FrameHandle) -> Vec<u8> {
@@ -69,8 +69,8 @@ fn a_batch_is_as_many_trains_as_it_takes_chunks() {
     let mut store = EmulationStore::new(1 << 30);
     let lens: Vec<usize> = (0..500).map(|i| 1 + i * 13 % 1500).collect();
     store.set_time(10_000);
-    let mut trains = Vec::new();
-    let mut loader = store.load(LANE, &mut trains);
+    let mut bursts = Vec::new();
+    let mut loader = store.load(LANE, &mut bursts);
     let frames: Vec<_> = lens.iter().map(|&len| vec![len as u8; len]).collect();
     let mut rest = (1_000..).zip(frames.iter().map(Vec::as_slice));
     while let Some((at_ns, frame)) = loader.put_all(rest.by_ref().take(frames.len())) {
@@ -79,26 +79,26 @@ fn a_batch_is_as_many_trains_as_it_takes_chunks() {
     assert!(!loader.put(9_999, &[]) && !loader.put(9_999, &vec![0; MAX_FRAME_BYTES + 1]));
     loader.end();
 
-    assert_eq!(trains.len(), 2);
-    let found: Vec<_> = trains.iter().flat_map(|train| store.frames(train)).collect();
+    assert_eq!(bursts.len(), 2);
+    let found: Vec<_> = bursts.iter().flat_map(|burst| store.frames(burst)).collect();
     let bytes: Vec<_> = found.iter().map(|(_, bytes)| bytes.to_vec()).collect();
     assert_eq!(bytes, frames);
     let times: Vec<_> = found.iter().map(|(head, _)| head.arrival_ns(10_000)).collect();
     assert_eq!(times, (1_000..1_500).collect::<Vec<_>>());
-    assert_eq!(trains.iter().map(|train| train.packets).sum::<u32>(), 500);
+    assert_eq!(bursts.iter().map(|burst| burst.packets).sum::<u32>(), 500);
     assert_eq!(
-        trains.iter().map(|train| train.bytes).sum::<u64>(),
+        bursts.iter().map(|burst| burst.bytes).sum::<u64>(),
         lens.iter().sum::<usize>() as u64
     );
-    assert_eq!([trains[0].first_ns, trains[1].last_ns], [1_000, 1_499]);
+    assert_eq!([bursts[0].first_ns, bursts[1].last_ns], [1_000, 1_499]);
 
-    let last = trains[1];
-    let front = store.take_front(&mut trains[1], 3);
-    assert_eq!((front.first_ns, trains[1].packets), (last.first_ns, last.packets - 3));
-    assert_eq!((front.last_ns + 1, trains[1].first_ns), (last.first_ns + 3, last.first_ns + 3));
-    assert_eq!(front.bytes + trains[1].bytes, last.bytes);
-    assert_eq!(store.burst_item(trains[1].handle).frame.arrival_ns, trains[1].first_ns);
-    [trains[0], front, trains[1]].iter().for_each(|train| store.free_burst(train));
+    let last = bursts[1];
+    let front = store.take_front(&mut bursts[1], 3);
+    assert_eq!((front.first_ns, bursts[1].packets), (last.first_ns, last.packets - 3));
+    assert_eq!((front.last_ns + 1, bursts[1].first_ns), (last.first_ns + 3, last.first_ns + 3));
+    assert_eq!(front.bytes + bursts[1].bytes, last.bytes);
+    assert_eq!(store.burst_item(bursts[1].handle).frame.arrival_ns, bursts[1].first_ns);
+    [bursts[0], front, bursts[1]].iter().for_each(|burst| store.free_burst(burst));
     assert_eq!(
         store.put_bytes(LANE, 20_000, &[0; 60]).map(header_offset),
         Some(0),

@@ -107,8 +107,8 @@ impl OfflineLogs {
 impl OfflineCarrier {
     /// Logs the arrival of a frame.
     pub(super) fn arrived(&mut self, handle: FrameHandle) {
-        let told = self.logs.arrived(&self.chunks.get(handle), self.base_ns);
-        self.keep_error(told);
+        let result = self.logs.arrived(&self.chunks.get(handle), self.base_ns);
+        self.keep_error(result);
     }
 
     /// Refuses and logs a malformed frame.
@@ -118,9 +118,9 @@ impl OfflineCarrier {
             let cause = LinkDropCause::Malformed;
             let lost = LostFrame { at_ns: arrival_ns, handle, len, cause, link: None };
             let stored = self.chunks.get(handle);
-            let told = self.logs.arrived(&stored, self.base_ns);
-            let told = told.and_then(|()| self.logs.lost(&stored, &lost, self.base_ns));
-            self.keep_error(told);
+            let result = self.logs.arrived(&stored, self.base_ns);
+            let result = result.and_then(|()| self.logs.lost(&stored, &lost, self.base_ns));
+            self.keep_error(result);
         }
         self.free(handle);
     }
@@ -177,11 +177,11 @@ impl Carrier for OfflineCarrier {
         self.end_ns = self.end_ns.max(delivery.release_ns);
         let ts_ns = self.base_ns.saturating_add(delivery.release_ns);
         let output = &mut self.outputs[stored.input];
-        let mut told = output.frame(exit, ts_ns, delivery.len, stored.bytes);
+        let mut result = output.frame(exit, ts_ns, delivery.len, stored.bytes);
         if self.logs.any() {
-            told = told.and_then(|()| self.logs.sent(&stored, &delivery, self.base_ns));
+            result = result.and_then(|()| self.logs.sent(&stored, &delivery, self.base_ns));
         }
-        self.keep_error(told);
+        self.keep_error(result);
         self.free(delivery.handle);
     }
 
@@ -192,8 +192,8 @@ impl Carrier for OfflineCarrier {
         self.end_ns = self.end_ns.max(lost.at_ns);
         self.hop_times.take(lost.handle);
         if self.logs.any() {
-            let told = self.logs.lost(&self.chunks.get(lost.handle), &lost, self.base_ns);
-            self.keep_error(told);
+            let result = self.logs.lost(&self.chunks.get(lost.handle), &lost, self.base_ns);
+            self.keep_error(result);
         }
         self.free(lost.handle);
     }

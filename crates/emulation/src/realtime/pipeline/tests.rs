@@ -98,9 +98,9 @@ struct Halves {
 }
 
 impl Halves {
-    fn new(plan: &NetworkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
+    fn new(plan: &NetworkSpec, options: &RealtimeOptions, slots: u32) -> Self {
         let (hosts, ports) = hosts(slots);
-        let emulators = Emulator::pair(ports, plan, manner, (), START);
+        let emulators = Emulator::pair(ports, plan, options, (), START);
         let Ok(emulators) = emulators else { panic!("the plan is right") };
         Self { hosts, emulators, directions: LinkDirections::of(plan).unwrap() }
     }
@@ -180,8 +180,8 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
 
 #[test]
 fn links_without_room_leave_frames_at_the_port() {
-    let manner = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
-    let mut halves = Halves::new(&between(delayed), &manner, 1024);
+    let options = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
+    let mut halves = Halves::new(&between(delayed), &options, 1024);
     for number in 0..2000 {
         send(&mut halves.hosts[0], &frame(number, 1500));
         [0, 1].into_iter().for_each(|half| halves.turn(half, START));
@@ -225,12 +225,12 @@ proptest! {
 
     #[test]
     fn each_direction_does_the_same_as_in_one_thread(script in script(), seed: u64, from in 0..2usize) {
-        let (plan, manner) = (between(rough), RealtimeOptions { seed, ..RealtimeOptions::default() });
+        let (plan, options) = (between(rough), RealtimeOptions { seed, ..RealtimeOptions::default() });
         let (mut ends, ports) = hosts(256);
-        let mut whole = Emulator::between(ports.into(), &plan, &manner, (), START).unwrap();
+        let mut whole = Emulator::between(ports.into(), &plan, &options, (), START).unwrap();
         let expected = play(&script, from, &mut ends, |at_ns| _ = whole.turn(|| at_ns).unwrap());
 
-        let Halves { mut hosts, mut emulators, directions } = Halves::new(&plan, &manner, 256);
+        let Halves { mut hosts, mut emulators, directions } = Halves::new(&plan, &options, 256);
         let came = play(&script, from, &mut hosts, |at_ns| {
             [from, 1 - from].into_iter().for_each(|half| _ = emulators[half].turn(|| at_ns).unwrap());
         });
@@ -279,10 +279,10 @@ fn odd(kind: usize, name: &str) -> LinkSpec {
     }
 }
 
-fn pipeline(plan: &NetworkSpec, manner: RealtimeOptions) -> ([Port; 2], Emulation) {
+fn pipeline(plan: &NetworkSpec, options: RealtimeOptions) -> ([Port; 2], Emulation) {
     let (hosts, ports) = hosts(256);
-    let manner = RealtimeOptions { pipeline: true, ..manner };
-    let emulation = prepare(ports.into(), plan, &manner, ()).map_err(text).unwrap();
+    let options = RealtimeOptions { pipeline: true, ..options };
+    let emulation = prepare(ports.into(), plan, &options, ()).map_err(text).unwrap();
     (hosts, emulation)
 }
 
@@ -293,8 +293,8 @@ fn text(failure: Failure) -> String {
     }
 }
 
-fn checked(board: &EmulatorChannel) -> std::sync::Arc<EmulationState> {
-    let state = board.request_state();
+fn checked(channel: &EmulatorChannel) -> std::sync::Arc<EmulationState> {
+    let state = channel.request_state();
     assert!(state.account.is_balanced(), "{:?}", state.account);
     state
 }
@@ -363,8 +363,8 @@ fn taken(packets: [u32; 2]) -> [u64; 2] {
         names.map(|path| slipring_core::parse(&format!("pcap:{}", path.display())).unwrap());
     let ports = slipring_core::Host::new().open_all(&names, &OpenOptions::default()).unwrap();
     let plan = between(delayed);
-    let manner = RealtimeOptions { pipeline: true, ..RealtimeOptions::default() };
-    let emulation = prepare(ports, &plan, &manner, ()).map_err(text).unwrap();
+    let options = RealtimeOptions { pipeline: true, ..RealtimeOptions::default() };
+    let emulation = prepare(ports, &plan, &options, ()).map_err(text).unwrap();
     // Both threads end by themselves, once all frames that were read have left.
     let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
     workers.watch(&Signals::install().unwrap(), None, None, |_| Ok(())).map_err(text).unwrap();
