@@ -27,7 +27,7 @@ use crate::error::FuseError;
 use crate::mount::Mount;
 use crate::namespaces::STORE_PREFIX;
 use crate::reply::FuseConnection;
-use crate::server::FuseServer;
+use crate::server::{FuseServer, PersistentParts};
 use crate::uring::{UringMode, UringParameterGuard};
 use crate::{handshake, proto};
 
@@ -127,9 +127,27 @@ fn resume(
         .extract_if(|name, _| name.starts_with(STORE_PREFIX))
         .filter_map(|(_, namespace)| parts.namespaces.adopt(namespace, 0))
         .collect();
+    let domains = recovered_domains(handed);
+    let resumed = resume_domains(domains, config, store, server.parts(), &namespaces)?;
+    drop(namespaces);
+    parts.namespaces.remove_closed();
+    // Before any worker reads, so that resent requests come before new ones.
+    rustix::io::write(&parts.connection.0, &proto::notify_resend())
+        .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
+    Ok((server, resumed))
+}
+
+/// Resumes the domains of all users, with their open files.
+fn resume_domains(
+    domains: Vec<RecoveredDomain>,
+    config: &FuseConfig,
+    store: &Arc<dyn FdStore>,
+    parts: PersistentParts<'_>,
+    namespaces: &HashMap<u64, Arc<OwnedFd>>,
+) -> Result<ResumeOutcome, ResumeError> {
     let notify: Arc<dyn Notify> = parts.connection.clone();
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
-    for recovered in recovered_domains(handed) {
+    for recovered in domains {
         if recovered.is_blank() {
             // No client ever learned of this domain.
             store.remove(&memory_name(recovered.uid));
@@ -150,12 +168,7 @@ fn resume(
         }
         parts.nodes.adopt(resumed.domain, opens);
     }
-    drop(namespaces);
-    parts.namespaces.remove_closed();
-    // Before any worker reads, so that resent requests come before new ones.
-    rustix::io::write(&parts.connection.0, &proto::notify_resend())
-        .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
-    Ok((server, ResumeOutcome::Resumed { files, lost, unsent }))
+    Ok(ResumeOutcome::Resumed { files, lost, unsent })
 }
 
 /// Returns the users whose memory and ledger were both handed over.
