@@ -26,8 +26,50 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
-    let place = RunServices::reserve(plan, session)?;
+    let reservation = RunServices::reserve(plan, session)?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
+    let ports = open_ports(plan, how, session)?;
+    let mut meter = PortMeter::new(&ports);
+    session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
+    let (emulation, services) =
+        RunServices::start(ports, plan, &options(plan, how), reservation, session)?;
+    let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
+    let threads = emulation.tasks.len();
+    let workers = Workers::start(emulation.tasks)?;
+    for _ in 0..threads {
+        if let Ok(placement) = emulation.placements.recv_timeout(Duration::from_secs(1)) {
+            session.reporter.say(format_args!("# {placement}"))?;
+        }
+    }
+    let watched = workers.watch_with_reload(&signals, how.period, deadline, |due| {
+        if due == WorkersEvent::Reload {
+            return services.reload(plan, session);
+        }
+        let state = services.channel.request_state();
+        let time = meter.begin_interval();
+        let text = line(&mut meter, &state, time);
+        let sample = services.sample(&meter, &state);
+        if due == WorkersEvent::Interim {
+            session.reporter.interim(&sample, text)
+        } else {
+            session.reporter.interval(&sample, text)
+        }
+    });
+    let ended = workers.finish();
+    services.report(&meter, session)?;
+    services.close(session)?;
+    watched?;
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// Opens the ports, gives up the rights that the run does not need, and warns of ports that cannot
+/// send.
+fn open_ports(
+    plan: &EmulationPlan,
+    how: &RealtimePlan,
+    session: &mut Session<'_>,
+) -> Result<Vec<Port>, Failure> {
     let mut ports = how.opening.open(&how.ports, session)?;
     if let Some(route) = &how.route {
         route.between(&mut ports, &how.ports, session)?;
@@ -42,37 +84,7 @@ pub(crate) fn run(
             "{port} only gives frames: those that come there by a link are lost (tx_full)"
         ))?;
     }
-    let mut meter = PortMeter::new(&ports);
-    session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let (emulation, desk) = RunServices::start(ports, plan, &options(plan, how), place, session)?;
-    let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
-    let threads = emulation.tasks.len();
-    let workers = Workers::start(emulation.tasks)?;
-    for _ in 0..threads {
-        if let Ok(place) = emulation.placements.recv_timeout(Duration::from_secs(1)) {
-            session.reporter.say(format_args!("# {place}"))?;
-        }
-    }
-    let watched = workers.watch_with_reload(&signals, how.period, deadline, |due| {
-        if due == WorkersEvent::Reload {
-            return desk.reload(plan, session);
-        }
-        let state = desk.channel.request_state();
-        let time = meter.begin_interval();
-        let text = line(&mut meter, &state, time);
-        let sample = desk.sample(&meter, &state);
-        if due == WorkersEvent::Interim {
-            session.reporter.interim(&sample, text)
-        } else {
-            session.reporter.interval(&sample, text)
-        }
-    });
-    let ended = workers.finish();
-    desk.report(&meter, session)?;
-    desk.close(session)?;
-    watched?;
-    ended?;
-    Ok(Exit::Done)
+    Ok(ports)
 }
 
 /// Returns the ports that cannot send what others receive, such as captures that are read.
