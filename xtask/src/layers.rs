@@ -51,6 +51,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-balance", Layer::Engine),
     ("slipring-dedup", Layer::Engine),
     ("slipring-confine", Layer::Port),
+    ("slipring-bpf", Layer::Port),
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
     ("slipring-core", Layer::Host),

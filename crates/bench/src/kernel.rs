@@ -5,11 +5,9 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
 
+use slipring_bpf::insn::{AccessWidth, BpfInsn, BpfReg, JumpIf, add_imm, exit, load, mov, mov_imm};
+use slipring_bpf::{AssembleError, Assembler, BpfLink};
 use slipring_core::netns::Netns;
-use slipring_port::bpf::BpfLink;
-use slipring_port::bpf::insn::{
-    AccessWidth, BpfInsn, BpfReg, add_imm, exit, jgt, jne_imm, load, mov, mov_imm,
-};
 use slipring_port::netlink::Netlink;
 use slipring_port::{Nanos, now};
 use slipring_wire::MacAddr;
@@ -32,19 +30,20 @@ const ROUTER_OUT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 1);
 const RECEIVER_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 2);
 
 /// Passes ARP, so that the router finds its neighbour, and drops everything else.
-const DROP_BUT_ARP: [BpfInsn; 11] = [
-    load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, 0),
-    load(AccessWidth::Word, BpfReg::R3, BpfReg::R1, 4),
-    mov(BpfReg::R4, BpfReg::R2),
-    add_imm(BpfReg::R4, 14),
-    jgt(BpfReg::R4, BpfReg::R3, 4),
-    load(AccessWidth::Half, BpfReg::R5, BpfReg::R2, 12),
-    jne_imm(BpfReg::R5, 0x0608, 2),
-    mov_imm(BpfReg::R0, 2),
-    exit(),
-    mov_imm(BpfReg::R0, 1),
-    exit(),
-];
+fn drop_but_arp() -> Result<Vec<BpfInsn>, AssembleError> {
+    let mut program = Assembler::new();
+    program
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, 0))
+        .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R1, 4))
+        .put_all([mov(BpfReg::R4, BpfReg::R2), add_imm(BpfReg::R4, 14)])
+        .jump_if(BpfReg::R4, JumpIf::Gt, BpfReg::R3, "drop")
+        .put(load(AccessWidth::Half, BpfReg::R5, BpfReg::R2, 12))
+        .jump_if(BpfReg::R5, JumpIf::Ne, 0x0608, "drop")
+        .put_all([mov_imm(BpfReg::R0, 2), exit()])
+        .label("drop")
+        .put_all([mov_imm(BpfReg::R0, 1), exit()]);
+    program.assemble()?.bind(|_| None)
+}
 
 /// Routes frames of `len` bytes.
 pub(super) fn round(len: usize) -> Result<BenchRound, BenchError> {
@@ -81,7 +80,8 @@ impl KernelRouter {
 /// Sets up the far end.
 fn receiver() -> Result<BpfLink, BenchError> {
     configure_link(&Netlink::open()?, FAR_IFNAME, RECEIVER_ADDR)?;
-    attach(FAR_IFNAME, &DROP_BUT_ARP)
+    let program = drop_but_arp().map_err(|error| BenchError::Failed(error.to_string()))?;
+    attach(FAR_IFNAME, &program)
 }
 
 fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<(), BenchError> {

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use slipring_core::netns::Netns;
-use slipring_port::OpenCause;
-use slipring_port::bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
-use slipring_port::bpf::{
+use slipring_bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
+use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
+use slipring_core::netns::Netns;
+use slipring_port::OpenCause;
 use slipring_port::iface::{Feature, Iface};
 use slipring_port::netlink::Netlink;
 use slipring_wire::frame::FrameSpec;
@@ -158,7 +158,8 @@ pub(super) fn attach(ifname: &str, insns: &[BpfInsn]) -> Result<BpfLink, BenchEr
 
 fn load(insns: &[BpfInsn]) -> Result<BpfProgram, BenchError> {
     let flags = BpfProgramFlags { frags: true, bound_to: None };
-    BpfProgram::load(BpfProgramKind::Xdp, "slipring_bench", insns, flags).map_err(failed)
+    BpfProgram::load(BpfProgramKind::Xdp, "slipring_bench", insns, flags)
+        .map_err(|error| failed(error.into()))
 }
 
 fn failed(cause: OpenCause) -> BenchError {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use slipring_abi::name::PortName;
+use slipring_bpf::BpfLink;
 use slipring_core::Host;
-use slipring_port::bpf::BpfLink;
 use slipring_port::{OpenError, OpenOptions, Port, RunError, XdpMode, forward};
 use slipring_wire::frame::FrameSpec;
 

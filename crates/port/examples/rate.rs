@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe};
-use slipring_port::bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
-use slipring_port::bpf::{
+use slipring_bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
+use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
 use slipring_port::iface::Iface;

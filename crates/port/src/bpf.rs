@@ -1,116 +1,22 @@
-//! Small BPF programs, written as instructions and loaded with bpf(2) directly.
-//!
-//! Descriptors hold everything: a link detaches its program when the descriptor is closed, so a
-//! killed process leaves the interface as it was. No compiler, no object files, no mounted bpffs.
-//! Not for programs supplied by users.
+//! BPF programs that ports attach to interfaces.
 
 pub mod host;
-pub mod insn;
 mod sys;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use slipring_bpf::BpfError;
 
 use crate::error::OpenCause;
-use insn::BpfInsn;
 
-pub use sys::{BpfAttachType, BpfLinkFlags, BpfMapKind, BpfProgramFlags, BpfProgramKind};
-
-/// A map from small integers to small integers or descriptors.
-#[derive(Debug)]
-pub struct BpfMap {
-    fd: OwnedFd,
-}
-
-impl BpfMap {
-    /// Creates a map of `entries` 4-byte keys and values.
-    ///
-    /// # Errors
-    /// [`OpenCause::Privilege`], or [`OpenCause::System`].
-    pub fn create(kind: BpfMapKind, entries: u32) -> Result<Self, OpenCause> {
-        sys::map_create(kind, entries)
-            .map(|fd| Self { fd })
-            .map_err(|e| refused("create a BPF map", e))
+impl From<BpfError> for OpenCause {
+    fn from(error: BpfError) -> Self {
+        refused(error.what(), error.into_io())
     }
-
-    /// Sets a value.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set(&self, key: u32, value: u32) -> io::Result<()> {
-        sys::map_update(self.fd.as_fd(), key, value)
-    }
-
-    /// Puts a socket into a map of sockets.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_socket(&self, key: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.set(key, socket.as_raw_fd() as u32)
-    }
-
-    /// The descriptor, for instructions that name the map.
-    #[must_use]
-    pub fn raw_fd(&self) -> i32 {
-        self.fd.as_raw_fd()
-    }
-}
-
-/// A program that the kernel has verified.
-#[derive(Debug)]
-pub struct BpfProgram {
-    fd: OwnedFd,
-}
-
-impl BpfProgram {
-    /// Loads a program. `name` has at most 15 letters.
-    ///
-    /// # Errors
-    /// [`OpenCause::Privilege`], or [`OpenCause::System`].
-    pub fn load(
-        kind: BpfProgramKind,
-        name: &str,
-        insns: &[BpfInsn],
-        flags: BpfProgramFlags,
-    ) -> Result<Self, OpenCause> {
-        sys::program_load(kind, name, insns, flags)
-            .map(|fd| Self { fd })
-            .map_err(|error| refused("load a BPF program", error))
-    }
-
-    /// Attaches it to an interface as long as the link exists.
-    ///
-    /// # Errors
-    /// The kernel's: EBUSY when another program is there, EOPNOTSUPP or ERANGE when the driver
-    /// cannot.
-    pub fn attach(
-        &self,
-        ifindex: u32,
-        at: BpfAttachType,
-        flags: BpfLinkFlags,
-    ) -> io::Result<BpfLink> {
-        sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { _fd: fd })
-    }
-
-    /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on this thread's
-    /// loopback interface, and performs the resulting action: the fastest way to generate frames.
-    /// For tests and measurements.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
-        sys::run_live_frames(self.fd.as_fd(), frame, repeat, batch)
-    }
-}
-
-/// An attached program; dropping it detaches the program.
-#[derive(Debug)]
-pub struct BpfLink {
-    _fd: OwnedFd,
 }
 
 /// Translates an error of bpf(2) at open.
-pub(crate) fn refused(what: &'static str, source: io::Error) -> OpenCause {
+fn refused(what: &'static str, source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             OpenCause::Privilege { what, capabilities: "cap_net_admin,cap_bpf,cap_net_raw", source }
@@ -120,5 +26,22 @@ pub(crate) fn refused(what: &'static str, source: io::Error) -> OpenCause {
             needs: "a kernel with CONFIG_BPF_SYSCALL",
         },
         _ => OpenCause::System { what, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_no_lack_of_privilege() {
+        let source = || io::Error::from_raw_os_error(libc::EACCES);
+        let what = "load a BPF program";
+        let rejected = BpfError::Rejected { what, source: source(), log: "R0 !read_ok\n".into() };
+        let cause = OpenCause::from(rejected);
+        assert!(matches!(cause, OpenCause::System { .. }), "{cause:?}");
+        assert!(cause.to_string().ends_with("(os error 13): R0 !read_ok"), "{cause}");
+        let cause = OpenCause::from(BpfError::System { what, source: source() });
+        assert!(matches!(cause, OpenCause::Privilege { .. }), "{cause:?}");
     }
 }

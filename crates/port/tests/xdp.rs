@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netns::Namespace;
-use slipring_port::bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
-use slipring_port::bpf::{
+use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
+use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
 use slipring_port::iface::Iface;

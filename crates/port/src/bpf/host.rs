@@ -13,12 +13,15 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::insn::{
-    AccessWidth, BpfHelper, BpfInsn, BpfReg, call, exit, jeq32_imm, load, mov_imm, store_imm,
+use slipring_bpf::insn::{
+    AccessWidth, BpfHelper, BpfInsn, BpfReg, JumpIf, call, exit, load, mov_imm, store_imm,
 };
-use super::{
-    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, refused, sys,
+use slipring_bpf::{
+    Assembler, BpfAttachType, BpfCode, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags,
+    BpfProgramKind,
 };
+
+use super::{refused, sys};
 use crate::error::OpenCause;
 
 /// `skb->mark` of frames that a detached interface lets through to the host. The mark is cleared on
@@ -35,16 +38,19 @@ const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
 
 /// Drops every frame whose mark is not `mark`.
-const fn drop_unmarked(mark: u32) -> [BpfInsn; 7] {
-    [
-        load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, SKB_MARK),
-        jeq32_imm(BpfReg::R2, mark as i32, 2),
-        mov_imm(BpfReg::R0, TCX_DROP),
-        exit(),
-        store_imm_mark(0),
-        mov_imm(BpfReg::R0, TCX_NEXT),
-        exit(),
-    ]
+fn drop_unmarked(mark: u32) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, SKB_MARK))
+        .jump_if32(BpfReg::R2, JumpIf::Eq, mark as i32, "marked")
+        .put_all([mov_imm(BpfReg::R0, TCX_DROP), exit()])
+        .label("marked")
+        .put_all([store_imm_mark(0), mov_imm(BpfReg::R0, TCX_NEXT), exit()]);
+    assembled(&program)
+}
+
+fn assembled(program: &Assembler) -> BpfCode {
+    program.assemble().expect("each label of these programs is defined once, close by")
 }
 
 const fn store_imm_mark(mark: u32) -> BpfInsn {
@@ -52,30 +58,34 @@ const fn store_imm_mark(mark: u32) -> BpfInsn {
 }
 
 /// Redirects every frame out of `ifindex`.
-const fn redirect_out(ifindex: u32) -> [BpfInsn; 4] {
-    [mov_imm(BpfReg::R1, ifindex as i32), mov_imm(BpfReg::R2, 0), call(BpfHelper::Redirect), exit()]
+fn redirect_out(ifindex: u32) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .put_all([mov_imm(BpfReg::R1, ifindex as i32), mov_imm(BpfReg::R2, 0)])
+        .put_all([call(BpfHelper::Redirect), exit()]);
+    assembled(&program)
 }
 
 /// Redirects every frame into `ifindex`, marked so that a detached interface lets it through.
-const fn redirect_in(ifindex: u32) -> [BpfInsn; 5] {
-    [
-        store_imm_mark(TO_HOST_MARK),
-        mov_imm(BpfReg::R1, ifindex as i32),
-        mov_imm(BpfReg::R2, F_INGRESS),
-        call(BpfHelper::Redirect),
-        exit(),
-    ]
+fn redirect_in(ifindex: u32) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .put(store_imm_mark(TO_HOST_MARK))
+        .put_all([mov_imm(BpfReg::R1, ifindex as i32), mov_imm(BpfReg::R2, F_INGRESS)])
+        .put_all([call(BpfHelper::Redirect), exit()]);
+    assembled(&program)
 }
 
 fn attach(
     name: &str,
-    insns: &[BpfInsn],
+    code: &BpfCode,
     ifindex: u32,
     at: BpfAttachType,
     order: BpfLinkFlags,
 ) -> Result<BpfLink, OpenCause> {
+    let insns = code.bind(|_| None).expect("these programs use no maps");
     let program =
-        BpfProgram::load(BpfProgramKind::Classifier, name, insns, BpfProgramFlags::default())?;
+        BpfProgram::load(BpfProgramKind::Classifier, name, &insns, BpfProgramFlags::default())?;
     program.attach(ifindex, at, order).map_err(|source| match source.raw_os_error() {
         // Kernels without tcx do not know the attach type.
         Some(libc::EINVAL) => OpenCause::Unsupported {
@@ -133,4 +143,35 @@ pub fn redirect(ifindex: u32, to: u32) -> Result<HostRedirected, OpenCause> {
     let egress = attach("slipring_redir_o", &out, ifindex, BpfAttachType::TcxEgress, order)?;
     let ingress = attach("slipring_redir_i", &back, to, BpfAttachType::TcxIngress, order)?;
     Ok(HostRedirected { _links: [egress, ingress] })
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_bpf::{BpfRedirect, Interpreter};
+
+    use super::*;
+
+    /// Runs a program on a socket buffer with this mark: its result, redirect and final mark.
+    fn run(code: &BpfCode, mark: u32) -> (i32, Option<BpfRedirect>, u32) {
+        let mut skb = vec![0; 32];
+        skb[8..12].copy_from_slice(&mark.to_ne_bytes());
+        let (result, redirect) = Interpreter::new().run_on_context(code, &mut skb).unwrap();
+        (result as i32, redirect, u32::from_ne_bytes(skb[8..12].try_into().unwrap()))
+    }
+
+    #[test]
+    fn only_marked_frames_go_on_and_lose_their_mark() {
+        let code = drop_unmarked(TO_HOST_MARK);
+        assert_eq!(run(&code, 0), (TCX_DROP, None, 0));
+        assert_eq!(run(&code, TO_WIRE_MARK), (TCX_DROP, None, TO_WIRE_MARK));
+        assert_eq!(run(&code, TO_HOST_MARK), (TCX_NEXT, None, 0));
+    }
+
+    #[test]
+    fn redirected_frames_carry_the_mark_only_towards_the_host() {
+        const TC_ACT_REDIRECT: i32 = 7;
+        let to = Some(BpfRedirect::Interface(9));
+        assert_eq!(run(&redirect_out(9), 5), (TC_ACT_REDIRECT, to, 5));
+        assert_eq!(run(&redirect_in(9), 5), (TC_ACT_REDIRECT, to, TO_HOST_MARK));
+    }
 }

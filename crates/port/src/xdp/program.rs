@@ -7,15 +7,16 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use slipring_bpf::insn::{
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, call_kernel, exit, load,
+    mov, mov_imm, store, store_imm, to_big_endian,
+};
+use slipring_bpf::{
+    Assembler, BpfAttachType, BpfCode, BpfError, BpfLink, BpfLinkFlags, BpfMap, BpfMapKind,
+    BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
+
 use super::socket::retry_while_busy;
-use crate::bpf::insn::{
-    AccessWidth, BpfHelper, BpfInsn, BpfReg, add_imm, call, call_kernel, exit, jgt, jne_imm, load,
-    load_map, mov, mov_imm, or, shl_imm, store, store_imm, swap16,
-};
-use crate::bpf::{
-    BpfAttachType, BpfLink, BpfLinkFlags, BpfMap, BpfMapKind, BpfProgram, BpfProgramFlags,
-    BpfProgramKind,
-};
 use crate::error::OpenCause;
 
 /// `rx_queue_index` in `struct xdp_md`.
@@ -98,9 +99,13 @@ impl XdpHook {
         queues: u32,
         wanted: HookRequest,
     ) -> Result<Arc<Self>, HookError> {
-        let map = BpfMap::create(BpfMapKind::Sockets, queues).map_err(HookError::Fatal)?;
+        let spec = BpfMapSpec::of_descriptors(BpfMapKind::XskMap, queues);
+        let map = BpfMap::create("slipring_socks", spec);
+        let map = map.map_err(|error| HookError::Fatal(error.into()))?;
         let program = match wanted.vlan {
-            VlanHandling::InBand => load_plain(&map, wanted).map_err(HookError::Fatal)?,
+            VlanHandling::InBand => {
+                load_plain(&map, wanted.frags).map_err(|error| HookError::Fatal(error.into()))?
+            }
             VlanHandling::Reinsert => {
                 load_with_tags(&map, ifindex, wanted).map_err(HookError::Refused)?
             }
@@ -120,7 +125,7 @@ impl XdpHook {
 
     /// Redirects a queue's frames to a bound socket, until that is closed.
     pub(super) fn redirect_queue(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.map.set_socket(queue, socket)
+        self.map.set_descriptor(queue, socket)
     }
 }
 
@@ -134,54 +139,79 @@ fn attach_with_retry(
     retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags))
 }
 
-fn load_plain(map: &BpfMap, wanted: HookRequest) -> Result<BpfProgram, OpenCause> {
-    let flags = BpfProgramFlags { frags: wanted.frags, bound_to: None };
-    BpfProgram::load(
-        BpfProgramKind::Xdp,
-        "slipring_xdp",
-        &redirect_program(map.raw_fd(), BpfReg::R1),
-        flags,
-    )
+/// The name of the map of sockets in the programs.
+const SOCKETS: &str = "sockets";
+
+fn load_plain(map: &BpfMap, frags: bool) -> Result<BpfProgram, BpfError> {
+    let flags = BpfProgramFlags { frags, bound_to: None };
+    load_with(&redirect_program(), "slipring_xdp", map, flags)
 }
 
 fn load_with_tags(map: &BpfMap, ifindex: u32, wanted: HookRequest) -> io::Result<BpfProgram> {
     let function = super::btf::kernel_function("bpf_xdp_metadata_rx_vlan_tag")?;
-    let mut insns = reinsert_tag_program(function).to_vec();
-    insns.extend(redirect_program(map.raw_fd(), BpfReg::R6));
+    let code = reinsert_tag_program(function);
     let flags = BpfProgramFlags { frags: wanted.frags, bound_to: Some(ifindex) };
-    BpfProgram::load(BpfProgramKind::Xdp, "slipring_vlan", &insns, flags).map_err(|cause| {
-        match cause {
-            OpenCause::System { source, .. } | OpenCause::Privilege { source, .. } => source,
-            other => io::Error::other(other.to_string()),
-        }
-    })
+    load_with(&code, "slipring_vlan", map, flags).map_err(BpfError::into_io)
 }
 
-/// `return bpf_redirect_map(map, ctx->rx_queue_index, XDP_PASS)`
-fn redirect_program(map_fd: i32, context: BpfReg) -> [BpfInsn; 6] {
-    let [map_low, map_high] = load_map(BpfReg::R1, map_fd);
-    [
-        load(AccessWidth::Word, BpfReg::R2, context, CTX_RX_QUEUE_OFFSET),
-        map_low,
-        map_high,
-        mov_imm(BpfReg::R3, XDP_PASS),
-        call(BpfHelper::RedirectMap),
-        exit(),
-    ]
+fn load_with(
+    code: &BpfCode,
+    name: &str,
+    map: &BpfMap,
+    flags: BpfProgramFlags,
+) -> Result<BpfProgram, BpfError> {
+    let insns = code.bind(|name| (name == SOCKETS).then_some(map.raw_fd()));
+    let insns = insns.expect("the programs use no other map");
+    BpfProgram::load(BpfProgramKind::Xdp, name, &insns, flags)
 }
 
-/// Moves both addresses forward by 4 bytes and writes the tag after them. Falls through to the
-/// following instructions, with the context in `R6`.
+fn redirect_program() -> BpfCode {
+    let mut program = Assembler::new();
+    program.put(mov(BpfReg::R6, BpfReg::R1));
+    redirect_to_socket(&mut program);
+    assembled(&program)
+}
+
+/// `return bpf_redirect_map(map, ctx->rx_queue_index, XDP_PASS)`, with the context in `R6`.
+fn redirect_to_socket(program: &mut Assembler) {
+    program
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_RX_QUEUE_OFFSET))
+        .load_map(BpfReg::R1, SOCKETS)
+        .put_all([mov_imm(BpfReg::R3, XDP_PASS), call(BpfHelper::RedirectMap), exit()]);
+}
+
+/// Moves both addresses forward by 4 bytes and writes the tag after them, then redirects.
 ///
 /// ```text
 ///   before       | destination | source | type ...
 ///   after   | destination | source | TPID | TCI | type ...
 /// ```
-fn reinsert_tag_program(kernel_function: i32) -> [BpfInsn; 31] {
-    const PROTO_STACK_OFFSET: i16 = -8;
-    const TCI_STACK_OFFSET: i16 = -4;
-    [
-        mov(BpfReg::R6, BpfReg::R1),
+fn reinsert_tag_program(kernel_function: i32) -> BpfCode {
+    let mut program = Assembler::new();
+    program.put(mov(BpfReg::R6, BpfReg::R1));
+    read_tag(&mut program, kernel_function);
+    program
+        .jump_if(BpfReg::R0, JumpIf::Ne, 0, "redirect")
+        .put_all([mov(BpfReg::R1, BpfReg::R6), mov_imm(BpfReg::R2, -4)])
+        .put(call(BpfHelper::XdpAdjustHead))
+        .jump_if(BpfReg::R0, JumpIf::Ne, 0, "redirect")
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_OFFSET))
+        .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R6, CTX_DATA_END_OFFSET))
+        .put_all([mov(BpfReg::R4, BpfReg::R2), add_imm(BpfReg::R4, 16)])
+        .jump_if(BpfReg::R4, JumpIf::Gt, BpfReg::R3, "redirect");
+    write_tag(&mut program);
+    program.label("redirect");
+    redirect_to_socket(&mut program);
+    assembled(&program)
+}
+
+const PROTO_STACK_OFFSET: i16 = -8;
+const TCI_STACK_OFFSET: i16 = -4;
+
+/// Puts the tag of the frame onto the stack; `R0` is 0 if there is one.
+fn read_tag(program: &mut Assembler, kernel_function: i32) {
+    program.put_all([
+        mov(BpfReg::R1, BpfReg::R6),
         // The function writes both where these point; the verifier wants them initialised.
         store_imm(AccessWidth::Word, BpfReg::R10, PROTO_STACK_OFFSET, 0),
         store_imm(AccessWidth::Word, BpfReg::R10, TCI_STACK_OFFSET, 0),
@@ -190,30 +220,86 @@ fn reinsert_tag_program(kernel_function: i32) -> [BpfInsn; 31] {
         mov(BpfReg::R3, BpfReg::R10),
         add_imm(BpfReg::R3, TCI_STACK_OFFSET as i32),
         call_kernel(kernel_function),
-        jne_imm(BpfReg::R0, 0, 22),
-        mov(BpfReg::R1, BpfReg::R6),
-        mov_imm(BpfReg::R2, -4),
-        call(BpfHelper::XdpAdjustHead),
-        jne_imm(BpfReg::R0, 0, 18),
-        load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_OFFSET),
-        load(AccessWidth::Word, BpfReg::R3, BpfReg::R6, CTX_DATA_END_OFFSET),
-        mov(BpfReg::R4, BpfReg::R2),
-        add_imm(BpfReg::R4, 16),
-        jgt(BpfReg::R4, BpfReg::R3, 13),
-        // Move the twelve bytes of addresses down by four.
-        load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 4),
-        store(AccessWidth::Word, BpfReg::R2, 0, BpfReg::R5),
-        load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 8),
-        store(AccessWidth::Word, BpfReg::R2, 4, BpfReg::R5),
-        load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, 12),
-        store(AccessWidth::Word, BpfReg::R2, 8, BpfReg::R5),
+    ]);
+}
+
+/// Moves the twelve bytes of addresses at `R2 + 4` down by four, and writes the tag after them.
+fn write_tag(program: &mut Assembler) {
+    for offset in [0, 4, 8] {
+        program.put(load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, offset + 4));
+        program.put(store(AccessWidth::Word, BpfReg::R2, offset, BpfReg::R5));
+    }
+    program.put_all([
         // The protocol is in network byte order, the control word in host byte order.
         load(AccessWidth::Half, BpfReg::R4, BpfReg::R10, PROTO_STACK_OFFSET),
         load(AccessWidth::Half, BpfReg::R5, BpfReg::R10, TCI_STACK_OFFSET),
-        swap16(BpfReg::R5),
-        shl_imm(BpfReg::R5, 16),
-        or(BpfReg::R4, BpfReg::R5),
+        to_big_endian(BpfReg::R5, 16),
+        alu(AluOp::Lsh, BpfReg::R5, 16),
+        alu(AluOp::Or, BpfReg::R4, BpfReg::R5),
         store(AccessWidth::Word, BpfReg::R2, 12, BpfReg::R4),
-        mov_imm(BpfReg::R0, 0),
-    ]
+    ]);
+}
+
+fn assembled(program: &Assembler) -> BpfCode {
+    program.assemble().expect("each label of these programs is defined once, close by")
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_bpf::{BpfRedirect, Interpreter, SimulatedMap, XdpMeta};
+
+    use super::*;
+
+    const FUNCTION: i32 = 77;
+    const XDP_REDIRECT: u32 = 4;
+
+    /// A queue 1 with socket 9, and a device that keeps the tag 0x8100, 0x6007 of its frames.
+    fn device() -> Interpreter {
+        let mut interpreter = Interpreter::new();
+        let map = SimulatedMap::new(BpfMapSpec::of_descriptors(BpfMapKind::XskMap, 2));
+        interpreter.add_map(SOCKETS, map);
+        assert!(interpreter.set_reference(SOCKETS, 1, 9));
+        interpreter.set_function(FUNCTION, |memory, [_, proto, tci, ..]| {
+            memory.bytes(proto, 2)?.copy_from_slice(&0x8100_u16.to_be_bytes());
+            memory.bytes(tci, 2)?.copy_from_slice(&0x6007_u16.to_ne_bytes());
+            Some(0)
+        });
+        interpreter
+    }
+
+    fn frame() -> Vec<u8> {
+        (0..60).collect()
+    }
+
+    #[test]
+    fn frames_of_a_queue_with_a_socket_go_to_it_and_others_to_the_host() {
+        let mut device = device();
+        let mut run = |rx_queue| {
+            let meta = XdpMeta { ifindex: 3, rx_queue };
+            let outcome = device.run_xdp(&redirect_program(), &frame(), meta).unwrap();
+            (outcome.action, outcome.redirect)
+        };
+        assert_eq!(run(1), (XDP_REDIRECT, Some(BpfRedirect::MapEntry(9))));
+        assert_eq!(run(0), (XDP_PASS as u32, None));
+        assert_eq!(run(7), (XDP_PASS as u32, None));
+    }
+
+    #[test]
+    fn a_tag_that_the_device_kept_is_put_after_the_addresses() {
+        let meta = XdpMeta { ifindex: 3, rx_queue: 1 };
+        let outcome = device().run_xdp(&reinsert_tag_program(FUNCTION), &frame(), meta).unwrap();
+        assert_eq!(outcome.action, XDP_REDIRECT);
+        let tagged = [&frame()[..12], &[0x81, 0, 0x60, 7], &frame()[12..]].concat();
+        assert_eq!(outcome.frame, tagged);
+    }
+
+    #[test]
+    fn a_frame_without_a_tag_stays_as_it_is() {
+        let mut device = device();
+        const ENODATA: u64 = 61;
+        device.set_function(FUNCTION, |_, _| Some(ENODATA.wrapping_neg()));
+        let meta = XdpMeta { ifindex: 3, rx_queue: 1 };
+        let outcome = device.run_xdp(&reinsert_tag_program(FUNCTION), &frame(), meta).unwrap();
+        assert_eq!((outcome.action, outcome.frame), (XDP_REDIRECT, frame()));
+    }
 }

@@ -6,10 +6,11 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use slipring_core::netns::Netns;
-use slipring_port::bpf::insn::{BpfInsn, BpfReg, exit, mov_imm};
-use slipring_port::bpf::{
-    BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, host,
+use slipring_bpf::insn::{BpfInsn, BpfReg, exit, mov_imm};
+use slipring_bpf::{
+    BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
+use slipring_port::bpf::host;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_port::{OpenCause, OpenError};
@@ -41,12 +42,8 @@ fn xdp_socket() -> Finding {
 }
 
 fn load() -> Result<BpfProgram, OpenCause> {
-    BpfProgram::load(
-        BpfProgramKind::Xdp,
-        "slipring_doctor",
-        &XDP_PASS_ALL,
-        BpfProgramFlags::default(),
-    )
+    let flags = BpfProgramFlags::default();
+    Ok(BpfProgram::load(BpfProgramKind::Xdp, "slipring_doctor", &XDP_PASS_ALL, flags)?)
 }
 
 fn program() -> Finding {

@@ -1,8 +1,8 @@
 //! Frame by frame: every frame that enters the bridge on one side leaves on the other, whole, once
 //! and in order.
 
-use slipring_port::bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
-use slipring_port::bpf::{
+use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
+use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
 use slipring_port::iface::Iface;

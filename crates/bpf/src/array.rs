@@ -1,0 +1,161 @@
+//! The values of an array map, mapped into this process.
+//!
+//! Programs in the kernel read and write the same words at the same time, so there is no reference
+//! to the bytes: every access is an atomic one, or a copy by words.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::map::{BpfMapKind, BpfMapSpec};
+
+/// Atomic integers that lie in shared memory.
+///
+/// # Safety
+/// The type must be valid for every bit pattern, aligned to its size, and usable through a shared
+/// reference while others write it.
+pub unsafe trait AtomicInt {}
+
+macro_rules! atomic_ints {
+    ($($int:ty)*) => {$(
+        // SAFETY: an atomic of the standard library: any bits, aligned to its size, shared.
+        unsafe impl AtomicInt for $int {}
+    )*};
+}
+
+atomic_ints!(AtomicU8 AtomicU16 AtomicU32 AtomicU64);
+
+/// The mapped values of an array.
+///
+/// ```text
+///   value 0          value 1          value 2
+///   | bytes ... |pad| bytes ... |pad| bytes ...        pad: to a multiple of 8
+///   ^ offset 0
+/// ```
+///
+/// Use one width for each location: what accesses of different widths to the same bytes see of each
+/// other is up to the processor.
+///
+/// # Invariants
+/// `base` leads to `len * stride` mapped bytes or more until the drop; it is aligned to a page, and
+/// `stride` is the size of a value rounded up to a multiple of 8.
+#[derive(Debug)]
+pub struct MappedArray {
+    base: NonNull<u8>,
+    mapped_bytes: usize,
+    len: u32,
+    stride: usize,
+    value_size: usize,
+}
+
+// SAFETY: `base` is owned, as a box's pointer is, and nothing depends on the thread.
+unsafe impl Send for MappedArray {}
+// SAFETY: all access through a shared reference is atomic.
+unsafe impl Sync for MappedArray {}
+
+impl MappedArray {
+    pub(crate) fn map(fd: BorrowedFd<'_>, spec: &BpfMapSpec) -> io::Result<Self> {
+        if spec.kind != BpfMapKind::Array || !spec.mappable {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a mappable array"));
+        }
+        let value_size = spec.value_size as usize;
+        let stride = value_size.next_multiple_of(8);
+        let bytes = stride * spec.max_entries as usize;
+        let mapped_bytes = bytes.next_multiple_of(rustix::param::page_size());
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anyone.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), mapped_bytes, rights, MapFlags::SHARED, fd, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { base, mapped_bytes, len: spec.max_entries, stride, value_size })
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are no values; the kernel makes no such map.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of a value.
+    #[must_use]
+    pub fn value_size(&self) -> usize {
+        self.value_size
+    }
+
+    /// Returns the integer at `offset` in the value `index`, or nothing if that is outside of it or
+    /// not aligned to its size.
+    #[must_use]
+    pub fn atomic<A: AtomicInt>(&self, index: u32, offset: usize) -> Option<&A> {
+        let end = offset.checked_add(size_of::<A>())?;
+        if index >= self.len || end > self.value_size || !offset.is_multiple_of(size_of::<A>()) {
+            return None;
+        }
+        Some(self.atomic_at(index as usize * self.stride + offset))
+    }
+
+    /// Copies a value out, word by word: words may be from before and after a simultaneous change.
+    ///
+    /// # Panics
+    /// If `index` is out of range, or `value` has another size than values here.
+    pub fn read(&self, index: u32, value: &mut [u8]) {
+        for (offset, part) in self.words(index, value.len()).zip(value.chunks_mut(8)) {
+            let word = self.atomic_at::<AtomicU64>(offset).load(Ordering::Relaxed).to_ne_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+        }
+    }
+
+    /// Sets a value word by word: a program may see some new words and some old ones. Publish by an
+    /// atomic of another value, or an array-of-maps, what has to change as a whole.
+    ///
+    /// # Panics
+    /// As [`Self::read`].
+    pub fn write(&self, index: u32, value: &[u8]) {
+        for (offset, part) in self.words(index, value.len()).zip(value.chunks(8)) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            let word = u64::from_ne_bytes(word);
+            self.atomic_at::<AtomicU64>(offset).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Offsets of the words of a value.
+    fn words(&self, index: u32, len: usize) -> impl Iterator<Item = usize> + use<> {
+        assert!(index < self.len, "value {index} of {}", self.len);
+        assert_eq!(len, self.value_size, "size of a value");
+        let start = index as usize * self.stride;
+        (start..start + self.stride).step_by(8)
+    }
+
+    /// The integer at a byte offset into the array. Callers have checked that it lies inside of a
+    /// value, padding included, and is aligned.
+    fn atomic_at<A: AtomicInt>(&self, offset: usize) -> &A {
+        debug_assert!(offset + size_of::<A>() <= self.mapped_bytes);
+        debug_assert!(offset.is_multiple_of(size_of::<A>()));
+        // SAFETY: `offset` lies inside of the mapping: promised by the callers, which compute it
+        // from an index below `len` and an offset within the stride.
+        let place = unsafe { self.base.add(offset) };
+        // SAFETY:
+        // - Mapped and aligned: the invariant, and as above.
+        // - The mapping lives as long as `self`, whose lifetime the reference has.
+        // - Others write these bytes at any time: `A` is an atomic, valid for any bits.
+        unsafe { place.cast::<A>().as_ref() }
+    }
+}
+
+impl Drop for MappedArray {
+    fn drop(&mut self) {
+        // SAFETY: `map` made this mapping with this size; all references to it borrow from `self`.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

@@ -1,0 +1,221 @@
+//! Runs programs without the kernel: the oracle of tests, and for frames that no test can produce on
+//! a wire.
+//!
+//! ```text
+//!   address = region << 32 | offset
+//!   region  1 context   2 stack   3 frame   4 maps themselves   16 + n values of map n
+//! ```
+//!
+//! Addresses are numbers as in the kernel, so arithmetic on pointers needs no rules of its own. Every
+//! access has to lie within a region, and of the frame within `data..data_end`: what the verifier
+//! proves for all frames is checked here for one. A context field that the kernel translates, such
+//! as `data` of `struct xdp_md`, reads as an address.
+//!
+//! # Not for
+//! Deciding what the kernel would load: it refuses programs that run well here. Speed.
+
+mod alu;
+mod execute;
+mod helpers;
+mod maps;
+mod memory;
+
+use std::collections::BTreeMap;
+
+pub use maps::SimulatedMap;
+pub use memory::MemoryView;
+
+use crate::assembler::BpfCode;
+use memory::{Context, Memory, Packet};
+
+/// Why a run stopped before its end. Positions count instruction slots.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An access outside of all regions, or across the end of one.
+    #[error("slot {at}: {width} bytes at {address:#x} are outside of memory")]
+    OutOfBounds {
+        /// The instruction.
+        at: usize,
+        /// The first byte.
+        address: u64,
+        /// Number of bytes.
+        width: usize,
+    },
+    /// An instruction that [`crate::insn`] and [`crate::Assembler`] do not make.
+    #[error("slot {at}: unknown instruction {code:#x}")]
+    UnknownInsn {
+        /// The instruction.
+        at: usize,
+        /// Its operation code.
+        code: u8,
+    },
+    /// A function that the interpreter does not have.
+    #[error("slot {at}: there is no function {number}")]
+    UnknownFunction {
+        /// The call.
+        at: usize,
+        /// The helper's number, or the BTF id.
+        number: i32,
+    },
+    /// A map that was not added, or one of another kind than the helper takes.
+    #[error("slot {at}: no map for this here")]
+    WrongMap {
+        /// The instruction.
+        at: usize,
+    },
+    /// The end of the program without an exit.
+    #[error("slot {at}: after the end of the program")]
+    PastTheEnd {
+        /// One more than the last instruction.
+        at: usize,
+    },
+    /// More than a million instructions.
+    #[error("the program does not end")]
+    Endless,
+}
+
+/// What arrives together with a frame (`struct xdp_md`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct XdpMeta {
+    /// The interface.
+    pub ifindex: u32,
+    /// Its queue.
+    pub rx_queue: u32,
+}
+
+/// Where a program wants a frame to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BpfRedirect {
+    /// Out of an interface.
+    Interface(u32),
+    /// To the entry of a map of interfaces or sockets.
+    MapEntry(u32),
+}
+
+/// What a program made of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdpOutcome {
+    /// The result: an `XDP_*` action.
+    pub action: u32,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// The last redirect that it asked for; it counts if `action` is `XDP_REDIRECT`.
+    pub redirect: Option<BpfRedirect>,
+}
+
+/// A kernel function in a run: arguments are those in `R1` to `R5`; it returns `R0`, or `None` if an
+/// address is wrong.
+pub type KernelFunction = fn(&mut MemoryView<'_, '_>, [u64; 5]) -> Option<u64>;
+
+/// The world of a program: maps, the clock, kernel functions.
+#[derive(Debug, Default)]
+pub struct Interpreter {
+    /// What `bpf_ktime_get_ns` returns.
+    pub now_ns: u64,
+    names: Vec<String>,
+    maps: Vec<SimulatedMap>,
+    programs: Vec<BpfCode>,
+    functions: BTreeMap<i32, KernelFunction>,
+}
+
+impl Interpreter {
+    /// No maps, and time 0.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a map, by the name that programs use.
+    pub fn add_map(&mut self, name: &str, map: SimulatedMap) -> &mut Self {
+        self.names.push(name.to_owned());
+        self.maps.push(map);
+        self
+    }
+
+    /// Returns a map that was added.
+    pub fn map(&mut self, name: &str) -> Option<&mut SimulatedMap> {
+        let at = self.position(name)?;
+        self.maps.get_mut(at)
+    }
+
+    /// Puts the map `inner` into an array of maps. Returns false if one of them is not there.
+    pub fn set_inner(&mut self, outer: &str, index: u32, inner: &str) -> bool {
+        let inner = self.position(inner);
+        inner.is_some_and(|inner| self.set_reference(outer, index, inner as u32))
+    }
+
+    /// Puts a program into a map of programs. Returns false if the map is not there.
+    pub fn set_program(&mut self, map: &str, index: u32, program: BpfCode) -> bool {
+        self.programs.push(program);
+        self.set_reference(map, index, self.programs.len() as u32 - 1)
+    }
+
+    /// Puts an interface or a socket into a map of these. Returns false if the map is not there.
+    pub fn set_reference(&mut self, map: &str, index: u32, to: u32) -> bool {
+        let key = index.to_ne_bytes();
+        self.map(map).is_some_and(|map| map.set(&key, &to.to_ne_bytes(), 0).is_ok())
+    }
+
+    /// Defines the kernel function with this BTF id.
+    pub fn set_function(&mut self, btf_id: i32, function: KernelFunction) -> &mut Self {
+        self.functions.insert(btf_id, function);
+        self
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    /// Runs an XDP program on a frame.
+    ///
+    /// # Errors
+    /// A [`Fault`]: the program did something that no program may.
+    pub fn run_xdp(
+        &mut self,
+        code: &BpfCode,
+        frame: &[u8],
+        meta: XdpMeta,
+    ) -> Result<XdpOutcome, Fault> {
+        let (result, memory, redirect) = self.run(code, Context::Xdp(meta), Packet::new(frame))?;
+        let frame = memory.packet.bytes().to_vec();
+        Ok(XdpOutcome { action: result as u32, frame, redirect })
+    }
+
+    /// Runs a program on a plain context, such as the first fields of `struct __sk_buff`, which it
+    /// reads and writes as they are. Returns its result and where it redirects to.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    pub fn run_on_context(
+        &mut self,
+        code: &BpfCode,
+        context: &mut Vec<u8>,
+    ) -> Result<(u32, Option<BpfRedirect>), Fault> {
+        let plain = Context::Plain(std::mem::take(context));
+        let (result, memory, redirect) = self.run(code, plain, Packet::new(&[]))?;
+        if let Context::Plain(bytes) = memory.context {
+            *context = bytes;
+        }
+        Ok((result as u32, redirect))
+    }
+
+    fn run(
+        &mut self,
+        code: &BpfCode,
+        context: Context,
+        packet: Packet,
+    ) -> Result<(u64, Memory<'_>, Option<BpfRedirect>), Fault> {
+        let world = execute::World {
+            now_ns: self.now_ns,
+            names: &self.names,
+            programs: &self.programs,
+            functions: &self.functions,
+        };
+        let memory = Memory::new(context, packet, &mut self.maps);
+        execute::Run::new(world, memory).run(code)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Small BPF programs that a program writes as instructions, loads and attaches itself.
+//!
+//! ```text
+//!   Assembler --> BpfCode --+-- bind(maps) --> BpfProgram::load --> attach --> BpfLink
+//!   labels, maps            |                  kernel, verifier                 dropping it, or
+//!   by name                 |                                                  death, detaches
+//!                           '-- Interpreter::run: the same instructions, no kernel, no privilege
+//! ```
+//!
+//! Maps of a program are named in its code and bound when it is loaded, so the same [`BpfCode`] runs
+//! in the kernel and in the [`Interpreter`], which tests use as the oracle. [`MappedArray`] is the
+//! way to change what an attached program does without a system call: the values of an array map,
+//! mapped into this process, word by word through atomics, since the program reads and writes them
+//! at the same time.
+//!
+//! Descriptors hold everything: a link detaches its program when its descriptor is closed, so a
+//! killed process leaves the interface as it was. There is no compiler, no object file and no
+//! mounted bpffs.
+//!
+//! # Not for
+//! Programs that users supply, subprograms, global functions, CO-RE. The interpreter checks what a
+//! program does with a given frame; only the kernel's verifier decides what may be loaded.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod array;
+mod assembler;
+mod error;
+pub mod insn;
+mod interpreter;
+mod map;
+mod program;
+mod sys;
+
+pub use array::{AtomicInt, MappedArray};
+pub use assembler::{AssembleError, Assembler, BpfCode};
+pub use error::BpfError;
+pub use interpreter::{
+    BpfRedirect, Fault, Interpreter, KernelFunction, MemoryView, SimulatedMap, XdpMeta, XdpOutcome,
+};
+pub use map::{BpfMap, BpfMapKind, BpfMapSpec, UpdateMode};
+pub use program::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, TestRun,
+};

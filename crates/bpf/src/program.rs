@@ -1,0 +1,156 @@
+//! Programs and links in the kernel.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::error::BpfError;
+use crate::insn::BpfInsn;
+use crate::sys::program as sys;
+
+/// Kinds of programs (`BPF_PROG_TYPE_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BpfProgramKind {
+    /// For tcx: sees socket buffers.
+    Classifier = 3,
+    /// For XDP: sees frames before they are socket buffers.
+    Xdp = 6,
+}
+
+/// Load flags and bindings of a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BpfProgramFlags {
+    /// Takes frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
+    pub frags: bool,
+    /// Runs on this interface only and may use its metadata functions
+    /// (`BPF_F_XDP_DEV_BOUND_ONLY`).
+    pub bound_to: Option<u32>,
+}
+
+/// Where a program is attached (`enum bpf_attach_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BpfAttachType {
+    /// XDP, before the stack.
+    Xdp = 37,
+    /// tcx, on receive.
+    TcxIngress = 46,
+    /// tcx, on send.
+    TcxEgress = 47,
+}
+
+/// How a program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BpfLinkFlags {
+    /// After the existing programs (tcx).
+    Last = 0,
+    /// XDP in the stack, on any interface (`XDP_FLAGS_SKB_MODE`).
+    XdpGeneric = 1 << 1,
+    /// XDP in the driver (`XDP_FLAGS_DRV_MODE`).
+    XdpNative = 1 << 2,
+    /// Before the existing programs (tcx, `BPF_F_BEFORE`).
+    First = 1 << 3,
+}
+
+/// A program that the kernel has verified.
+#[derive(Debug)]
+pub struct BpfProgram {
+    fd: OwnedFd,
+}
+
+impl BpfProgram {
+    /// Loads a program. `name` has at most 15 letters.
+    ///
+    /// # Errors
+    /// [`BpfError::Rejected`] with the verifier's log, or [`BpfError::System`].
+    pub fn load(
+        kind: BpfProgramKind,
+        name: &str,
+        insns: &[BpfInsn],
+        flags: BpfProgramFlags,
+    ) -> Result<Self, BpfError> {
+        let loaded = sys::program_load(kind, name, insns, flags, &mut []);
+        loaded.map(|fd| Self { fd }).map_err(|source| {
+            let (what, log) = ("load a BPF program", verifier_log(kind, insns, flags));
+            match log.is_empty() {
+                true => BpfError::System { what, source },
+                false => BpfError::Rejected { what, source, log },
+            }
+        })
+    }
+
+    /// Attaches it to an interface as long as the link exists.
+    ///
+    /// # Errors
+    /// The kernel's: EBUSY when another program is there, EOPNOTSUPP or ERANGE when the driver
+    /// cannot.
+    pub fn attach(
+        &self,
+        ifindex: u32,
+        at: BpfAttachType,
+        flags: BpfLinkFlags,
+    ) -> io::Result<BpfLink> {
+        sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { fd })
+    }
+
+    /// Runs an XDP program on a copy of `frame`, `repeat` times in a row, and returns what it made of
+    /// it. Redirects are not performed.
+    ///
+    /// # Errors
+    /// The kernel's: EINVAL for frames shorter than an Ethernet header or longer than a page.
+    pub fn test_run(&self, frame: &[u8], repeat: u32) -> io::Result<TestRun> {
+        sys::test_run(self.fd.as_fd(), frame, repeat)
+    }
+
+    /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on this thread's
+    /// loopback interface, and performs the resulting action: the fastest way to generate frames.
+    /// For tests and measurements.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
+        sys::run_live_frames(self.fd.as_fd(), frame, repeat, batch)
+    }
+}
+
+impl AsFd for BpfProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Loads the program again, for the verifier's words only.
+fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
+    let mut log = vec![0; 1 << 20];
+    // The name serves people who list programs; this one is gone again at once.
+    let _ = sys::program_load(kind, "slipring_log", insns, flags, &mut log);
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
+}
+
+/// What a program made of a frame in [`BpfProgram::test_run`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// Its result: an `XDP_*` action.
+    pub result: u32,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// Average duration of a run.
+    pub nanos: u32,
+}
+
+/// An attached program; dropping it, or the end of the process, detaches the program.
+#[derive(Debug)]
+pub struct BpfLink {
+    fd: OwnedFd,
+}
+
+impl AsFd for BpfLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<BpfLink> for OwnedFd {
+    fn from(link: BpfLink) -> Self {
+        link.fd
+    }
+}

@@ -1,0 +1,167 @@
+//! Commands on programs and links.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::{BpfCommand, address, bpf, kernel_name, owned};
+use crate::insn::BpfInsn;
+use crate::program::{
+    BpfAttachType, BpfLinkFlags, BpfProgramFlags, BpfProgramKind, TestRun as TestRunResult,
+};
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgramLoad {
+    kind: u32,
+    insn_count: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    ifindex: u32,
+    expected_attach: u32,
+}
+
+const _: () = assert!(size_of::<ProgramLoad>() == 72);
+
+// SAFETY: `repr(C)` without gaps; BPF_PROG_LOAD begins with exactly these.
+unsafe impl BpfCommand for ProgramLoad {
+    const NUMBER: libc::c_long = 5;
+}
+
+const F_XDP_HAS_FRAGS: u32 = 1 << 5;
+const F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
+
+/// Loads a program; the verifier writes into `log` unless it is empty.
+pub(crate) fn program_load(
+    kind: BpfProgramKind,
+    name: &str,
+    insns: &[BpfInsn],
+    flags: BpfProgramFlags,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    // Kernel functions are only available to programs with a GPL-compatible license.
+    let license = c"Dual BSD/GPL";
+    let mut attr = ProgramLoad {
+        kind: kind as u32,
+        insn_count: insns.len() as u32,
+        insns: insns.as_ptr().addr() as u64,
+        license: license.as_ptr().addr() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log: if log.is_empty() { 0 } else { log.as_mut_ptr().addr() as u64 },
+        flags: if flags.frags { F_XDP_HAS_FRAGS } else { 0 }
+            | if flags.bound_to.is_some() { F_XDP_DEV_BOUND_ONLY } else { 0 },
+        ifindex: flags.bound_to.unwrap_or(0),
+        expected_attach: if kind == BpfProgramKind::Xdp { BpfAttachType::Xdp as u32 } else { 0 },
+        name: kernel_name(name),
+        ..ProgramLoad::default()
+    };
+    // SAFETY: `insns` leads to `insn_count` live instructions, `license` to a C string; both are
+    // only read. `log` has `log_size` bytes, exclusive during the call.
+    unsafe { bpf(&mut attr) }.map(owned)
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    ifindex: u32,
+    attach: u32,
+    flags: u32,
+}
+
+// SAFETY: `repr(C)`, four u32; BPF_LINK_CREATE begins with exactly these.
+unsafe impl BpfCommand for LinkCreate {
+    const NUMBER: libc::c_long = 28;
+}
+
+pub(crate) fn link_create(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    at: BpfAttachType,
+    flags: BpfLinkFlags,
+) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd() as u32;
+    let mut attr = LinkCreate { program, ifindex, attach: at as u32, flags: flags as u32 };
+    // SAFETY: no addresses in it.
+    unsafe { bpf(&mut attr) }.map(owned)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    zero: u32,
+}
+
+const _: () = assert!(size_of::<TestRun>() == 80);
+
+// SAFETY: `repr(C)` without gaps; BPF_PROG_TEST_RUN takes exactly these.
+unsafe impl BpfCommand for TestRun {
+    const NUMBER: libc::c_long = 10;
+}
+
+const F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+
+pub(crate) fn run_live_frames(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    repeat: u32,
+    batch: u32,
+) -> io::Result<()> {
+    let mut attr = TestRun {
+        program: program.as_raw_fd() as u32,
+        data_size_in: frame.len() as u32,
+        data_in: address(frame),
+        repeat,
+        batch_size: batch,
+        flags: F_TEST_XDP_LIVE_FRAMES,
+        ..TestRun::default()
+    };
+    // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read; nothing is to
+    // be written out.
+    unsafe { bpf(&mut attr) }.map(drop)
+}
+
+/// Room for frames that a program makes longer.
+const ROOM_TO_GROW: usize = 4096;
+
+pub(crate) fn test_run(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    repeat: u32,
+) -> io::Result<TestRunResult> {
+    let mut out = vec![0; frame.len() + ROOM_TO_GROW];
+    let mut attr = TestRun {
+        program: program.as_raw_fd() as u32,
+        data_size_in: frame.len() as u32,
+        data_in: address(frame),
+        data_size_out: out.len() as u32,
+        data_out: out.as_mut_ptr().addr() as u64,
+        repeat,
+        ..TestRun::default()
+    };
+    // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read, and `data_out` to
+    // `data_size_out` bytes that are ours alone.
+    unsafe { bpf(&mut attr) }?;
+    out.truncate(attr.data_size_out as usize);
+    Ok(TestRunResult { result: attr.retval, frame: out, nanos: attr.duration })
+}

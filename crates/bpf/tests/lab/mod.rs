@@ -1,0 +1,26 @@
+//! Runs the same program in the kernel and in the interpreter.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use slipring_bpf::{
+    BpfCode, BpfError, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
+
+/// Whether this process may use bpf(2); says why if not.
+pub(crate) fn has_bpf() -> bool {
+    match BpfMap::create("lab", BpfMapSpec::new(BpfMapKind::Array, 4, 4, 1)) {
+        Ok(_) => true,
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
+            println!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Loads an XDP program with these maps.
+pub(crate) fn load(code: &BpfCode, maps: &[(&str, &BpfMap)]) -> Result<BpfProgram, BpfError> {
+    let descriptor =
+        |wanted: &str| maps.iter().find(|(name, _)| *name == wanted).map(|(_, map)| map.raw_fd());
+    let insns = code.bind(descriptor).unwrap();
+    BpfProgram::load(BpfProgramKind::Xdp, "lab", &insns, BpfProgramFlags::default())
+}
