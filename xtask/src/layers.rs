@@ -33,6 +33,7 @@ pub(crate) enum Layer {
 /// Every crate, known or planned, in the order in which they may use each other.
 const TABLE: &[(&str, Layer)] = &[
     ("slipring-abi", Layer::Facts),
+    ("slipring-simd", Layer::Facts),
     ("slipring-wire", Layer::Facts),
     ("slipring-pcap", Layer::Facts),
     ("slipring-ring", Layer::Memory),

@@ -22,6 +22,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
+use slipring_simd::prefetch_element;
+
 /// The bits that a node decides on.
 const STRIDE: u32 = 6;
 const SLOTS: usize = 1 << STRIDE;
@@ -335,11 +337,11 @@ impl<K: TrieKey> Trie<K> {
     /// accesses overlap. The shorter slice limits the number of lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         for (keys, numbers) in keys.chunks(LOOKUP_BATCH).zip(numbers.chunks_mut(LOOKUP_BATCH)) {
-            let mut skips = [self.root_bits; LOOKUP_BATCH];
+            let (mut skips, mut open) = ([self.root_bits; LOOKUP_BATCH], false);
             for (&key, number) in keys.iter().zip(&mut *numbers) {
                 *number = self.root[key.bits(0, self.root_bits)];
+                open |= self.prefetch(*number);
             }
-            let mut open = true;
             while open {
                 open = false;
                 let all = keys.iter().zip(&mut *numbers).zip(&mut skips);
@@ -347,10 +349,20 @@ impl<K: TrieKey> Trie<K> {
                     all.filter(|((_, number), _)| **number & NODE_FLAG != 0)
                 {
                     (*number, *skip) = self.follow(key, *number, *skip);
-                    open |= *number & NODE_FLAG != 0;
+                    open |= self.prefetch(*number);
                 }
             }
         }
+    }
+
+    /// Prefetches what an entry leads to; returns whether that is a node or guard.
+    #[inline(always)]
+    fn prefetch(&self, entry: u32) -> bool {
+        let leads_on = entry & NODE_FLAG != 0;
+        if leads_on {
+            prefetch_element(&self.words, (entry & INDEX_MASK) as usize);
+        }
+        leads_on
     }
 
     /// The memory that it takes, in bytes.

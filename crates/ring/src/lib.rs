@@ -60,7 +60,6 @@ mod offsets;
 mod owned;
 mod persistent_words;
 mod pipe;
-mod prefetch;
 mod protocol;
 #[doc(hidden)]
 #[cfg(feature = "raw")]
@@ -87,7 +86,6 @@ pub use offsets::RingOffsets;
 pub use owned::OwnedBuf;
 pub use persistent_words::PersistentWords;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
-pub use prefetch::prefetch;
 pub use protocol::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord};
 pub use region::{
     BUF_SIZE, BUF_SIZE_FOR_DEVICES, DeviceMapping, FreeBufs, Geometry, HugePages, Region,
@@ -96,4 +94,5 @@ pub use region::{
 pub use revocable::RevocableMapping;
 pub use secret::secret_word;
 pub use shared::SharedBuf;
+pub use slipring_simd::prefetch;
 pub use view::RingView;

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
 use crate::offsets::RingOffsets;
-use crate::prefetch::prefetch_at;
 use crate::region::Region;
+use slipring_simd::prefetch_address;
 
 /// Bytes per prefetched cache line.
 const CACHE_LINE: usize = 64;
@@ -203,7 +203,7 @@ impl RingView {
         let region = self.region();
         if let Some(data) = region.data(self.slot(i).buf) {
             for at in (0..len.min(region.buf_size()) as usize).step_by(CACHE_LINE) {
-                prefetch_at(data.as_ptr().wrapping_add(at));
+                prefetch_address(data.as_ptr().wrapping_add(at));
             }
         }
     }

@@ -9,6 +9,8 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use slipring_simd::Simd;
+
 use crate::assigned::IpProto;
 
 /// A one's complement sum in progress.
@@ -190,11 +192,24 @@ fn add(a: u64, b: u64) -> u64 {
     sum + u64::from(carry)
 }
 
+/// Bytes from which on vector instructions are faster than a few additions with carry.
+const MIN_VECTOR_BYTES: usize = 256;
+
 /// Adds all 16-bit words in host order; an odd last byte is padded with a zero.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
-    // Four independent chains, because one chain would wait for its own carry at each step.
+    let sum = if bytes.len() < MIN_VECTOR_BYTES {
+        sum_blocks(blocks)
+    } else {
+        Simd::detect().sum_words(blocks)
+    };
+    add(sum, sum_tail(rest))
+}
+
+/// Four independent chains, because one chain would wait for its own carry at each step.
+#[inline]
+fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
     let mut lanes = [0u64; 4];
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
@@ -202,8 +217,7 @@ fn sum_words(bytes: &[u8]) -> u64 {
             *lane = add(*lane, u64::from_ne_bytes(*word));
         }
     }
-    let sum = add(add(lanes[0], lanes[1]), add(lanes[2], lanes[3]));
-    add(sum, sum_tail(rest))
+    add(add(lanes[0], lanes[1]), add(lanes[2], lanes[3]))
 }
 
 /// [`sum_words`] for fewer than 32 bytes.

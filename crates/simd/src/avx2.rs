@@ -1,0 +1,57 @@
+//! The twins with AVX2.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::{
+    __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+    _mm256_add_epi64, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpgt_epi64,
+    _mm256_loadu_si256, _mm256_movemask_pd, _mm256_set1_epi64x, _mm256_setzero_si256,
+    _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
+};
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: 32 bytes that live; the instruction wants no alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
+    let low_half = _mm256_set1_epi64x(0xffff_ffff);
+    let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for block in blocks {
+        let words = load(block);
+        low = _mm256_add_epi64(low, _mm256_and_si256(words, low_half));
+        high = _mm256_add_epi64(high, _mm256_srli_epi64::<32>(words));
+    }
+    let mut lanes = [0_u64; 4];
+    let sums = _mm256_add_epi64(low, high);
+    // SAFETY: `lanes` is 32 bytes, ours alone; the instruction wants no alignment.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sums) };
+    lanes.iter().sum()
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
+    // The comparison is signed: flipping the top bits makes it one of unsigned numbers.
+    let flip = _mm256_set1_epi64x(i64::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
+    let (quads, _) = node.as_chunks::<4>();
+    let mut above = 0;
+    for quad in quads {
+        // SAFETY: four words of 8 bytes that live; the instruction wants no alignment.
+        let keys = unsafe { _mm256_loadu_si256(quad.as_ptr().cast()) };
+        let greater = _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key);
+        above += _mm256_movemask_pd(_mm256_castsi256_pd(greater)).count_ones() as usize;
+    }
+    N - above
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn matching_tags(tags: &[u8; 16], tag: u8) -> u16 {
+    // SAFETY: 16 bytes that live; the instruction wants no alignment.
+    let tags: __m128i = unsafe { _mm_loadu_si128(tags.as_ptr().cast()) };
+    _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
+}

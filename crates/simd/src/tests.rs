@@ -1,0 +1,84 @@
+extern crate std;
+
+use proptest::prelude::*;
+use std::vec::Vec;
+
+use super::*;
+
+/// The level of this processor next to none. On one without AVX2 there is nothing to compare.
+fn levels() -> [Simd; 2] {
+    if Simd::detect() == Simd::scalar() {
+        std::println!("skipped: this processor has no AVX2");
+    }
+    [Simd::detect(), Simd::scalar()]
+}
+
+/// The sum of 32-bit words, one after the other.
+fn naive_sum(bytes: &[u8]) -> u64 {
+    bytes.chunks_exact(4).map(|word| u64::from(u32::from_ne_bytes(word.try_into().unwrap()))).sum()
+}
+
+#[test]
+fn sums_agree_for_all_lengths_and_alignments() {
+    let bytes: Vec<u8> = (0..2200_u32).map(|n| ((n * n) >> 3) as u8 | 0x80).collect();
+    for start in 0..32 {
+        for blocks in 0..66 {
+            let part = &bytes[start..start + blocks * 32];
+            for simd in levels() {
+                assert_eq!(simd.sum_words(part.as_chunks().0), naive_sum(part), "{start} {blocks}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_large_words_do_not_overflow() {
+    let blocks = std::vec![[0xff; 32]; 1 << 16];
+    for simd in levels() {
+        assert_eq!(simd.sum_words(&blocks), (0xffff_ffff * 8) << 16);
+    }
+}
+
+fn ranks_agree<const N: usize>(keys: &[u64], key: u64) -> Result<(), TestCaseError> {
+    let mut node: [u64; N] = core::array::from_fn(|at| keys[at]);
+    node.sort_unstable();
+    let expected = node.partition_point(|&one| one <= key);
+    for simd in levels() {
+        prop_assert_eq!(simd.rank(&node, key), expected, "{:?} in {:?}", key, node);
+    }
+    Ok(())
+}
+
+/// Numbers around those where signed and unsigned order differ.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![any::<u64>(), (1_u64 << 63) - 3..(1 << 63) + 3, 0..4_u64, u64::MAX - 3..=u64::MAX]
+}
+
+proptest! {
+    #[test]
+    fn ranks_agree_for_nodes_of_all_sizes(
+        keys in prop::collection::vec(number(), 16),
+        key in number(),
+    ) {
+        ranks_agree::<4>(&keys, key)?;
+        ranks_agree::<8>(&keys, key)?;
+        ranks_agree::<12>(&keys, key)?;
+        ranks_agree::<16>(&keys, key)?;
+        ranks_agree::<16>(&keys, keys[5])?;
+    }
+
+    #[test]
+    fn matching_tags_agree(tags in prop::array::uniform16(0..4_u8), tag in 0..5_u8) {
+        let expected = (0..16).filter(|&at| tags[at] == tag).fold(0_u16, |mask, at| mask | 1 << at);
+        for simd in levels() {
+            prop_assert_eq!(simd.matching_tags(&tags, tag), expected);
+        }
+    }
+}
+
+#[test]
+fn a_prefetch_of_what_is_not_there_does_nothing() {
+    prefetch_element::<u64>(&[], usize::MAX / 16);
+    prefetch_address(core::ptr::null());
+    prefetch(&7);
+}
