@@ -28,6 +28,8 @@ pub(crate) enum Layer {
     Program,
     /// L6: what programs in other languages are given.
     Binding,
+    /// Beside the layers: what the tests of several crates share.
+    Tests,
 }
 
 /// Every crate, known or planned, in the order in which they may use each other.
@@ -75,6 +77,8 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
+    // Last, and used by none: only dev-dependencies lead to it, which are not looked at here.
+    ("slipring-test-support", Layer::Tests),
 ];
 
 /// The only uses of one program by another, each with its reason.
@@ -152,7 +156,11 @@ fn place(name: &str) -> Option<(usize, Layer)> {
 fn fault(from: &str, to: &str) -> Option<String> {
     let ((from_at, from_layer), (to_at, to_layer)) = (place(from)?, place(to)?);
     let is_pure = matches!(from_layer, Layer::Part | Layer::Engine);
-    let why = if is_pure && !matches!(to_layer, Layer::Facts | Layer::Part) {
+    let why = if to_layer == Layer::Tests {
+        "test helpers are a dev-dependency, and no part of a program"
+    } else if from_layer == Layer::Tests {
+        "test helpers use no crate of ours: each can use them, and none is built twice"
+    } else if is_pure && !matches!(to_layer, Layer::Facts | Layer::Part) {
         "a part or engine uses only facts (L0) and parts (L2)"
     } else if (from_layer, to_layer) == (Layer::Program, Layer::Program) && !is_listed_use(from, to)
     {
@@ -194,6 +202,17 @@ mod tests {
             ("slipring", &["slipring-port", "slipring-traffic"]),
         ];
         assert_eq!(faults(fine), Vec::<String>::new());
+    }
+
+    #[test]
+    fn test_helpers_are_used_by_tests_only_and_use_nothing_of_ours() {
+        let helpers = ("slipring-test-support", &["tempfile"] as &[&str]);
+        assert_eq!(faults(&[("slipring-ring", &[]), helpers]), Vec::<String>::new());
+        let found = faults(&[("slipring-ring", &["slipring-test-support"]), helpers]);
+        assert!(found.len() == 1 && found[0].contains("a dev-dependency"), "{found:?}");
+        let found =
+            faults(&[("slipring-ring", &[]), ("slipring-test-support", &["slipring-ring"])]);
+        assert!(found.len() == 1 && found[0].contains("no crate of ours"), "{found:?}");
     }
 
     #[test]

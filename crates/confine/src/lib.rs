@@ -103,7 +103,7 @@ mod tests {
         });
         let (missing, done) = thread.join().unwrap();
         if !missing.is_empty() {
-            println!("skipped: {missing:?}");
+            slipring_test_support::skip!("{missing:?}");
             return None;
         }
         Some(done)

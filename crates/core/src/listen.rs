@@ -162,7 +162,7 @@ mod tests {
     fn what_this_machine_sends_on_loopback_is_heard_once() {
         let netns = match Netns::new() {
             Ok(netns) => netns,
-            Err(error) => return println!("skipped: no network namespace: {error}"),
+            Err(error) => return slipring_test_support::skip!("no network namespace: {error}"),
         };
         let heard = netns.run(|| {
             Netlink::open()?.set_up(1)?;

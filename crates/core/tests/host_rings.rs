@@ -18,7 +18,9 @@ fn queues(netns: &Netns, name: &str) -> Result<usize, OpenError> {
 
 #[test]
 fn a_name_opens_as_many_host_rings_as_it_says_up_to_those_of_the_interface() {
-    let Ok(netns) = Netns::new() else { return println!("skipped: network namespaces need root") };
+    let Ok(netns) = Netns::new() else {
+        return slipring_test_support::skip!("network namespaces need root");
+    };
     let made = netns.run(|| {
         let netlink = Netlink::open()?;
         netlink.add_veth_with_queues("near", "far", None, [3, 3])?;
@@ -27,7 +29,7 @@ fn a_name_opens_as_many_host_rings_as_it_says_up_to_those_of_the_interface() {
     made.unwrap();
     match queues(&netns, "netmap:near^") {
         Err(error) if matches!(error.code(), "SR0104" | "SR0111") => {
-            return println!("skipped: {error}");
+            return slipring_test_support::skip!("{error}");
         }
         opened => assert_eq!(opened.unwrap(), 1),
     }

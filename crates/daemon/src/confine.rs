@@ -48,7 +48,7 @@ mod tests {
         });
         let (missing, refused) = confined.join().unwrap();
         if !missing.is_empty() {
-            return println!("skipped: {missing:?}");
+            return slipring_test_support::skip!("{missing:?}");
         }
         assert_eq!(refused, None);
     }
@@ -67,7 +67,7 @@ mod tests {
         });
         let (missing, status, started) = confined.join().unwrap();
         if !missing.is_empty() {
-            return println!("skipped: {missing:?}");
+            return slipring_test_support::skip!("{missing:?}");
         }
         assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
         assert!(status.contains("\nSeccomp:\t2\n"), "{status}");

@@ -140,7 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_foreign_dir(&dir.path().join("not/there")));
         if !geteuid().is_root() {
-            return println!("skipped: only root gives directories away");
+            return slipring_test_support::skip!("only root gives directories away");
         }
         std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
         assert!(is_foreign_dir(&dir.path().join("not/there")));

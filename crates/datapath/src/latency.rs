@@ -48,7 +48,7 @@ mod tests {
                 .any(|to| to.ends_with("cpu_dma_latency"))
         };
         if !request_no_latency() {
-            println!("skipped: {DEVICE_PATH} cannot be written here");
+            slipring_test_support::skip!("{DEVICE_PATH} cannot be written here");
             return;
         }
         assert!(open());

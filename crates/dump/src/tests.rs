@@ -192,7 +192,7 @@ fn a_pipe_is_captured_as_any_port_is() {
 fn an_interface_that_is_listened_to_keeps_its_frames() {
     let netns = match slipring_core::netns::Netns::new() {
         Ok(netns) => netns,
-        Err(error) => return println!("skipped: no network namespace: {error}"),
+        Err(error) => return slipring_test_support::skip!("no network namespace: {error}"),
     };
     let lengths = netns.run(|| {
         slipring_port::netlink::Netlink::open()?.set_up(1)?;

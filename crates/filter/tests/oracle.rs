@@ -10,11 +10,12 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use expressions::{ACCEPTED, CHECKED_RIGHT_OPERANDS, FAULTING, REFUSED, REFUSED_BY_US};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use slipring_filter::{CbpfInsn, CbpfProgram, Filter};
+
+use expressions::{ACCEPTED, CHECKED_RIGHT_OPERANDS, FAULTING, REFUSED, REFUSED_BY_US};
 
 /// The program that libpcap compiles, or `None` if it rejects the expression.
 fn libpcap(expression: &str, flags: &[&str]) -> Option<CbpfProgram> {
@@ -53,7 +54,7 @@ fn decimal_insn(line: &str) -> CbpfInsn {
 static HAS_TCPDUMP: LazyLock<bool> = LazyLock::new(|| {
     let found = Command::new("tcpdump").arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: tcpdump is not installed");
+        slipring_test_support::skip!("tcpdump is not installed");
     }
     found
 });

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use rustix::fs::{FlockOperation, flock};
-
 use slipring_netmap::Errno;
 
 use crate::error::FuseError;
@@ -122,7 +121,7 @@ mod tests {
     #[test]
     fn who_looks_at_the_parameter_waits_for_who_has_switched_it() {
         if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: the parameter is root's");
+            return slipring_test_support::skip!("the parameter is root's");
         }
         let held = lock(FlockOperation::LockExclusive).expect("there is something to lock");
         let other = File::options().write(true).open(LOCK_PATH).unwrap();

@@ -47,7 +47,7 @@ impl Requests {
     fn possible() -> impl Iterator<Item = Self> {
         let has_rings = Path::new(PARAMETER).exists();
         if !has_rings {
-            eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
+            slipring_test_support::skip!("FUSE over io_uring needs Linux 6.14");
         }
         Self::ALL.into_iter().filter(move |&one| has_rings || one == Self::Device)
     }
@@ -290,7 +290,7 @@ fn the_kernels_parameter_is_as_it_was_when_the_device_is_served() {
         fs::read_to_string(PARAMETER).unwrap()
     };
     if !Path::new(PARAMETER).exists() {
-        return eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
+        return slipring_test_support::skip!("FUSE over io_uring needs Linux 6.14");
     }
     let before = parameter();
     for _device in Device::each() {

@@ -148,7 +148,7 @@ mod tests {
         let outside = links().unwrap();
         let netns = match Netns::new() {
             Ok(netns) => netns,
-            Err(error) => return println!("skipped: no network namespace: {error}"),
+            Err(error) => return slipring_test_support::skip!("no network namespace: {error}"),
         };
         netns.run(|| Netlink::open()?.add_veth("a", "b", None)).unwrap();
         let mut inside = netns.run(links).unwrap();

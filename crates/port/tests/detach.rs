@@ -1,24 +1,22 @@
 //! Detaching an interface from the host, and redirecting the host's side.
 #![allow(clippy::unwrap_used)]
 
-mod netns;
-
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netns::Namespace;
 use slipring_port::bpf::host::{detach, mark_for_wire};
 use slipring_port::iface::{Feature, Iface, promiscuous};
 use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, host, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
+use slipring_test_support::Namespace;
 
 /// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`, which know each other.
 fn stacks() -> Option<(Namespace, Namespace)> {
     let (here, there) = (Namespace::new()?, Namespace::new()?);
-    here.veth("va", &there, "vb", "");
+    here.cable("va", &there, "vb", "");
     for (netns, ifname, own, other) in [(&here, "va", 1, 2), (&there, "vb", 2, 1)] {
         netns.ip(&format!("link set {ifname} address 02:00:00:00:00:0{own}"));
         netns.ip(&format!("addr add 10.0.0.{own}/24 dev {ifname}"));

@@ -1,20 +1,18 @@
 //! Ports of every kind that is a kernel interface, while that interface is down.
 #![allow(clippy::unwrap_used)]
 
-mod netns;
-
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netns::Namespace;
 use slipring_port::iface::Iface;
 use slipring_port::{
     Interest, OpenError, OpenOptions, Port, Queue, RunCause, RunError, Visit, WaitOutcome, WaitSet,
     WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
+use slipring_test_support::{Namespace, skip};
 use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
@@ -52,10 +50,10 @@ impl Lab {
         let (here, there) = (Namespace::new()?, Namespace::new()?);
         if kind == Kind::Tap {
             here.ip("tuntap add va mode tap");
-            here.quiet("va");
+            here.silence("va");
             here.ip("link set va up");
         } else {
-            here.veth("va", &there, "vb", "");
+            here.cable("va", &there, "vb", "");
         }
         let geometry =
             Geometry { bufs: 4096, buf_size: BUF_SIZE_FOR_DEVICES, ..Geometry::default() };
@@ -66,7 +64,7 @@ impl Lab {
         lab.introduce();
         match lab.try_open(&OpenOptions::default()) {
             Err(error) if matches!(error.code(), "SR0104" | "SR0111") => {
-                println!("skipped: {error}");
+                skip!("{error}");
                 None
             }
             port => {
@@ -338,7 +336,7 @@ fn an_interface_that_goes_down_ends_a_port_that_is_to_end() {
 fn a_port_of_several_queues_is_opened_on_an_interface_that_is_down() {
     for kind in [Kind::Packet, Kind::Xdp(XdpMode::Native)] {
         let (Some(here), Some(there)) = (Namespace::new(), Namespace::new()) else { return };
-        here.veth("va", &there, "vb", "numtxqueues 3 numrxqueues 3");
+        here.cable("va", &there, "vb", "numtxqueues 3 numrxqueues 3");
         here.ip("link set va down");
         let Some(lab) = Lab::new(Kind::Packet) else { return };
         let lab = Lab { kind, here, there, region: lab.region.clone() };

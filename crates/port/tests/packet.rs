@@ -1,20 +1,18 @@
 //! `packet:` ports between network namespaces, checked against the kernel's own stack.
 #![allow(clippy::unwrap_used)]
 
-mod netns;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netns::Namespace;
 use slipring_port::{
     DropCause, ErrorClass, Interest, OpenError, OpenOptions, Port, RunCause, RunError, WaitOutcome,
     WaitStrategy, Waiter, packet,
 };
 use slipring_ring::{Geometry, HugePages, Region};
+use slipring_test_support::{Namespace, skip};
 use slipring_wire::Headers;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::checksum::Sum;
@@ -42,7 +40,7 @@ impl Lab {
     /// `extra` goes to `ip link add` for both ends.
     fn with(extra: &str) -> Option<Self> {
         let (ours, peer) = (Namespace::new()?, Namespace::new()?);
-        ours.veth("p0", &peer, "p1", extra);
+        ours.cable("p0", &peer, "p1", extra);
         ours.ip("link set p0 address 02:00:00:00:00:01");
         peer.ip("link set p1 address 02:00:00:00:00:02");
         for (namespace, ifname, address) in [(&ours, "p0", "10.0.0.1"), (&peer, "p1", "10.0.0.2")] {
@@ -53,7 +51,7 @@ impl Lab {
         let lab = Self { ours, peer, region: region() };
         match lab.try_open(None, &OpenOptions::default()) {
             Err(error) if error.code() == "SR0104" => {
-                println!("skipped: {error}");
+                skip!("{error}");
                 None
             }
             _ => Some(lab),
@@ -221,7 +219,7 @@ fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
 fn ping_and_tcp_pass_between_two_ports() {
     let Some(lab) = Lab::new() else { return };
     let Some(far) = Namespace::new() else { return };
-    lab.ours.veth("q0", &far, "q1", "");
+    lab.ours.cable("q0", &far, "q1", "");
     far.ip("addr add 10.0.0.3/24 dev q1");
     let near = lab.open();
     let region = lab.region.clone();

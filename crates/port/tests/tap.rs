@@ -1,15 +1,12 @@
 //! `tap:` ports, checked against the kernel's own stack at the other end.
 #![allow(clippy::unwrap_used)]
 
-mod netns;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netns::Namespace;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use slipring_port::iface::Iface;
 use slipring_port::{
@@ -17,6 +14,7 @@ use slipring_port::{
     WaitStrategy, Waiter, tap,
 };
 use slipring_ring::{Geometry, HugePages, Region};
+use slipring_test_support::Namespace;
 use slipring_wire::Headers;
 use slipring_wire::checksum::Sum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -55,7 +53,7 @@ fn open(host: &Namespace, queues: u32, options: OpenOptions) -> Port {
 }
 
 fn configure(host: &Namespace, address: &str) {
-    host.quiet("t0");
+    host.silence("t0");
     host.ip(&format!("addr add {address}/24 dev t0"));
 }
 

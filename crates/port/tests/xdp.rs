@@ -1,14 +1,11 @@
 //! AF_XDP ports over veth pairs, in private network namespaces.
 #![allow(clippy::unwrap_used)]
 
-mod netns;
-
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netns::Namespace;
 use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
 use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
@@ -19,6 +16,7 @@ use slipring_port::{
     Waiter, XdpMode, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
+use slipring_test_support::Namespace;
 
 const MODES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +33,7 @@ fn options(xdp: XdpMode) -> OpenOptions {
 /// Two namespaces joined by `va` here and `vb` there.
 fn pair(extra: &str) -> Option<(Namespace, Namespace)> {
     let (here, there) = (Namespace::new()?, Namespace::new()?);
-    here.veth("va", &there, "vb", extra);
+    here.cable("va", &there, "vb", extra);
     Some((here, there))
 }
 
@@ -170,7 +168,7 @@ fn forwarding_by_exchange_keeps_every_buffer_once() {
     for mode in MODES {
         let Some((left, middle)) = pair("") else { return };
         let Some(right) = Namespace::new() else { return };
-        middle.veth("vc", &right, "vd", "");
+        middle.cable("vc", &right, "vd", "");
         let (outer, inner) = (region(4096), region(2048));
         let free = inner.free_bufs();
         let mut a = open_in(&left, "va", &outer, &options(mode));
@@ -529,8 +527,8 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
         return;
     };
     let extra = format!("mtu {mtu}");
-    left.veth("va", &middle, "vb", &extra);
-    middle.veth("vc", &right, "vd", &extra);
+    left.cable("va", &middle, "vb", &extra);
+    middle.cable("vc", &right, "vd", &extra);
     left.ip("addr add 10.0.0.1/24 dev va");
     right.ip("addr add 10.0.0.2/24 dev vd");
     let region = region(8192);

@@ -2,29 +2,16 @@
 //! within three preemptions. Each also runs with one ordering weakened, and must then fail: a model
 //! that cannot fail proves nothing.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicU32, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use slipring_test_support::models::{explore, fails};
 
 use crate::doorbell::{SleepAnnouncement, announce, must_ring};
 use crate::index::{SlotIdx, cyclic};
 use crate::protocol::{DirectionStorage, PipeReceiver, PipeSender, SharedWord};
-
-/// Runs `model` over all schedules; panics where it fails.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Whether there is a schedule in which `model` fails.
-fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
-}
 
 /// An index with configurable orderings.
 struct Index {

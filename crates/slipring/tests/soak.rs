@@ -12,11 +12,10 @@ mod support;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually};
 
+use support::SLIPRING;
 use support::bridge::{Bridge, Report};
-use support::lab::{Lab, Way};
-use support::namespace::Namespace;
-use support::program::{Program, SLIPRING};
 
 /// Rings long enough for the stalls of a busy machine.
 const RINGS: &str = "--slots 65536";
@@ -32,7 +31,7 @@ struct Run {
 
 /// Sends for `seconds` at `rate`, 0 for the maximum, and collects the counters.
 fn run(lab: &Lab, rate: u64, seconds: u64) -> Run {
-    let bridge = lab.bridge(RINGS);
+    let bridge = Bridge::between(lab, RINGS);
     let receiver = generator(&lab.right, "-f rx");
     let sender = generator(&lab.left, &format!("-f tx -l 60 -R {rate} --duration {seconds}s"));
     let sent = sender.finish_after(Duration::from_secs(seconds)).well();
@@ -51,7 +50,7 @@ fn generator(namespace: &Namespace, words: &str) -> Program {
 /// Waits until nothing moves any more.
 fn settle(bridge: &Bridge, receiver: &Program) {
     let mut before = None;
-    support::eventually("the last frames to arrive", || {
+    eventually("the last frames to arrive", || {
         std::thread::sleep(Duration::from_millis(100));
         let (bridge, receiver) = (bridge.now(), Report::now(receiver));
         let now = Some((bridge.rx(0), bridge.tx(1), receiver.rx(0)));
@@ -65,9 +64,9 @@ fn settle(bridge: &Bridge, receiver: &Program) {
 #[ignore = "takes minutes: make soak"]
 fn half_of_the_saturation_rate_crosses_without_loss() {
     let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     // Reduces the effect of other load on the machine.
-    lab.left.hurry();
+    lab.left.prioritize();
     [&lab.mid, &lab.right].into_iter().for_each(Namespace::real_time);
     let trial = run(&lab, 0, TRIAL_SECONDS);
     balance(&trial);

@@ -3,15 +3,12 @@
 //! The program on the terminal is this test itself, called with a variable in its environment.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../slipring/tests/support/pty.rs"]
-mod pty;
-
 use std::process::Command;
 use std::time::Duration;
 
-use pty::{CURSOR, GIVEN_BACK, OnTerminal, TAKEN};
 use slipring_cli::Signals;
 use slipring_core::counters::Publisher;
+use slipring_test_support::pty::{CURSOR, GIVEN_BACK, OnTerminal, TAKEN};
 use slipring_top::schema::{MetricObject, MetricSchema, SCHEMA_VERSION};
 use slipring_top::screen::TopScreen;
 use slipring_top::watch;

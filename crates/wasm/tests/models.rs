@@ -3,9 +3,10 @@
 
 mod network;
 
-use network::{Sim, delay, loss, rate};
 use slipring_link::LinkDropCause;
 use slipring_wasm::{ModuleError, ModuleLimits, WasmModule};
+
+use network::{Sim, delay, loss, rate};
 
 /// Builds a module of this interface from these parts.
 fn module(parts: &str) -> WasmModule {
@@ -395,7 +396,7 @@ fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
     let path = std::env::temp_dir().join(format!("slipring-ttl-{}.wasm", std::process::id()));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ttl.c");
     if !clang(source, &path) {
-        println!("skipped: no clang with wasm-ld here");
+        slipring_test_support::skip!("no clang with wasm-ld here");
         return;
     }
     let bytes = std::fs::read(&path).unwrap();

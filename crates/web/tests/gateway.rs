@@ -469,7 +469,7 @@ fn the_page_is_there_or_says_how_to_have_it() {
 #[test]
 fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
     if std::process::Command::new("npm").arg("--version").output().is_err() {
-        println!("skipped: npm is not installed");
+        slipring_test_support::skip!("npm is not installed");
         return;
     }
     assert_eq!(slipring_web::page_missing(), None);

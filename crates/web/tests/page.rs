@@ -29,7 +29,7 @@ fn npm(dir: &Path, words: &str) {
 #[test]
 fn the_sources_of_the_page_have_right_types_and_pass_their_tests() {
     if Command::new("npm").arg("--version").output().is_err() {
-        println!("skipped: npm is not installed");
+        slipring_test_support::skip!("npm is not installed");
         return;
     }
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../web");

@@ -2,22 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
+use slipring_test_support::tree::{built, root, stdout};
 use tempfile::TempDir;
-
-/// The root of the tree.
-pub(crate) fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
-
-/// Cargo's output for this crate as a C library: a file in the directory of this test, or above it.
-pub(crate) fn built(file: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let dirs = own.ancestors().skip(1).take(2);
-    let found = dirs.map(|dir| dir.join(file)).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("{file} is not beside {}", own.display()))
-}
 
 /// A compiler, and the language of its sources.
 #[derive(Clone, Copy)]
@@ -63,16 +51,8 @@ pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: 
         Linked::Static => compiler.arg(built("libslipring.a")).args(SYSTEM_LIBRARIES),
         Linked::Shared => compiler.arg(built("libslipring.so")),
     };
-    good(compiler.output().unwrap());
+    stdout(compiler.output().unwrap());
     program
-}
-
-/// Returns the output of a program that must have succeeded.
-pub(crate) fn good(output: Output) -> String {
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}{complained}", output.status);
-    said
 }
 
 /// Runs a program of [`program`], which must succeed.
@@ -80,5 +60,5 @@ pub(crate) fn run(program: &Path, args: &[&str]) -> String {
     let mut command = Command::new(program);
     let libraries = built("libslipring.so");
     command.args(args).env("LD_LIBRARY_PATH", libraries.parent().unwrap());
-    good(command.output().unwrap())
+    stdout(command.output().unwrap())
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use slipring_test_support::tree::{root, stdout};
 use tempfile::TempDir;
 
-use super::build::{Language, Linked, good, program, root};
+use super::build::{Language, Linked, program};
 
 fn example() -> String {
     let page = fs::read_to_string(root().join("docs/c-api.md")).unwrap();
@@ -28,7 +29,7 @@ fn the_example_of_the_page_counts_the_frames_of_a_capture() {
         }
         fs::write(&capture, bytes).unwrap();
         let mut command = std::process::Command::new(&program);
-        let said = good(command.arg(format!("pcap:{}", capture.display())).output().unwrap());
+        let said = stdout(command.arg(format!("pcap:{}", capture.display())).output().unwrap());
         assert_eq!(said, "2 frames, 160 bytes\n");
         let failed = std::process::Command::new(&program).arg("xdp:nosuch0").output().unwrap();
         let said = String::from_utf8(failed.stderr).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::build::root;
+use slipring_test_support::tree::root;
 
 /// The C type of a Rust type.
 const TYPES: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::build::{good, root};
+use slipring_test_support::tree::{root, stdout};
 
 /// Licences that are compatible with it, and not more restrictive than the GPL.
 const COMPATIBLE: &[&str] = &[
@@ -40,7 +40,7 @@ fn foreign(features: &[&str]) -> Vec<String> {
     let mut tree = Command::new(cargo);
     tree.args(["tree", "--offline", "-p", "slipring-capi", "-e", "normal", "--prefix", "none"]);
     tree.args(["-f", "{p}|{l}"]).args(features).current_dir(Path::new(root()));
-    let tree = good(tree.output().unwrap());
+    let tree = stdout(tree.output().unwrap());
     assert!(tree.lines().count() > 20, "{tree}");
     let mut foreign: Vec<_> = tree
         .lines()

@@ -7,4 +7,3 @@ mod generated;
 mod runs;
 mod schema;
 mod stage;
-mod validator;

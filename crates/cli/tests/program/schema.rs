@@ -1,9 +1,9 @@
 //! Every report matches `docs/schema/report-1.json`.
 
 use serde_json::Value;
+use slipring_test_support::schema::{fault, schema};
 
 use crate::stage::run;
-use crate::validator::{fault, schema};
 
 #[test]
 fn reports_and_errors_match_the_schema() {

@@ -5,15 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::stage::good;
+use slipring_test_support::tree::{self, root, stdout};
 
 /// Exit status of `build.sh` if sources cannot be fetched.
 const NO_SOURCES: i32 = 77;
-
-/// Returns the root of the repository.
-pub(crate) fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
 
 /// Returns the directory of our headers.
 pub(crate) fn include() -> PathBuf {
@@ -30,14 +25,6 @@ pub(crate) fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// What cargo made of the C library's crate: next to this test, or above it.
-pub(crate) fn archive() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let dirs = own.ancestors().skip(1).take(2);
-    let found = dirs.map(|dir| dir.join("libslipring.a")).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("libslipring.a is not next to {}", own.display()))
-}
-
 /// Our C library.
 pub(crate) fn libnetmap() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -46,8 +33,8 @@ pub(crate) fn libnetmap() -> &'static Path {
         let mut make = Command::new("make");
         make.arg("-C").arg(root().join("libnetmap"));
         make.arg(format!("OUT={}", dir.display())).arg("CFLAGS=-O2 -Werror");
-        make.arg(format!("ARCHIVE={}", archive().display()));
-        good(make.output().unwrap());
+        make.arg(format!("ARCHIVE={}", tree::built("libslipring.a").display()));
+        stdout(make.output().unwrap());
         dir
     })
 }
@@ -65,7 +52,7 @@ pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&fresh).arg(include);
     cc.arg(of_tests("c").join(format!("{name}.c"))).args(more);
-    good(cc.output().unwrap());
+    stdout(cc.output().unwrap());
     let program = built().join(name);
     fs::rename(fresh, &program).unwrap();
     program

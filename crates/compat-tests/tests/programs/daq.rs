@@ -18,7 +18,7 @@ const SECOND: &str = "
 fn snorts_module_passes_frames_between_two_interfaces_and_drops_what_it_is_told_to() {
     let lib = match third_party("daq") {
         Ok(lib) => lib.to_str().unwrap().to_owned(),
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return slipring_test_support::skip!("{why}"),
     };
     let program = c_source("daq", &[&format!("-I{lib}"), &format!("-L{lib}"), "-ldaq", "-lsfbpf"]);
     let stage = Stage::new();

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use slipring_test_support::tree::stdout;
+
 use super::builds::{built, c_program, of_tests};
-use super::stage::{Stage, good};
+use super::stage::Stage;
 
 const FRAMES: &str = "2000";
 
@@ -24,7 +26,7 @@ fn exchange() -> Result<&'static Path, String> {
         go.args(["build", "-o"]).arg(&program).arg(".").current_dir(of_tests("go"));
         go.env("CGO_ENABLED", "0").env("GOFLAGS", "-buildvcs=false").env("GOTOOLCHAIN", "local");
         let output = go.env("GOCACHE", built().join("go-cache")).output();
-        good(output.map_err(|error| format!("go does not run: {error}"))?);
+        stdout(output.map_err(|error| format!("go does not run: {error}"))?);
         Ok(program)
     });
     program.as_deref().map_err(Clone::clone)
@@ -34,7 +36,7 @@ fn exchange() -> Result<&'static Path, String> {
 fn exchange_over(go_port: &str, c_port: &str) {
     let exchange = match exchange() {
         Ok(program) => program,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return slipring_test_support::skip!("{why}"),
     };
     let stage = Stage::new();
     let mut answering = stage.command(answering());

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
+use slipring_test_support::tree::stdout;
+
 use super::builds::{built, include};
-use super::stage::good;
 
 const SOURCES: [&str; 6] = [
     include_str!("../../../abi/src/ring.rs"),
@@ -82,7 +83,7 @@ fn the_c_headers_and_the_rust_crate_agree_on_everything() {
     fs::write(&source, c).unwrap();
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-Wall", "-Werror", "-fsyntax-only", "-I"]).arg(include()).arg(source);
-    good(cc.output().unwrap());
+    stdout(cc.output().unwrap());
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn the_headers_compile_alone_in_every_c_and_as_cplusplus() {
                 language,
             ]);
             command.arg("-I").arg(include()).args(["-include", header, "/dev/null"]);
-            good(command.output().unwrap());
+            stdout(command.output().unwrap());
         }
     }
 }

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use slipring_abi::name::{MemorySource, PoolSpec, PortName, PortNameKind};
+use slipring_test_support::tree::stdout;
 
 use super::builds::{c_program, libnetmap};
-use super::stage::good;
 
 /// Returns what `tests/c/names.c` prints for a name; `None` where the two are known to differ.
 fn expected(name: &str) -> Option<String> {
@@ -144,7 +144,7 @@ fn libnetmap_reads_names_as_slipring_does() {
     fs::write(&input, names.join("\n") + "\n").unwrap();
     let library = libnetmap().join("libnetmap.a");
     let mut program = Command::new(c_program("names", &[library.to_str().unwrap()]));
-    let said = good(program.stdin(File::open(&input).unwrap()).output().unwrap());
+    let said = stdout(program.stdin(File::open(&input).unwrap()).output().unwrap());
     let answers: Vec<&str> = said.lines().collect();
     assert_eq!(answers.len(), names.len());
     let mut accepted = 0;

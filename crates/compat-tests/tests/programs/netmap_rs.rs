@@ -21,7 +21,7 @@ macro_rules! programs_or_skip {
     () => {
         match programs() {
             Ok(programs) => programs,
-            Err(why) => return println!("skipped: {why}"),
+            Err(why) => return slipring_test_support::skip!("{why}"),
         }
     };
 }

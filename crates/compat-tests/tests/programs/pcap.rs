@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::OnceLock;
 
+use slipring_test_support::tree::stdout;
+
 use super::builds::{c_source, third_party};
-use super::stage::{Stage, good};
+use super::stage::Stage;
 
 /// Returns the directory of the rebuilt library, or why there is none.
 fn libpcap() -> Result<PathBuf, String> {
@@ -79,7 +81,7 @@ pub(crate) fn inject(stage: &Stage, lib: Option<&Path>, port: &str, count: usize
     if let Some(lib) = lib {
         command.env("LD_LIBRARY_PATH", lib);
     }
-    assert_eq!(good(command.args([port, &count.to_string()]).output().unwrap()), "sent\n");
+    assert_eq!(stdout(command.args([port, &count.to_string()]).output().unwrap()), "sent\n");
 }
 
 /// Returns the rebuilt library, or prints why the test cannot run.
@@ -87,7 +89,7 @@ macro_rules! libpcap_or_skip {
     () => {
         match libpcap() {
             Ok(lib) => lib,
-            Err(why) => return println!("skipped: {why}"),
+            Err(why) => return slipring_test_support::skip!("{why}"),
         }
     };
 }

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use slipring_test_support::tree::stdout;
+
 use super::builds::{include, of_tests};
-use super::stage::good;
 
 const SOURCES: [&str; 3] = ["rings", "client", "library"];
 
@@ -13,7 +14,7 @@ fn compiles(compiler: &str, language: &[&str]) {
         command.args(language).args(["-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only"]);
         command.arg(format!("-I{}", include().display()));
         command.arg(of_tests("c/sources").join(format!("{source}.c")));
-        good(command.output().unwrap());
+        stdout(command.output().unwrap());
     }
 }
 
@@ -29,7 +30,7 @@ fn sources_for_netmap_compile_as_the_c_that_they_ask_for() {
 #[test]
 fn sources_for_netmap_compile_as_cplusplus() {
     if Command::new("c++").arg("--version").output().is_err() {
-        println!("skipped: there is no C++ compiler");
+        slipring_test_support::skip!("there is no C++ compiler");
         return;
     }
     for language in ["-std=c++11", "-std=c++17"] {

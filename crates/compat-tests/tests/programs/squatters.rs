@@ -14,10 +14,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect,
     listen, recv, socket_with,
 };
+use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
 use super::builds::c_program;
-use super::stage::good;
 
 const ROOT: u32 = 0;
 const STRANGER: u32 = 4242;
@@ -46,7 +46,7 @@ impl Site {
             fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
         }
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: to be somebody else needs root");
+            slipring_test_support::skip!("to be somebody else needs root");
             return None;
         }
         Some(Self { _dir: dir, around })
@@ -58,7 +58,7 @@ impl Site {
 
     /// Runs the program as `user`.
     fn ask(&self, user: u32) -> String {
-        good(self.program(user).output().unwrap())
+        stdout(self.program(user).output().unwrap())
     }
 
     fn program(&self, user: u32) -> Command {
@@ -113,7 +113,7 @@ fn who_is_trusted_is_asked() {
         let question = ready(one, |one| recv(one, &mut [0; 64][..], RecvFlags::empty()));
         assert_eq!(question.1, QUESTION, "{user} {owner}");
         // The listener has closed the connection.
-        assert_eq!(good(asking.wait_with_output().unwrap()), "0 sockets\n");
+        assert_eq!(stdout(asking.wait_with_output().unwrap()), "0 sockets\n");
     }
 }
 

@@ -5,10 +5,11 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
+use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
 /// Makes a `/dev` that contains the device, and waits: the namespaces live as long as this process.
@@ -63,7 +64,7 @@ impl Stage {
 
     /// Runs a program, which must succeed, and returns its output.
     pub(crate) fn run(&self, program: impl AsRef<OsStr>, args: &[&str]) -> String {
-        good(self.command(program).args(args).output().unwrap())
+        stdout(self.command(program).args(args).output().unwrap())
     }
 
     /// Runs a line of shell, which must succeed.
@@ -108,12 +109,4 @@ fn start(command: &mut Command) -> Child {
         panic!("{command:?} did not start: {said}");
     }
     child
-}
-
-/// Returns the output of a program, which must have succeeded.
-pub(crate) fn good(output: Output) -> String {
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}{complained}", output.status);
-    said
 }

@@ -2,27 +2,15 @@
 //! within three preemptions. Each mistake must make the model fail.
 
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::fence;
 use loom::thread;
+use slipring_test_support::models::{explore, fails};
 
 use super::edition::{EditionSource, PublishedWord, publish_edition, read_edition};
-
-/// Runs `model` over all schedules; panics where it fails.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Whether there is a schedule in which `model` fails.
-fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
-}
 
 const RIGHT: u8 = 0;
 /// The publisher has no fence after the odd edition.

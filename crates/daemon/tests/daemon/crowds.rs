@@ -10,10 +10,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use slipring_test_support::frames::Xorshift;
+use slipring_test_support::sandbox::NOBODY;
+use slipring_test_support::{Ended, Program, Sandbox};
 
+use crate::SLIPRING;
 use crate::settings::vale;
-use crate::site::{NOBODY, Site};
-use crate::support::program::{Ended, Program, SLIPRING};
 
 /// A user whom no other test uses.
 const NOBODY_ELSE: u32 = NOBODY - 1;
@@ -31,17 +33,17 @@ fn program() -> &'static Path {
     })
 }
 
-fn command(site: &Site, words: &str) -> Command {
+fn command(site: &Sandbox, words: &str) -> Command {
     let mut command = Command::new(program());
     command.arg(site.run_dir().join("netmap")).args(words.split_ascii_whitespace());
     command
 }
 
-pub(crate) fn start(site: &Site, words: &str) -> Program {
+pub(crate) fn start(site: &Sandbox, words: &str) -> Program {
     Program::launch(&site.inside, command(site, words))
 }
 
-fn start_as(site: &Site, uid: u32, words: &str) -> Program {
+fn start_as(site: &Sandbox, uid: u32, words: &str) -> Program {
     let mut command = command(site, words);
     command.uid(uid).gid(uid);
     Program::launch(&site.inside, command)
@@ -63,7 +65,7 @@ fn kib(daemon: &Program, key: &str) -> u64 {
 #[test]
 fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
     const LIMIT: usize = 64;
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut few = Command::new("sh");
     few.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), SLIPRING, "daemon"]);
     few.args(["--link", "none", "--mode", "666", "--run-dir"]).arg(site.run_dir());
@@ -83,7 +85,7 @@ fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
 const PIPES: usize = 3;
 
 /// Starts programs on both ends of some pipes and kills each during traffic, repeatedly.
-fn kill_many(site: &Site, extra: u32) {
+fn kill_many(site: &Sandbox, extra: u32) {
     let mut random = 7u64;
     for round in 0..25 {
         let begin = |i: usize| {
@@ -101,13 +103,13 @@ fn kill_many(site: &Site, extra: u32) {
 }
 
 /// Returns the buffers that can be allocated, and the names that cannot be bound.
-fn whole(site: &Site) -> String {
+fn whole(site: &Sandbox) -> String {
     start(site, &format!("whole {PIPES}")).finish().well().stdout
 }
 
 #[test]
 fn programs_killed_in_mid_traffic_leave_no_buffer_ring_or_name() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     // Keeps the memory alive, which would otherwise be new each time.
     let keeper = site.client("hold keep{1");
@@ -122,7 +124,7 @@ fn programs_killed_in_mid_traffic_leave_no_buffer_ring_or_name() {
 
 #[test]
 fn buffers_that_killed_programs_held_outside_of_rings_come_back_with_the_memory() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let before = whole(&site);
     kill_many(&site, 64);
@@ -133,7 +135,7 @@ fn buffers_that_killed_programs_held_outside_of_rings_come_back_with_the_memory(
 #[test]
 fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(20, |text| text.parse().unwrap());
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--mode 666");
     let secret = start(&site, "secret");
     let time = Duration::from_secs(seconds);
@@ -165,19 +167,16 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
 struct Babbler(std::thread::JoinHandle<()>);
 
 impl Babbler {
-    fn start(site: &Site, seconds: u64) -> Self {
+    fn start(site: &Sandbox, seconds: u64) -> Self {
         let path = site.run_dir().join("slipringd.sock");
         Self(std::thread::spawn(move || {
             let start = std::time::Instant::now();
-            let mut random = 99u64;
+            let mut random = Xorshift::new(99);
             while start.elapsed() < Duration::from_secs(seconds) {
                 let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
                 for _ in 0..20 {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
                     // The daemon may disconnect a client that sends too much.
-                    if stream.write_all(&nonsense(random)).is_err() {
+                    if stream.write_all(&nonsense(random.next())).is_err() {
                         break;
                     }
                 }
@@ -216,7 +215,7 @@ fn nonsense(random: u64) -> Vec<u8> {
 #[test]
 fn many_programs_with_many_pipes_all_get_on_and_cost_little() {
     const CLIENTS: u64 = 200;
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     site.exchange("warm{1", "warm}1", 500);
     let keeper = site.client("hold keep{1");

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::{Program, Sandbox};
 
-use crate::site::{FEW, Site, said};
-use crate::support::program::{Program, SLIPRING};
+use crate::SLIPRING;
 
 /// Compiles, once, the C program that denies AF_XDP queues to the programs that it starts.
 fn refuse() -> &'static Path {
@@ -24,7 +25,7 @@ fn refuse() -> &'static Path {
 
 #[test]
 fn an_interface_whose_driver_gives_no_queue_while_it_is_down_starts_when_it_comes_up() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut command = Command::new(refuse());
     command.arg(SLIPRING).args(["daemon", "--link", "none", "--run-dir"]).arg(site.run_dir());
     let daemon = Program::launch(&site.inside, command);

@@ -6,16 +6,14 @@ use std::process::Command;
 use rustix::process::Signal;
 use slipring_cli::Verb;
 use slipring_datapath::captured_run::run_captured;
+use slipring_test_support::{Namespace, Program, Sandbox, eventually, skip};
 
-use crate::site::Site;
-use crate::support::eventually;
-use crate::support::namespace::Namespace;
-use crate::support::program::Program;
+use crate::SLIPRING;
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
 /// Runs `slipring vale` with these words; returns its report.
-pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
+pub(crate) fn vale(site: &Sandbox, words: &str) -> serde_json::Value {
     let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
     let (device, run_dir) = (device.display(), run_dir.display());
     let args = format!("{words} --device {device} --run-dir {run_dir} --json");
@@ -47,7 +45,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Boots a machine that pings its peers, connected through a socket.
-pub(crate) fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
+pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(
         "-accel tcg -cpu max -nodefaults -no-user-config -display none -no-reboot".split(' '),
@@ -75,10 +73,10 @@ pub(crate) fn answers(from: &Namespace, host: u8) -> bool {
 fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     let kit = match kit() {
         Ok(kit) => kit,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return skip!("{why}"),
     };
-    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
-    site.inside.veth("e0", &outside, "e1", 1500);
+    let (Some(site), Some(outside)) = (Sandbox::new(SLIPRING), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", "");
     outside.silence("e1");
     outside.ip("addr add 10.9.8.9/24 dev e1");
     outside.ip("link set e1 up");

@@ -4,25 +4,26 @@ use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
 use slipring_datapath::captured_run::run_captured;
 use slipring_port::{DropCause, OpenError, Port, forward};
+use slipring_test_support::sandbox::FEW;
+use slipring_test_support::{Sandbox, eventually};
 
+use crate::SLIPRING;
 use crate::numbered;
-use crate::site::{FEW, Site};
-use crate::support::eventually;
 
 /// Frames for a pipe: several times its rings.
 const MANY: u64 = 5000;
 
 /// Returns `kernel:NAME` for the device of the test's own daemon.
-fn named(site: &Site, name: &str) -> String {
+fn named(site: &Sandbox, name: &str) -> String {
     format!("kernel:{name}@{}", site.run_dir().join("netmap").display())
 }
 
 /// Opens a port in the daemon's namespaces.
-fn try_open(site: &Site, name: String) -> Result<Port, OpenError> {
+fn try_open(site: &Sandbox, name: String) -> Result<Port, OpenError> {
     site.inside.run(move || slipring_core::open(&name))
 }
 
-pub(crate) fn open(site: &Site, name: &str) -> Port {
+pub(crate) fn open(site: &Sandbox, name: &str) -> Port {
     try_open(site, named(site, name)).unwrap()
 }
 
@@ -40,7 +41,7 @@ fn pass(from: &mut Port, to: &mut Port, count: u64) {
 
 #[test]
 fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     assert_eq!((a.info.kind, a.info.mode.get("mode")), ("kernel", Some("netmap")));
@@ -61,7 +62,7 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
 
 #[test]
 fn a_program_written_for_netmap_is_at_the_other_end() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let mut port = open(&site, "x}1");
     let mut null = slipring_core::open("null:").unwrap();
@@ -77,7 +78,7 @@ fn a_program_written_for_netmap_is_at_the_other_end() {
 
 #[test]
 fn frames_are_forwarded_from_pipe_to_pipe_and_to_ports_of_this_process() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut source, mut sink) = (open(&site, "x{1"), open(&site, "z}1"));
     let (mut from, mut to) = (open(&site, "x}1"), open(&site, "z{1"));
@@ -99,7 +100,7 @@ fn frames_are_forwarded_from_pipe_to_pipe_and_to_ports_of_this_process() {
 
 #[test]
 fn every_ring_pair_is_a_queue_of_its_own() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
     assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
@@ -108,7 +109,7 @@ fn every_ring_pair_is_a_queue_of_its_own() {
 
 #[test]
 fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     for [from, to] in [["vale0:a", "vale0:b"], ["e0", "e1"]] {
         let (mut to, mut from) = (open(&site, to), open(&site, from));
@@ -120,7 +121,7 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
 
 #[test]
 fn a_monitor_sees_what_its_port_sends() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     let mut monitor = open(&site, "x{1/t");
@@ -136,7 +137,7 @@ fn a_monitor_sees_what_its_port_sends() {
 
 #[test]
 fn a_monitor_of_several_rings_sees_what_each_of_them_sends() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
     let mut monitor = open(&site, "x{1/t");
@@ -152,7 +153,7 @@ fn a_monitor_of_several_rings_sees_what_each_of_them_sends() {
 
 #[test]
 fn an_interface_that_goes_down_and_up_goes_on_and_one_that_is_removed_is_gone() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "e0"), open(&site, "e1"));
     pass(&mut a, &mut b, 20);
@@ -170,7 +171,7 @@ fn an_interface_that_goes_down_and_up_goes_on_and_one_that_is_removed_is_gone() 
 
 #[test]
 fn an_interface_that_is_down_is_bound_and_starts_when_it_is_up() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     site.inside.ip("link set e0 down");
     let (mut a, mut b) = (open(&site, "e0"), open(&site, "e1"));
@@ -181,7 +182,7 @@ fn an_interface_that_is_down_is_bound_and_starts_when_it_is_up() {
 
 #[test]
 fn what_a_monitor_had_no_room_for_is_counted_where_it_is_read() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "vale0:a"), open(&site, "vale0:b"));
     let mut monitor = open(&site, "vale0:a/t@conf:rx-slots=64");
@@ -206,7 +207,7 @@ fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
 
 #[test]
 fn dump_captures_from_the_device() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let mut sender = open(&site, "x{1");
     for length in [60, 70, 80] {
@@ -237,7 +238,7 @@ fn dumped(args: &str) -> serde_json::Value {
 
 #[test]
 fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     let capture = site.run_dir().join("seen.pcapng");
@@ -259,7 +260,7 @@ fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
 
 #[test]
 fn what_is_not_there_is_told_with_what_to_do() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let refused = |name: String| try_open(&site, name).unwrap_err();
     let error = refused("kernel:x{1@/nowhere/netmap".into());

@@ -16,8 +16,7 @@ mod native;
 mod numbered;
 mod restarts;
 mod settings;
-#[allow(dead_code, reason = "the other tests of it use the rest")]
-#[path = "../../../slipring/tests/daemon/site.rs"]
-mod site;
 mod sleepers;
-mod support;
+
+/// The binary under test: the daemon alone.
+const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone");

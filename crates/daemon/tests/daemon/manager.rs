@@ -7,23 +7,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
+use slipring_test_support::{Program, Sandbox, TIMEOUT, skip};
 
-use crate::site::Site;
-use crate::support::PATIENCE;
-use crate::support::program::{Program, SLIPRING};
+use crate::SLIPRING;
 
 struct Manager {
     socket: UnixDatagram,
 }
 
 impl Manager {
-    fn new(site: &Site) -> Self {
+    fn new(site: &Sandbox) -> Self {
         let socket = UnixDatagram::bind(site.path("notify")).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { socket }
     }
 
-    fn start(&self, site: &Site, variables: &[(&str, &str)]) -> Program {
+    fn start(&self, site: &Sandbox, variables: &[(&str, &str)]) -> Program {
         let mut command = Command::new(SLIPRING);
         command.args(["daemon", "--link", "none", "--run-dir"]).arg(site.run_dir());
         command.env("NOTIFY_SOCKET", site.path("notify")).envs(variables.iter().copied());
@@ -46,7 +45,7 @@ impl Manager {
 
 #[test]
 fn a_manager_is_told_of_start_reload_and_end() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let manager = Manager::new(&site);
     let daemon = manager.start(&site, &[]);
     manager.hears("READY=1");
@@ -61,7 +60,7 @@ fn a_manager_is_told_of_start_reload_and_end() {
 
 #[test]
 fn a_watchdog_hears_of_the_daemon_again_and_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let manager = Manager::new(&site);
     let daemon = manager.start(&site, &[("WATCHDOG_USEC", "20000")]);
     manager.hears("READY=1");
@@ -73,7 +72,7 @@ fn a_watchdog_hears_of_the_daemon_again_and_again() {
 
 #[test]
 fn a_watchdog_of_another_process_hears_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let manager = Manager::new(&site);
     let daemon = manager.start(&site, &[("WATCHDOG_USEC", "20000"), ("WATCHDOG_PID", "1")]);
     manager.hears("READY=1");
@@ -85,7 +84,7 @@ fn a_watchdog_of_another_process_hears_nothing() {
 
 #[test]
 fn a_control_socket_that_a_manager_holds_is_answered() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let path = site.path("held.sock");
     let listener = OwnedFd::from(UnixListener::bind(&path).unwrap());
     let mut command = Command::new("sh");
@@ -108,7 +107,7 @@ fn ask(path: &Path, line: &str) -> String {
     use std::io::{BufRead, BufReader, Write};
     // Connected before the daemon listens: the request waits for it.
     let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(line.as_bytes()).unwrap();
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).unwrap();
@@ -152,11 +151,11 @@ fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
         .arg(&unit)
         .output();
     let Ok(judged) = judged else {
-        return println!("skipped: systemd-analyze is not here to judge the unit");
+        return skip!("systemd-analyze is not here to judge the unit");
     };
     let said = String::from_utf8_lossy(&judged.stdout);
     if !said.contains("Overall exposure level") {
-        return println!("skipped: this systemd-analyze judges no files");
+        return skip!("this systemd-analyze judges no files");
     }
     assert!(judged.status.success(), "{said}");
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{NOBODY, client};
+use slipring_test_support::{Program, Sandbox, eventually};
 
+use crate::SLIPRING;
 use crate::settings::vale;
-use crate::site::{NOBODY, Site, client};
-use crate::support::eventually;
-use crate::support::program::{Program, SLIPRING};
 
 /// MiB that a hostile program touches.
 const MIB: u64 = 64;
 
 /// Starts a program of user `nobody` on the device.
-fn nobodys(site: &Site, words: &str) -> Program {
+fn nobodys(site: &Sandbox, words: &str) -> Program {
     use std::os::unix::process::CommandExt;
     let mut command = client(&site.run_dir().join("netmap"), words);
     command.uid(NOBODY).gid(NOBODY);
@@ -22,7 +22,7 @@ fn nobodys(site: &Site, words: &str) -> Program {
 }
 
 /// Returns the line of a user who has memory.
-fn shown(site: &Site, uid: u32) -> Option<String> {
+fn shown(site: &Sandbox, uid: u32) -> Option<String> {
     let mut command = Command::new(SLIPRING);
     command.args(["daemon", "ctl", "memory", "--run-dir"]).arg(site.run_dir());
     let shown = Program::launch(&site.inside, command).finish().well().stdout;
@@ -45,7 +45,7 @@ fn files(daemon: &Program) -> usize {
 
 #[test]
 fn hostile_memory_left_behind_goes_with_the_last_file_of_its_user() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--mode 666");
     assert_eq!(shown(&site, NOBODY), None);
     for verb in ["touch", "touch-closed"] {
@@ -67,7 +67,7 @@ fn hostile_memory_left_behind_goes_with_the_last_file_of_its_user() {
 
 #[test]
 fn a_users_memory_is_at_most_a_quarter_of_the_machines() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666");
     let holder = nobodys(&site, "hold x{1");
     holder.wait_for_text("bound");
@@ -83,7 +83,7 @@ fn a_users_memory_is_at_most_a_quarter_of_the_machines() {
 
 #[test]
 fn a_user_who_opens_and_closes_in_turns_always_finds_the_device() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     std::thread::scope(|scope| {
         for name in ["a{1", "b{1", "c{1"] {
@@ -95,7 +95,7 @@ fn a_user_who_opens_and_closes_in_turns_always_finds_the_device() {
 
 #[test]
 fn persistent_ports_are_shown_by_their_owner_and_keep_memory_until_they_are_removed() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     assert_eq!(vale(&site, "-n keep0"), "");
     eventually("the port to be shown", || {

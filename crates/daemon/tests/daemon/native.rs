@@ -11,25 +11,27 @@ use slipring_native_proto::{NativeCall, NativeClient, NativeOp, receive, send};
 use slipring_port::{
     DropCause, Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, Waiter, native,
 };
+use slipring_test_support::frames::Xorshift;
+use slipring_test_support::sandbox::{FEW, NOBODY};
+use slipring_test_support::{Sandbox, TIMEOUT, eventually};
 
+use crate::SLIPRING;
 use crate::numbered;
-use crate::site::{FEW, NOBODY, Site};
-use crate::support::{PATIENCE, eventually};
 
 /// Frames for a pipe: several times its rings.
 const MANY: u64 = 5000;
 
-fn door(site: &Site) -> PathBuf {
+fn door(site: &Sandbox) -> PathBuf {
     native::socket_path(&site.run_dir())
 }
 
-pub(crate) fn try_open(site: &Site, name: &str) -> Result<Port, OpenError> {
+pub(crate) fn try_open(site: &Sandbox, name: &str) -> Result<Port, OpenError> {
     let (name, daemon) = (name.to_owned(), Some(door(site)));
     let options = OpenOptions { daemon, ..OpenOptions::default() };
     site.inside.run(move || slipring_core::open_all([&name], &options)).map(|[port]| port)
 }
 
-pub(crate) fn open(site: &Site, name: &str) -> Port {
+pub(crate) fn open(site: &Sandbox, name: &str) -> Port {
     try_open(site, name).unwrap()
 }
 
@@ -70,7 +72,7 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
             }
             if done < MANY {
                 let wish = if sends { Interest::TX } else { Interest::RX };
-                waiter.wait_ports(&mut [&mut port], wish, Some(PATIENCE)).unwrap();
+                waiter.wait_ports(&mut [&mut port], wish, Some(TIMEOUT)).unwrap();
             }
         }
         // One more sync returns the slots that were read last.
@@ -81,7 +83,7 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
 
 #[test]
 fn both_ends_pass_every_frame_and_get_every_slot_back() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     assert_eq!((a.info.kind, a.info.mode.get("mode")), ("native", Some("swap")));
@@ -100,7 +102,7 @@ fn both_ends_pass_every_frame_and_get_every_slot_back() {
 
 #[test]
 fn ends_that_sleep_wake_each_other() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let receiver = asleep(open(&site, "x}1"), false);
     let sender = asleep(open(&site, "x{1"), true);
@@ -110,7 +112,7 @@ fn ends_that_sleep_wake_each_other() {
 
 #[test]
 fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let receiver = site.client(&format!("receive x}}1 {MANY}"));
     receiver.wait_for_text("bound");
@@ -126,7 +128,7 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
 
 #[test]
 fn a_monitor_sees_what_passes_and_then_the_ends_sync_themselves_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     pass(&mut a, &mut b, 10);
@@ -149,7 +151,7 @@ fn a_monitor_sees_what_passes_and_then_the_ends_sync_themselves_again() {
 
 #[test]
 fn every_ring_pair_is_a_queue_of_its_own() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
     assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
@@ -158,7 +160,7 @@ fn every_ring_pair_is_a_queue_of_its_own() {
 
 #[test]
 fn what_an_end_has_sent_waits_for_one_that_is_opened_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, b) = (open(&site, "x{1"), open(&site, "x}1"));
     let mut sent = 0;
@@ -172,7 +174,7 @@ fn what_an_end_has_sent_waits_for_one_that_is_opened_again() {
 
 #[test]
 fn one_program_at_a_time_syncs_an_end_and_others_share_it_by_the_device() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     let error = try_open(&site, "x{1").unwrap_err();
@@ -184,7 +186,7 @@ fn one_program_at_a_time_syncs_an_end_and_others_share_it_by_the_device() {
 
 #[test]
 fn without_a_daemon_pipes_are_this_process_s() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let (mut a, mut b) = (open(&site, "alone{1"), open(&site, "alone}1"));
     assert_eq!(a.info.kind, "pipe");
     pass(&mut a, &mut b, 100);
@@ -192,10 +194,10 @@ fn without_a_daemon_pipes_are_this_process_s() {
 
 #[test]
 fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--mode 600");
     let mut a = open(&site, "x{1");
-    let ask = |site: &Site| {
+    let ask = |site: &Sandbox| {
         let mut ask = Command::new("setpriv");
         let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
         ask.args(ids).arg("--clear-groups").arg(std::env::current_exe().unwrap());
@@ -231,28 +233,20 @@ fn ask_as_somebody() {
     }
 }
 
-/// A simple pseudo-random number generator.
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 #[test]
 fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
-    let mut state = 7;
+    let mut random = Xorshift::new(7);
     for round in 0..200 {
         let client = NativeClient::connect(&door(&site)).unwrap();
         for _ in 0..5 {
-            let len = random(&mut state) as usize % 4000;
-            let mut bytes: Vec<u8> = (0..len).map(|_| random(&mut state) as u8).collect();
+            let len = random.next() as usize % 4000;
+            let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             if round % 2 == 0 && len > 16 {
                 // A call that begins correctly.
-                let op = 1 + random(&mut state) as u16 % 4;
+                let op = 1 + random.next() as u16 % 4;
                 bytes[..2].copy_from_slice(&op.to_ne_bytes());
                 bytes[2..4].fill(0);
                 bytes[8..12].copy_from_slice(&(len as u32 - 16).to_ne_bytes());
@@ -262,13 +256,13 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
             }
         }
     }
-    spoil(&site, &mut state);
+    spoil(&site, &mut random);
     pass(&mut a, &mut b, 100);
 }
 
 /// Takes one end of a pipe and writes nonsense to all shared words, while a program is at the
 /// other.
-fn spoil(site: &Site, state: &mut u64) {
+fn spoil(site: &Sandbox, random: &mut Xorshift) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");
     let client = NativeClient::connect(&door(site)).unwrap();
@@ -278,11 +272,11 @@ fn spoil(site: &Site, state: &mut u64) {
     let lent = client.lend().unwrap();
     let file = std::fs::File::from(file);
     for _ in 0..2000 {
-        let ring = &lent.rings[random(state) as usize % lent.rings.len()];
+        let ring = &lent.rings[random.next() as usize % lent.rings.len()];
         let places = [ring.layout.words, ring.layout.words + 128, ring.layout.tx, ring.layout.rx];
-        let at = places[random(state) as usize % 4] + 4 * (random(state) % 8);
+        let at = places[random.next() as usize % 4] + 4 * (random.next() % 8);
         assert!(at < bytes);
-        let word = (random(state) as u32 % 2048).to_ne_bytes();
+        let word = (random.next() as u32 % 2048).to_ne_bytes();
         std::os::unix::fs::FileExt::write_at(&file, &word, at).unwrap();
         rustix::io::write(&lent.kick, &1u64.to_ne_bytes()).unwrap();
         let _ = client.tx_sync();
@@ -294,7 +288,7 @@ fn spoil(site: &Site, state: &mut u64) {
 
 #[test]
 fn a_program_that_does_not_read_its_answers_is_cut_off() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
     let client = NativeClient::connect(&door(&site)).unwrap();

@@ -1,8 +1,7 @@
 //! Numbered frames from port to port. Each group of tests defines the frame's contents.
 
 use slipring_port::Port;
-
-use crate::support::eventually;
+use slipring_test_support::eventually;
 
 /// Builds the frame of a number.
 pub(crate) type Frame<const N: usize> = fn(u64) -> [u8; N];

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use slipring_port::forward;
+use slipring_test_support::sandbox::{NOBODY, said};
+use slipring_test_support::{Namespace, Program, Sandbox, eventually, skip};
 
+use crate::SLIPRING;
 use crate::crowds::start;
 use crate::guests::{answers, boot, kit, vale};
 use crate::kernel::open;
-use crate::site::{NOBODY, Site, said};
-use crate::support::eventually;
-use crate::support::namespace::Namespace;
-use crate::support::program::Program;
 
 /// Number of frames that take seconds to send.
 const LONG: u64 = 30_000_000;
@@ -31,7 +30,7 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn start(site: &Site, words: &str) -> Self {
+    fn start(site: &Sandbox, words: &str) -> Self {
         Self { supervisor: site.daemon(&format!("--supervise {words}")), workers: 1 }
     }
 
@@ -66,7 +65,7 @@ impl Supervised {
 /// A stopped worker answers no request, like one that hangs.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let receiver = site.client(&format!("receive x}}1 {LONG}"));
     receiver.wait_for_text("bound");
@@ -97,7 +96,7 @@ fn wakes(pid: Pid) -> u64 {
 
 #[test]
 fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = Supervised::start(&site, "");
     let worker = daemon.worker();
     let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
@@ -128,7 +127,7 @@ fn some_time(random: &mut u64) {
 
 #[test]
 fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let receiver = site.client(&format!("receive x}}1 {LONG}"));
     receiver.wait_for_text("bound");
@@ -154,7 +153,7 @@ struct Shuttle {
 }
 
 impl Shuttle {
-    fn start(site: &Site, words: &str) -> Self {
+    fn start(site: &Sandbox, words: &str) -> Self {
         let program = site.client(&format!("shuttle {words}"));
         program.wait_for_text("bound");
         Self { program, asked: 0 }
@@ -177,7 +176,7 @@ impl Shuttle {
 }
 
 /// Frames that a port of a switch counts as lost in the restart that started this worker.
-fn lost_by_restart(site: &Site, port: &str) -> u64 {
+fn lost_by_restart(site: &Sandbox, port: &str) -> u64 {
     let shown = vale(site, "--show");
     let ports = shown["switches"][0]["ports"].as_array().unwrap();
     let port = ports.iter().find(|one| one["port"] == port).unwrap();
@@ -186,7 +185,7 @@ fn lost_by_restart(site: &Site, port: &str) -> u64 {
 
 #[test]
 fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_counted() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let mut shuttle = Shuttle::start(&site, "vale0:a vale0:b 0");
     let (mut random, mut counted) = (11, 0);
@@ -204,7 +203,7 @@ fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_
 
 #[test]
 fn programs_go_on_with_their_interfaces() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let mut shuttle = Shuttle::start(&site, "e0 e1 100");
     let mut random = 13;
@@ -223,8 +222,8 @@ fn programs_go_on_with_their_interfaces() {
 
 #[test]
 fn a_program_between_an_interface_and_its_host_goes_on() {
-    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
-    site.inside.veth("e0", &outside, "e1", 1500);
+    let (Some(site), Some(outside)) = (Sandbox::new(SLIPRING), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", "");
     site.inside.silence("e0");
     site.inside.ip("addr add 10.9.8.1/24 dev e0");
     site.inside.ip("link set e0 up");
@@ -259,7 +258,7 @@ fn a_program_between_an_interface_and_its_host_goes_on() {
 #[test]
 fn host_rings_that_differ_in_number_each_way_go_on() {
     for rings in ["1 3", "3 1"] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = Sandbox::new(SLIPRING) else { return };
         site.inside.silence("default");
         site.inside.ip("link add e0 numrxqueues 3 numtxqueues 3 type veth peer name e1");
         site.inside.ip("addr add 10.9.8.1/24 dev e0");
@@ -289,7 +288,7 @@ fn host_rings_that_differ_in_number_each_way_go_on() {
 
 #[test]
 fn an_interface_in_a_switch_stays_there() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     vale(&site, "-a vale0:e0");
     let mut shuttle = Shuttle::start(&site, "vale0:a e1 100");
@@ -312,7 +311,7 @@ fn an_interface_in_a_switch_stays_there() {
 
 #[test]
 fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     vale(&site, "-a vale0:e0");
     vale(&site, "-p vale0:e0");
@@ -336,10 +335,10 @@ fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
 fn a_virtual_machine_in_a_switch_is_there_again() {
     let kit = match kit() {
         Ok(kit) => kit,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return skip!("{why}"),
     };
-    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
-    site.inside.veth("e0", &outside, "e1", 1500);
+    let (Some(site), Some(outside)) = (Sandbox::new(SLIPRING), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", "");
     outside.silence("e1");
     outside.ip("addr add 10.9.8.9/24 dev e1");
     outside.ip("link set e1 up");
@@ -361,7 +360,7 @@ fn a_virtual_machine_in_a_switch_is_there_again() {
 
 #[test]
 fn an_interface_that_is_gone_when_the_next_worker_comes_is_a_port_that_is_gone() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let client = site.client("outlive e0");
     client.wait_for_text("bound");
@@ -376,7 +375,7 @@ fn an_interface_that_is_gone_when_the_next_worker_comes_is_a_port_that_is_gone()
 
 #[test]
 fn programs_that_poll_see_no_error_and_stand_still_for_a_moment_only() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let pair = start(&site, "pair good 3");
     let mut random = 9;
@@ -390,7 +389,7 @@ fn programs_that_poll_see_no_error_and_stand_still_for_a_moment_only() {
 
 #[test]
 fn names_claims_users_and_buffers_are_as_before_and_closing_frees_them() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "--mode 666");
     let keeper = site.client("hold keep{1");
     keeper.wait_for_text("bound");
@@ -412,7 +411,7 @@ fn names_claims_users_and_buffers_are_as_before_and_closing_frees_them() {
 
 #[test]
 fn what_happens_while_there_is_no_worker_is_caught_up_on() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let doomed = site.client("hold x{1");
     doomed.wait_for_text("bound");
@@ -440,7 +439,7 @@ fn kept(daemon: &Supervised, name: &str) -> PathBuf {
 
 #[test]
 fn what_was_kept_and_makes_no_sense_is_given_up_and_said() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     let client = site.client("hold x{1");
     client.wait_for_text("bound");
@@ -462,7 +461,7 @@ fn what_was_kept_and_makes_no_sense_is_given_up_and_said() {
 
 #[test]
 fn a_worker_that_cannot_start_is_not_tried_for_ever() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let first = Supervised::start(&site, "");
     let second = site.launch("--supervise").finish();
     assert_eq!(second.status.code(), Some(3), "{second:?}");
@@ -487,7 +486,7 @@ fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
 
 #[test]
 fn a_supervisor_gives_up_what_was_kept_after_ten_deaths_in_ten_seconds_and_says_so() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = Supervised::start(&site, "");
     let client = site.client("hold x{1");
     client.wait_for_text("bound");
@@ -505,7 +504,7 @@ fn a_supervisor_gives_up_what_was_kept_after_ten_deaths_in_ten_seconds_and_says_
 #[test]
 fn hostile_messages_never_reach_a_supervisor() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = Supervised::start(&site, "");
     let pid = daemon.supervisor.pid();
     // An abstract socket would be writable by all users.

@@ -9,12 +9,12 @@ use std::process::Command;
 use rustix::process::Signal;
 use slipring_cli::Verb;
 use slipring_datapath::captured_run::run_captured;
+use slipring_test_support::sandbox::NOBODY;
+use slipring_test_support::{Ended, Program, Sandbox, eventually, skip};
 
-use crate::site::{NOBODY, Site};
-use crate::support::eventually;
-use crate::support::program::{Ended, Program, SLIPRING};
+use crate::SLIPRING;
 
-fn ctl(site: &Site, words: &str) -> Ended {
+fn ctl(site: &Sandbox, words: &str) -> Ended {
     let mut command = Command::new(SLIPRING);
     command.args(["daemon", "ctl"]).args(words.split_ascii_whitespace());
     command.arg("--run-dir").arg(site.run_dir());
@@ -24,19 +24,19 @@ fn ctl(site: &Site, words: &str) -> Ended {
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
 /// Runs `slipring vale` with these words; returns its error output, empty on success.
-pub(crate) fn vale(site: &Site, words: &str) -> String {
+pub(crate) fn vale(site: &Sandbox, words: &str) -> String {
     let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
     site.inside.run(move || run_captured(&VERBS, "vale", &words, Path::new("")).stderr)
 }
 
-fn with_file(site: &Site, text: &str) -> String {
+fn with_file(site: &Sandbox, text: &str) -> String {
     let path = site.path("daemon.toml");
     fs::write(&path, text).unwrap();
     format!("--config {}", path.display())
 }
 
 /// Runs a script with the daemon's view of files.
-fn shell(site: &Site, daemon: &Program, script: &str, uid: u32) -> String {
+fn shell(site: &Sandbox, daemon: &Program, script: &str, uid: u32) -> String {
     let mut command = Command::new("nsenter");
     command.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
     if uid != 0 {
@@ -49,7 +49,7 @@ fn shell(site: &Site, daemon: &Program, script: &str, uid: u32) -> String {
 
 #[test]
 fn the_file_holds_where_flags_say_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let said = "mode = \"640\"\nworkers = 3\nuring = \"off\"\nlink = \"none\"\n";
     let words = with_file(&site, said);
     let daemon = site.launch_with_default_link(&format!("{words} --workers 5"));
@@ -58,7 +58,7 @@ fn the_file_holds_where_flags_say_nothing() {
 
 #[test]
 fn a_file_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let words = with_file(&site, "mode = \"640\"\nworker = 3\n");
     let ended = site.launch(&words).finish();
     assert_eq!(ended.code(), 2, "{ended:?}");
@@ -70,7 +70,7 @@ fn a_file_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
 
 #[test]
 fn rules_say_who_may_bind_what_and_hup_reads_them_anew() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let words = with_file(
         &site,
         &format!(
@@ -94,7 +94,7 @@ fn rules_say_who_may_bind_what_and_hup_reads_them_anew() {
 
 #[test]
 fn rules_hold_for_persistent_ports() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let words = with_file(&site, "");
     let daemon = site.daemon(&words);
     assert_eq!(vale(&site, "-n v0"), "");
@@ -113,7 +113,7 @@ fn rules_hold_for_persistent_ports() {
 
 #[test]
 fn a_file_that_became_wrong_changes_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let words = with_file(&site, "[[deny]]\nports = [\"z*\"]\n");
     let daemon = site.daemon(&words);
     with_file(&site, "[parameters]\nbuf_num = 1000\n[[deny]]\nport = []\n");
@@ -132,7 +132,7 @@ fn a_file_that_became_wrong_changes_nothing() {
 
 #[test]
 fn parameters_are_files_that_all_may_read_and_root_may_write() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let list = shell(&site, &daemon, "ls \"$1\" | wc -l; cat \"$1/ring_size\"", 0);
     assert_eq!(list.split_whitespace().collect::<Vec<_>>(), ["33", "36864"]);
@@ -157,7 +157,7 @@ fn parameters_are_files_that_all_may_read_and_root_may_write() {
 
 #[test]
 fn parameters_are_listed_and_set_by_the_control_socket() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let all = ctl(&site, "params").well().stdout;
     assert!(all.contains("buf_num = 163840    # 4 to 1000000\n"), "{all}");
@@ -175,7 +175,7 @@ fn parameters_are_listed_and_set_by_the_control_socket() {
 
 #[test]
 fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.launch("--json");
     daemon.wait_for_text("\"event\":\"start\"");
     assert_eq!(vale(&site, "-a vale0:e0"), "");
@@ -192,7 +192,7 @@ fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
 
 #[test]
 fn what_an_interface_lost_is_told_of_its_port() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     // These programs take nothing out of their rings.
     let holders = [site.client("outlive e0"), site.client("hold x{1")];
@@ -216,7 +216,7 @@ fn what_an_interface_lost_is_told_of_its_port() {
 
 #[test]
 fn all_threads_have_the_scheduling_that_is_asked_for() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let file = site.path("daemon.toml");
     fs::write(&file, "[service]\nscheduling = \"fifo:5\"\n").unwrap();
     for words in
@@ -229,7 +229,7 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
             (refused || started).then_some(started)
         });
         if !started {
-            return eprintln!("skipped: real-time scheduling is not allowed here");
+            return skip!("real-time scheduling is not allowed here");
         }
         let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
         for task in tasks {
@@ -244,7 +244,7 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
 
 #[test]
 fn metrics_are_served_on_a_port_that_takes_a_right_to_listen_on() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     site.inside.ip("link set lo up");
     let daemon = site.daemon("--metrics 127.0.0.1:80");
     let answer = site.inside.run(|| {
@@ -260,12 +260,12 @@ fn metrics_are_served_on_a_port_that_takes_a_right_to_listen_on() {
 
 #[test]
 fn no_thread_of_a_daemon_keeps_what_it_does_not_need() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     // CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_SETUID, CAP_SETGID, CAP_KILL.
     let unneeded: u64 = [16, 17, 22, 25, 7, 6, 5].into_iter().map(|bit| 1 << bit).sum();
     let daemon = site.daemon("");
     if daemon.so_far().stderr.contains("stay") {
-        return eprintln!("skipped: {}", daemon.so_far().stderr);
+        return skip!("{}", daemon.so_far().stderr);
     }
     for task in fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();

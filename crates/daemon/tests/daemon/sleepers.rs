@@ -5,11 +5,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use slipring_port::{Interest, Port, Queue, WaitStrategy, Waiter};
+use slipring_test_support::sandbox::said;
+use slipring_test_support::{Program, Sandbox, TIMEOUT, eventually};
 
+use crate::SLIPRING;
 use crate::native::{check, fill, open};
-use crate::site::{Site, said};
-use crate::support::program::Program;
-use crate::support::{PATIENCE, eventually};
 
 /// More frames than the ring of one end holds.
 const MANY: u64 = 5000;
@@ -65,14 +65,14 @@ fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> 
     let mut waiter = Waiter::new(queues, WaitStrategy::Sleep).unwrap();
     let start = Instant::now();
     while !is_done(port) {
-        assert!(start.elapsed() < PATIENCE, "not all in time");
-        waiter.wait_ports(&mut [port], wish, Some(PATIENCE)).unwrap();
+        assert!(start.elapsed() < TIMEOUT, "not all in time");
+        waiter.wait_ports(&mut [port], wish, Some(TIMEOUT)).unwrap();
     }
 }
 
 #[test]
 fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_native_door() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let sleeper = site.client(&format!("receive x}}1 {FEW}"));
     sleeper.wait_for_text("bound");
@@ -84,7 +84,7 @@ fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_nati
 
 #[test]
 fn a_program_asleep_for_room_is_woken_by_a_reader_that_comes_later_by_the_native_door() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let sleeper = site.client(&format!("send x{{1 {MANY}"));
     wait_for_sleep(&sleeper);
@@ -96,7 +96,7 @@ fn a_program_asleep_for_room_is_woken_by_a_reader_that_comes_later_by_the_native
 #[test]
 fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(3, |text| text.parse().unwrap());
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let (start, mut random, mut rounds) = (Instant::now(), 7u64, 0);
     while start.elapsed() < Duration::from_secs(seconds) {
@@ -110,7 +110,7 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
 
 /// A program of the device on one end of a new pipe, and programs that sync themselves on the
 /// other. They start at any moment, and the first may end abruptly.
-fn round(site: &Site, number: u32, random: u64) {
+fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };

@@ -7,6 +7,7 @@ use slipring_link::{
     LossPosition, LossSpec, NetworkLink, NetworkSpec, OrderPolicy, RateSpec,
 };
 use slipring_port::{Nanos, OpenOptions, Port};
+use slipring_test_support::frames::pattern as frame;
 
 use super::emulator::TurnResult;
 use super::*;
@@ -80,10 +81,6 @@ fn received(port: &mut Port) -> Vec<Vec<u8>> {
     queue.rx_sync().unwrap();
     let mut scratch = Vec::new();
     std::iter::from_fn(|| queue.rings().rx.packet(&mut scratch, |bytes| bytes.to_vec())).collect()
-}
-
-fn frame(number: u8, len: usize) -> Vec<u8> {
-    (0..len).map(|i| number.wrapping_add(i as u8)).collect()
 }
 
 #[test]

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use slipring_cli::units::TimeSpan;
+use slipring_test_support::golden;
 
 use script_firewall::ScriptFirewall;
 
@@ -35,16 +36,9 @@ pub(super) fn play(folder: &str, name: &str) {
         [env!("CARGO_MANIFEST_DIR"), "tests", folder, &format!("{name}.txt")].iter().collect();
     let wanted =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let is_blessed = std::env::var_os("SLIPRING_BLESS").is_some();
+    let is_blessed = golden::is_blessing();
     let played = played(&wanted, is_blessed);
-    if is_blessed {
-        fs::write(&path, &played).unwrap();
-        return;
-    }
-    for (number, (got, want)) in (1..).zip(played.lines().zip(wanted.lines())) {
-        assert_eq!(got, want, "{}, line {number}\n{played}", path.display());
-    }
-    assert_eq!(played, wanted, "{}", path.display());
+    golden::check(&path, &played);
 }
 
 /// Returns the script with the actual outputs.

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use slipring_test_support::eventually;
+
 use super::*;
-use crate::support::eventually;
 
 #[test]
 fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() {

@@ -1,9 +1,6 @@
 //! `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring dnctl`.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../slipring/tests/support/mod.rs"]
-mod support;
-
 mod captures;
 mod commands;
 mod kept;
@@ -15,8 +12,10 @@ mod troubles;
 use std::process::Command;
 
 use rustix::process::Signal;
-use support::lab::{Lab, Way};
-use support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::{Ended, Lab, LabPort, Program};
+
+/// The binary under test: the firewall and its commands alone.
+const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone-firewall");
 
 /// A firewall between the sides of a laboratory, with its run directory.
 struct Site {
@@ -27,7 +26,7 @@ struct Site {
 impl Site {
     /// Returns `None`, after printing why, where namespaces are not permitted.
     fn new() -> Option<Self> {
-        Some(Self { lab: Lab::new(Way::Packet)?, dir: tempfile::tempdir().unwrap() })
+        Some(Self { lab: Lab::new(LabPort::Packet)?, dir: tempfile::tempdir().unwrap() })
     }
 
     fn command(&self, verb: &str, words: &str) -> Command {

@@ -4,9 +4,11 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::program::{SLIPRING, output};
+use slipring_test_support::program::output;
+use slipring_test_support::skip;
 
 use super::*;
+use crate::SLIPRING;
 
 const UNIT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/slipring-firewall@.service");
@@ -207,7 +209,7 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
     let dir = tempfile::tempdir().unwrap();
     let said = match tried(dir.path()) {
         Ok(said) => said,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return skip!("{why}"),
     };
     let step = |name: &str| {
         let (_, rest) =

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use slipring_test_support::lab::RIGHT6;
+use slipring_test_support::{eventually, installed};
+
 use super::*;
-use crate::support::{eventually, installed};
 
 #[test]
 fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
@@ -41,13 +43,12 @@ fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() 
     let path = site.write("rules", rules);
     let firewall = site.firewall(&format!("--rules {path} --json"));
     assert!(site.pings(), "{}", site.ipfw("-a list"));
-    let (answered, said) =
-        site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", crate::support::lab::RIGHT6));
+    let (answered, said) = site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", RIGHT6));
     assert!(answered, "{said}\n{}", site.ipfw("-a list"));
     site.ipfw("delete 300");
     let _ = site.lab.left.attempt("ip", "neigh flush dev e0");
     let _ = site.lab.right.attempt("ip", "neigh flush dev e0");
-    let ping = format!("-n -c 1 -W 1 {}", crate::support::lab::RIGHT6);
+    let ping = format!("-n -c 1 -W 1 {}", RIGHT6);
     assert!(!site.lab.left.attempt("ping", &ping).0, "neighbour discovery is IPv6");
     let ended = firewall.stop(Signal::INT).well();
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

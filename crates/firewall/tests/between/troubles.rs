@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use slipring_test_support::eventually;
+
 use super::*;
-use crate::support::eventually;
 
 impl Site {
     /// Connects to the firewall's socket.

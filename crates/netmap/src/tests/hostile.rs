@@ -1,33 +1,19 @@
 //! Hostile clients: random requests, random writes to the shared file, closing at any time. Nothing
 //! panics, nothing hangs, and everything that they took is released.
 
+use slipring_test_support::frames::Xorshift;
+
 use super::*;
 
-/// xorshift64: the same sequence for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// Returns a number that programs often get wrong, or another one.
-    fn number(&mut self) -> u64 {
-        match self.below(6) {
-            0 => 0,
-            1 => self.below(4),
-            2 => self.below(70_000),
-            3 => u64::MAX,
-            4 => 1 << self.below(64),
-            _ => self.next(),
-        }
+/// Returns a number that programs often get wrong, or another one.
+fn number(random: &mut Xorshift) -> u64 {
+    match random.below(6) {
+        0 => 0,
+        1 => random.below(4),
+        2 => random.below(70_000),
+        3 => u64::MAX,
+        4 => 1 << random.below(64),
+        _ => random.next(),
     }
 }
 
@@ -46,16 +32,16 @@ const NAMES: [&str; 10] = [
 ];
 
 impl Client<'_> {
-    fn random_request(&mut self, random: &mut Random) {
-        let pick = |random: &mut Random| NAMES[random.below(NAMES.len() as u64) as usize];
+    fn random_request(&mut self, random: &mut Xorshift) {
+        let pick = |random: &mut Xorshift| NAMES[random.below(NAMES.len() as u64) as usize];
         let mut register = NmreqRegister {
-            nr_tx_slots: random.number() as u32,
+            nr_tx_slots: number(random) as u32,
             nr_rx_slots: 64,
             nr_tx_rings: random.below(4) as u16,
             nr_mode: random.below(10) as u32,
             nr_ringid: random.below(3) as u16,
             nr_extra_bufs: random.below(300) as u32,
-            nr_flags: random.number(),
+            nr_flags: number(random),
             ..NmreqRegister::default()
         };
         if random.below(2) == 0 {
@@ -67,14 +53,14 @@ impl Client<'_> {
             header.nr_reqtype = NETMAP_REQ_REGISTER;
         }
         if random.below(8) == 0 {
-            header.nr_body = random.number();
-            header.nr_options = random.number();
+            header.nr_body = number(random);
+            header.nr_options = number(random);
         }
         let _ = self.control(&header);
     }
 
     /// Writes to a random position in the rings, the records and the first words of buffers.
-    fn random_write(&mut self, random: &mut Random) {
+    fn random_write(&mut self, random: &mut Xorshift) {
         let Some(binding) = self.open.bound.get() else { return };
         let region = binding.port.memory().region();
         let at = match random.below(3) {
@@ -82,18 +68,18 @@ impl Client<'_> {
             1 => random.below(region.buf_start()),
             _ => region.data_start() + BUF * random.below(500),
         };
-        self.poke((region.file_offset() + at) & !3, &(random.number() as u32));
+        self.poke((region.file_offset() + at) & !3, &(number(random) as u32));
     }
 
     /// Moves head and cur of a ring, mostly by a small step.
-    fn random_advance(&mut self, random: &mut Random) {
+    fn random_advance(&mut self, random: &mut Xorshift) {
         let Some(binding) = self.open.bound.get() else { return };
         let region = binding.port.memory().region();
         let dir = TxRx::BOTH[random.below(2) as usize];
         let Some(ring) = binding.port.ring(dir, 0) else { return };
         let (at, head) = (region.file_offset() + ring.offset(), ring.head());
         let to = if random.below(20) == 0 {
-            random.number() as u32
+            number(random) as u32
         } else {
             head.wrapping_add(random.below(9) as u32) % ring.num_slots()
         };
@@ -107,7 +93,7 @@ impl Client<'_> {
         assert!(!self.world.domain.is_lasting() && self.world.domain.switches().is_empty());
     }
 
-    fn random_act(&mut self, random: &mut Random) {
+    fn random_act(&mut self, random: &mut Xorshift) {
         match random.below(12) {
             0 => self.random_request(random),
             1 => self.random_write(random),
@@ -143,7 +129,7 @@ impl Client<'_> {
 fn whatever_clients_do_nothing_panics_and_all_memory_comes_back() {
     for seed in 1..=24 {
         let world = World::with(MemoryParams { buf_num: 20_000, ..MemoryParams::default() });
-        let mut random = Random(seed);
+        let mut random = Xorshift::new(seed);
         let mut clients: Vec<_> = (0..5).map(|_| world.open()).collect();
         for _ in 0..3000 {
             let one = random.below(5) as usize;
@@ -171,7 +157,7 @@ fn clients_in_several_threads_at_once_do_no_harm_either() {
         for seed in 1..=4 {
             let world = &world;
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = Xorshift::new(seed);
                 let mut client = world.open();
                 for _ in 0..5000 {
                     if random.below(50) == 0 {

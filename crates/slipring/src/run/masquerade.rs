@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn the_kernel_takes_it_and_a_second_owner_is_refused_until_the_first_is_gone() {
         let Ok(netns) = Netns::new() else {
-            return println!("skipped: no network namespace");
+            return slipring_test_support::skip!("no network namespace");
         };
         let source = IpAddr::V4(Ipv4Addr::new(100, 64, 0, 2));
         let install = || netns.run(move || Masquerade::install("slip0", source));
         let first = match install() {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return println!("skipped: this kernel's tables have no owners");
+                return slipring_test_support::skip!("this kernel's tables have no owners");
             }
             result => result.unwrap(),
         };

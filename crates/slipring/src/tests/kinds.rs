@@ -1,21 +1,20 @@
 //! The tables of port kinds in the documents are what the kinds say of themselves.
 //! `SLIPRING_BLESS=1` rewrites them.
 
-use std::path::Path;
-
 use slipring_abi::name::kind;
 use slipring_core::kinds::{self, InterfaceUse};
+use slipring_test_support::{golden, tree};
 
 const BEGIN: &str =
     "<!-- port kinds, written by SLIPRING_BLESS=1 cargo test -p slipring kinds -->\n";
 const END: &str = "<!-- end of port kinds -->\n";
 
 fn holds_table(document: &str, table: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let path = tree::root().join(document);
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("a place for the table");
     let (found, after) = rest.split_once(END).expect("an end of the table");
-    if std::env::var_os("SLIPRING_BLESS").is_some() {
+    if golden::is_blessing() {
         return std::fs::write(path, [before, BEGIN, table, END, after].concat()).unwrap();
     }
     assert_eq!(found, table, "{document}");

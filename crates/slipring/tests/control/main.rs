@@ -9,8 +9,10 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::lab::{Lab, RIGHT, Way};
-use support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::lab::RIGHT;
+use slipring_test_support::{Ended, Lab, LabPort, Program, eventually, installed, skip};
+
+use support::SLIPRING;
 
 /// An emulator between the two sides of a lab, with its run directory.
 struct Site {
@@ -21,7 +23,7 @@ struct Site {
 impl Site {
     /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new() -> Option<Self> {
-        Some(Self { lab: Lab::new(Way::Packet)?, run_dir: tempfile::tempdir().unwrap() })
+        Some(Self { lab: Lab::new(LabPort::Packet)?, run_dir: tempfile::tempdir().unwrap() })
     }
 
     fn command(&self, words: &str) -> Command {
@@ -36,7 +38,7 @@ impl Site {
         let words = format!("-T 0 {} {words}", self.lab.ports());
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
-        support::eventually("the control socket", || socket.exists().then_some(()));
+        eventually("the control socket", || socket.exists().then_some(()));
         // The socket exists before the ports are open; clients wait for them.
         self.ctl(&format!("hello --name {}", program.pid())).well();
         program
@@ -179,8 +181,8 @@ fn ctl_of_another_user(site: &Site, words: &str) -> Ended {
 #[test]
 fn another_user_is_refused_with_a_reason_however_open_the_socket_is() {
     use std::os::unix::fs::PermissionsExt;
-    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
-        println!("skipped: only root can become another user");
+    if !rustix::process::geteuid().is_root() || !installed("setpriv") {
+        skip!("only root can become another user");
         return;
     }
     let Some(site) = Site::new() else { return };
@@ -269,7 +271,7 @@ fn emulators_are_told_apart_by_name() {
     command.env("SLIPRING_RUN", site.run_dir.path());
     let second = Program::launch(&other.lab.mid, command);
     let socket = site.run_dir.path().join("second.sock");
-    support::eventually("the second socket", || socket.exists().then_some(()));
+    eventually("the second socket", || socket.exists().then_some(()));
     let error = site.refused("stats");
     assert!(error.contains("(first)") && error.contains("(second)"), "{error}");
     site.ctl("set up.delay=30ms --name second").well();
@@ -342,7 +344,7 @@ fn hup_reads_the_file_again_and_refuses_it_whole_when_it_is_no_good() {
     assert_eq!(delay(), "5 ms");
     write("7ms");
     emulator.signal(Signal::HUP);
-    support::eventually("the new delay", || (delay() == "7 ms").then_some(()));
+    eventually("the new delay", || (delay() == "7 ms").then_some(()));
     write("9");
     emulator.signal(Signal::HUP);
     emulator.wait_for_text("it could be 9s or 9ms");

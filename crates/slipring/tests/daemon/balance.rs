@@ -4,13 +4,14 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::{Program, Sandbox};
 
-use crate::site::{FEW, Site, said};
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 #[test]
 fn programs_at_pipes_of_the_device_get_what_a_port_of_it_receives() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let mut lb = Command::new(SLIPRING);
     lb.args(["lb", "--json", "-p", "out:1", "-p", "copy:1", "-i"]);

@@ -8,13 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::Signal;
+use slipring_test_support::Sandbox;
+use slipring_test_support::sandbox::{MANY, said};
 
-use crate::site::{MANY, Site, said};
+use crate::SLIPRING;
 
 #[test]
 fn int_and_term_end_it_well_and_leave_nothing() {
     for signal in [Signal::INT, Signal::TERM] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = Sandbox::new(SLIPRING) else { return };
         let daemon = site.daemon("");
         assert_eq!((site.mounts(), site.bind("x{1")), (1, "bound".to_owned()));
         let ended = daemon.stop(signal).well();
@@ -25,7 +27,7 @@ fn int_and_term_end_it_well_and_leave_nothing() {
 
 #[test]
 fn a_program_that_has_the_device_open_keeps_nobody_from_ending() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let client = site.client("hold x{1");
     client.wait_for_text("bound");
@@ -37,7 +39,7 @@ fn a_program_that_has_the_device_open_keeps_nobody_from_ending() {
 
 #[test]
 fn one_run_directory_has_one_daemon() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let second = site.launch("").finish();
     let said = &second.stderr;
@@ -50,7 +52,7 @@ fn one_run_directory_has_one_daemon() {
 
 #[test]
 fn the_next_one_clears_away_what_a_killed_one_left() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let link = site.path("device");
     let words = format!("--link {}", link.display());
     let daemon = site.daemon(&words);
@@ -70,7 +72,7 @@ fn the_next_one_clears_away_what_a_killed_one_left() {
 
 #[test]
 fn programs_of_a_killed_daemon_are_told() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let names = ["x{1", "x}1", "vale0:a", "vale0:b"];
     let clients = names.map(|name| site.client(&format!("hold {name}")));
@@ -89,7 +91,7 @@ fn programs_of_a_killed_daemon_are_told() {
 #[test]
 fn a_run_directory_is_opened_to_those_who_pass_and_otherwise_left_as_it_is() {
     for (before, after) in [(0o700, 0o755), (0o711, 0o755)] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = Sandbox::new(SLIPRING) else { return };
         fs::create_dir(site.run_dir()).unwrap();
         fs::set_permissions(site.run_dir(), Permissions::from_mode(before)).unwrap();
         let _daemon = site.daemon("");
@@ -100,7 +102,7 @@ fn a_run_directory_is_opened_to_those_who_pass_and_otherwise_left_as_it_is() {
 
 #[test]
 fn a_run_directory_that_cannot_be_one_is_refused() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     fs::write(site.run_dir(), "a file").unwrap();
     let ended = site.launch("").finish();
     assert_eq!(ended.code(), 3, "{ended:?}");
@@ -111,7 +113,7 @@ fn a_run_directory_that_cannot_be_one_is_refused() {
 
 #[test]
 fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     fs::create_dir(site.run_dir()).unwrap();
     fs::set_permissions(site.run_dir(), Permissions::from_mode(0o1777)).unwrap();
     let ended = site.launch("").finish();
@@ -126,7 +128,7 @@ fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
 
 /// Starts a process that holds a copy of all mounts in its own namespace; `propagation` says
 /// whether it receives later mounts and unmounts.
-fn copy_mounts(site: &Site, propagation: &str) -> Child {
+fn copy_mounts(site: &Sandbox, propagation: &str) -> Child {
     let mut copier = Command::new("unshare");
     copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
     copier.args(["echo copied; exec sleep 1000"]).stdout(Stdio::piped());
@@ -140,7 +142,7 @@ fn copy_mounts(site: &Site, propagation: &str) -> Child {
 fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
     let has_uring = Path::new("/sys/module/fuse/parameters/enable_uring").exists();
     for words in ["--uring off", "--uring on"].into_iter().take(1 + usize::from(has_uring)) {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = Sandbox::new(SLIPRING) else { return };
         let daemon = site.daemon(words);
         let copies = ["private", "slave", "unchanged"].map(|how| copy_mounts(&site, how));
         let holder = site.client("hold x{1");
@@ -165,7 +167,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
 
 #[test]
 fn a_second_term_ends_a_daemon_that_still_ends() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     // The first TERM is pending until CONT; handling it takes longer than sending the second.
     daemon.signal(Signal::STOP);

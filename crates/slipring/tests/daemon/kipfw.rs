@@ -4,38 +4,38 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::{Program, Sandbox};
 
-use crate::site::{FEW, Site, said};
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
-impl Site {
-    /// Runs a firewall command in the daemon's run directory.
-    fn firewall(&self, verb: &str, words: &str) -> Program {
-        let mut command = Command::new(SLIPRING);
-        command.arg(verb).args(words.split_ascii_whitespace());
-        command.env("SLIPRING_RUN", self.run_dir());
-        Program::launch(&self.inside, command)
-    }
+/// Runs a firewall command in the daemon's run directory.
+fn firewall(site: &Sandbox, verb: &str, words: &str) -> Program {
+    let mut command = Command::new(SLIPRING);
+    command.arg(verb).args(words.split_ascii_whitespace());
+    command.env("SLIPRING_RUN", site.run_dir());
+    Program::launch(&site.inside, command)
+}
 
-    /// Returns the packets that the last rule has counted.
-    fn accepted(&self) -> u64 {
-        let row = said(self.firewall("ipfw", "show 65535").finish());
-        row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-    }
+/// Returns the packets that the last rule has counted.
+fn accepted(site: &Sandbox) -> u64 {
+    let row = said(firewall(site, "ipfw", "show 65535").finish());
+    row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
 fn kipfw_between_two_switches_passes_what_programs_on_the_device_send() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let device = site.run_dir().join("netmap").display().to_string();
-    let kipfw = site.firewall("kipfw", &format!("kernel:valeA:f@{device} kernel:valeB:f@{device}"));
+    let kipfw =
+        firewall(&site, "kipfw", &format!("kernel:valeA:f@{device} kernel:valeB:f@{device}"));
     kipfw.wait_for_text("Ready to go");
     site.exchange("valeA:s", "valeB:d", FEW);
-    assert!(site.accepted() >= u64::from(FEW), "the last rule accepts");
-    assert_eq!(said(site.firewall("ipfw", "zero").finish()), "Accounting cleared.");
-    assert_eq!(site.accepted(), 0);
+    assert!(accepted(&site) >= u64::from(FEW), "the last rule accepts");
+    assert_eq!(said(firewall(&site, "ipfw", "zero").finish()), "Accounting cleared.");
+    assert_eq!(accepted(&site), 0);
     site.exchange("valeA:s", "valeB:d", FEW);
-    assert!(site.accepted() >= u64::from(FEW));
+    assert!(accepted(&site) >= u64::from(FEW));
     kipfw.stop(Signal::INT).well();
 }

@@ -5,13 +5,14 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{client, said};
+use slipring_test_support::{Program, Sandbox};
 
-use crate::site::{Site, client, said};
-use crate::support::program::Program;
+use crate::SLIPRING;
 
 #[test]
 fn the_link_is_made_leads_to_the_device_and_goes_with_the_daemon() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let link = site.path("device");
     let daemon = site.daemon(&format!("--link {}", link.display()));
     assert_eq!(fs::read_link(&link).unwrap(), site.run_dir().join("fuse/netmap"));
@@ -23,7 +24,7 @@ fn the_link_is_made_leads_to_the_device_and_goes_with_the_daemon() {
 
 #[test]
 fn programs_find_the_device_where_they_always_did() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     // A private /dev with the nodes that programs need.
     fs::create_dir(site.path("dev")).unwrap();
     let dev = site.path("dev").display().to_string();
@@ -41,7 +42,7 @@ fn programs_find_the_device_where_they_always_did() {
 
 #[test]
 fn what_is_there_already_is_never_replaced() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let (file, device, other) = (site.path("file"), site.path("device"), site.path("other"));
     fs::write(&file, "mine").unwrap();
     let mut mknod = Command::new("mknod");
@@ -62,7 +63,7 @@ fn what_is_there_already_is_never_replaced() {
 
 #[test]
 fn a_link_that_somebody_put_in_its_place_stays() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let link = site.path("device");
     let daemon = site.daemon(&format!("--link {}", link.display()));
     fs::remove_file(&link).unwrap();

@@ -1,23 +1,23 @@
 //! How programs that capture list a daemon's ports.
 
 use rustix::process::Signal;
+use slipring_test_support::Sandbox;
+use slipring_test_support::sandbox::said;
 
-use crate::site::{Site, said};
+use crate::support::SLIPRING;
 
-impl Site {
-    fn slipring(&self, words: &str) -> String {
-        said(self.ask(words))
-    }
+fn slipring(site: &Sandbox, words: &str) -> String {
+    said(site.ask(words))
 }
 
 #[test]
 fn what_programs_have_bound_is_listed_by_its_monitor() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let names = ["e0", "vale0:a", "x{1"];
     let holders = names.map(|name| site.client(&format!("hold {name}")));
     holders.iter().for_each(|holder| holder.wait_for_text("bound"));
-    let listed = site.slipring("extcap --extcap-interfaces");
+    let listed = slipring(&site, "extcap --extcap-interfaces");
     let monitors = listed.lines().filter(|line| line.contains("kernel:"));
     assert_eq!(
         monitors.collect::<Vec<_>>(),
@@ -29,11 +29,11 @@ fn what_programs_have_bound_is_listed_by_its_monitor() {
              {display=slipring: x|1 (pipe, monitored)}",
         ]
     );
-    let listed = site.slipring("dump -D");
+    let listed = slipring(&site, "dump -D");
     assert!(listed.contains(".kernel:x{1/tr [Up, Running] (pipe, monitored)"), "{listed}");
     for holder in holders {
         holder.stop(Signal::TERM);
     }
     // The device notices their end a moment later.
-    assert!((0..500).any(|_| !site.slipring("dump -D").contains("kernel:")));
+    assert!((0..500).any(|_| !slipring(&site, "dump -D").contains("kernel:")));
 }

@@ -9,7 +9,6 @@ mod links;
 mod listed;
 mod nics;
 mod owners;
-mod site;
 mod squatters;
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,13 +19,14 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use site::{FEW, MANY, Site};
-use support::namespace::Namespace;
-use support::program::{Program, SLIPRING};
+use slipring_test_support::sandbox::{FEW, MANY, NOBODY};
+use slipring_test_support::{Namespace, Program, Sandbox, skip};
+
+use support::SLIPRING;
 
 #[test]
 fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--uring off");
     let line = daemon.so_far().stdout;
     let device = site.run_dir().join("fuse/netmap").display().to_string();
@@ -38,7 +38,7 @@ fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
 
 #[test]
 fn the_mode_line_is_an_object_where_json_is_asked_for() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.launch("--json --uring off --workers 3 --mode 640 --nics-for-all");
     let line = daemon.wait_for("its start", |output| {
         output.stdout.split_once('\n').map(|(line, _)| line.to_owned())
@@ -60,7 +60,7 @@ fn uring_parameter() -> Option<String> {
     let parameter = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").ok();
     drop(held);
     if parameter.is_none() {
-        eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
+        skip!("FUSE over io_uring needs Linux 6.14");
     }
     parameter
 }
@@ -68,7 +68,7 @@ fn uring_parameter() -> Option<String> {
 #[test]
 fn calls_come_by_io_uring_where_the_kernel_has_that_and_nothing_is_kept_for_restarts() {
     let Some(before) = uring_parameter() else { return };
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     for (words, way) in [
         ("", " door=fuse-uring "),
         ("--uring auto", " door=fuse-uring "),
@@ -88,7 +88,7 @@ fn calls_come_by_io_uring_where_the_kernel_has_that_and_nothing_is_kept_for_rest
 #[test]
 fn calls_come_by_io_uring_where_that_is_asked_for() {
     let Some(before) = uring_parameter() else { return };
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--uring on");
     assert!(daemon.so_far().stdout.contains(" door=fuse-uring "));
     assert_eq!(uring_parameter().as_ref(), Some(&before));
@@ -101,7 +101,7 @@ fn calls_come_by_io_uring_where_that_is_asked_for() {
 
 #[test]
 fn what_is_not_there_is_refused_as_the_documentation_says() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     // Name, mode, flags.
     for (words, answer) in [
@@ -122,7 +122,7 @@ fn what_is_not_there_is_refused_as_the_documentation_says() {
 
 #[test]
 fn who_may_open_the_device_is_for_the_mode_to_say() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--mode 600");
     assert_eq!(site.bind_as_nobody("x{1"), "EACCES");
     daemon.stop(Signal::TERM).well();
@@ -135,8 +135,8 @@ fn who_may_open_the_device_is_for_the_mode_to_say() {
 }
 
 /// Returns what doctor reports for a port of the device, as user `uid`: state and text.
-fn doctors_word(site: &Site, uid: u32, port: &str) -> (String, String) {
-    let copy = support::program::copy_to(site.path("").as_path());
+fn doctors_word(site: &Sandbox, uid: u32, port: &str) -> (String, String) {
+    let copy = support::copy_to(site.path("").as_path());
     let mut command = Command::new(copy);
     let device = site.run_dir().join("netmap").display().to_string();
     command.args(["doctor", "--json", &format!("{port}@{device}")]).uid(uid).gid(uid);
@@ -150,17 +150,17 @@ fn doctors_word(site: &Site, uid: u32, port: &str) -> (String, String) {
 
 #[test]
 fn doctor_asks_the_device_whether_it_would_give_a_port() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be somebody else");
+        skip!("only root can be somebody else");
         return;
     }
     let daemon = site.daemon("--mode 666");
     for (uid, port, state, words) in [
         (0, "kernel:e0", "ok", "gives it"),
-        (site::NOBODY, "kernel:e0", "fail", "to nobody like you"),
-        (site::NOBODY, "kernel:x{1", "ok", "gives it"),
-        (site::NOBODY, "kernel:vale0:a", "ok", "gives it"),
+        (NOBODY, "kernel:e0", "fail", "to nobody like you"),
+        (NOBODY, "kernel:x{1", "ok", "gives it"),
+        (NOBODY, "kernel:vale0:a", "ok", "gives it"),
         (0, "kernel:nosuch0", "fail", "no interface `nosuch0`"),
     ] {
         let told = doctors_word(&site, uid, port);
@@ -170,13 +170,13 @@ fn doctor_asks_the_device_whether_it_would_give_a_port() {
     assert_eq!(site.bind("e0"), "bound");
     daemon.stop(Signal::TERM).well();
     let _daemon = site.daemon("--mode 600");
-    let told = doctors_word(&site, site::NOBODY, "kernel:x{1");
+    let told = doctors_word(&site, NOBODY, "kernel:x{1");
     assert!(told.0 == "fail" && told.1.contains("ermission denied"), "{told:?}");
 }
 
 #[test]
 fn the_classic_name_serves_as_the_verb_does() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut command = Command::new(SLIPRING);
     command.arg0("slipringd").args(["--link", "none", "--run-dir"]).arg(site.run_dir());
     let daemon = Program::launch(&site.inside, command);

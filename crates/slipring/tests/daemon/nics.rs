@@ -3,14 +3,14 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{FEW, client, said};
+use slipring_test_support::{Namespace, Program, Sandbox};
 
-use crate::site::{FEW, Site, client, said};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 #[test]
 fn frames_cross_a_cable_between_two_interfaces() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("");
     site.exchange("e0", "e1", FEW);
     site.exchange("e1", "e0", FEW);
@@ -21,7 +21,7 @@ fn frames_cross_a_cable_between_two_interfaces() {
 
 #[test]
 fn a_sender_by_the_device_waits_for_its_link_says_so_and_fails() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     for (link, state) in [("e1", "e0 has no carrier"), ("e0", "e0 is down")] {
         site.inside.ip(&format!("link set {link} down"));
@@ -37,10 +37,10 @@ fn a_sender_by_the_device_waits_for_its_link_says_so_and_fails() {
 
 #[test]
 fn an_interface_is_one_of_the_program_s_own_namespace() {
-    let (Some(site), Some(other)) = (Site::new(), Namespace::new()) else { return };
+    let (Some(site), Some(other)) = (Sandbox::new(SLIPRING), Namespace::new()) else { return };
     other.silence("default");
     site.inside.silence("default");
-    site.inside.veth("here", &other, "there", 1500);
+    site.inside.veth("here", &other, "there", "");
     other.ip("link set there up");
     let daemon = site.daemon("");
     assert_eq!(site.bind("there"), "ENXIO");
@@ -57,7 +57,7 @@ fn an_interface_is_one_of_the_program_s_own_namespace() {
 
 #[test]
 fn the_interface_of_the_default_route_is_refused_unless_it_is_asked_for() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     site.inside.ip("addr add 10.1.0.1/24 dev e0");
     site.inside.ip("route add default via 10.1.0.2");
     let daemon = site.daemon("");
@@ -70,7 +70,7 @@ fn the_interface_of_the_default_route_is_refused_unless_it_is_asked_for() {
 
 #[test]
 fn interfaces_are_root_s_unless_they_are_for_all() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("--mode 666");
     assert_eq!(site.bind_as_nobody("e0"), "EPERM");
     daemon.stop(Signal::TERM).well();
@@ -80,7 +80,7 @@ fn interfaces_are_root_s_unless_they_are_for_all() {
 
 #[test]
 fn a_program_whose_interface_is_removed_is_told_at_every_call() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("");
     assert_eq!(site.bind("e0"), "bound");
     let client = site.client("outlive e0");
@@ -94,7 +94,7 @@ fn a_program_whose_interface_is_removed_is_told_at_every_call() {
 
 #[test]
 fn an_interface_that_is_in_use_is_refused_and_one_that_is_down_is_not() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666 --nics-for-all");
     let held = site.client("hold e0");
     held.wait_for_text("bound");

@@ -3,25 +3,26 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::site::{NOBODY, Site, client};
-use crate::support::eventually;
-use crate::support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::sandbox::{NOBODY, client};
+use slipring_test_support::{Ended, Program, Sandbox, eventually};
+
+use crate::support::SLIPRING;
 
 /// Starts a program of user nobody on the device.
-fn nobodys(site: &Site, words: &str) -> Program {
+fn nobodys(site: &Sandbox, words: &str) -> Program {
     let mut command = client(&site.run_dir().join("netmap"), words);
     command.uid(NOBODY).gid(NOBODY);
     Program::launch(&site.inside, command)
 }
 
 /// Returns what the daemon reports about a user's memory, if there is any.
-fn shown(site: &Site, uid: u32) -> Option<String> {
+fn shown(site: &Sandbox, uid: u32) -> Option<String> {
     let shown = site.ask("daemon ctl memory").well().stdout;
     shown.lines().find(|line| line.starts_with(&format!("user {uid} "))).map(str::to_owned)
 }
 
 /// Runs `slipring vale` as this user, whatever the result.
-fn vale_as(site: &Site, uid: u32, words: &str) -> Ended {
+fn vale_as(site: &Sandbox, uid: u32, words: &str) -> Ended {
     let mut command = Command::new(SLIPRING);
     command.arg("vale").args(words.split_ascii_whitespace());
     command.arg("--device").arg(site.run_dir().join("netmap"));
@@ -32,7 +33,7 @@ fn vale_as(site: &Site, uid: u32, words: &str) -> Ended {
 
 #[test]
 fn root_removes_what_another_user_has_left_and_its_memory_goes() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666");
     vale_as(&site, NOBODY, "-n keep0").well();
     vale_as(&site, NOBODY, "-a vale0:keep0").well();
@@ -54,7 +55,7 @@ fn root_removes_what_another_user_has_left_and_its_memory_goes() {
 
 #[test]
 fn nobody_but_root_removes_what_another_user_has_left() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666");
     vale_as(&site, 0, "-n keep0").well();
     let refused = vale_as(&site, NOBODY, "-r keep0 --owner 0");
@@ -65,7 +66,7 @@ fn nobody_but_root_removes_what_another_user_has_left() {
 
 #[test]
 fn an_interface_that_another_user_has_in_a_switch_leaves_it_also_while_it_is_polled() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666 --nics-for-all");
     vale_as(&site, NOBODY, "-a vale0:e0").well();
     vale_as(&site, NOBODY, "-p vale0:e0").well();

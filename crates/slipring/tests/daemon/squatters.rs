@@ -10,8 +10,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::Uid;
 use rustix::process::Signal;
+use slipring_test_support::sandbox::{MANY, NOBODY};
+use slipring_test_support::{Sandbox, skip};
 
-use crate::site::{MANY, NOBODY, Site};
+use crate::support::SLIPRING;
 
 /// Commands that use a run directory.
 const CLIENTS: [&str; 7] = [
@@ -72,7 +74,7 @@ impl Squatter {
 }
 
 /// Tries to hold a lock on a path.
-fn squat_lock(site: &Site, path: &Path) -> Child {
+fn squat_lock(site: &Sandbox, path: &Path) -> Child {
     use std::os::unix::process::CommandExt;
     let mut flock = Command::new("flock");
     flock.args(["--exclusive", "--nonblock"]).arg(path);
@@ -89,7 +91,7 @@ fn has_lock(child: &mut Child) -> bool {
 
 #[test]
 fn hostile_locks_neither_end_nor_block_the_service() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
     let lock = site.run_dir().join("slipringd.lock");
     let mut on_lock = squat_lock(&site, &lock);
@@ -110,7 +112,7 @@ fn hostile_locks_neither_end_nor_block_the_service() {
 
 #[test]
 fn hostile_lock_files_of_earlier_versions_are_closed_to_strangers() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     fs::create_dir(site.run_dir()).unwrap();
     let lock = site.run_dir().join("slipringd.lock");
     File::create(&lock).unwrap();
@@ -121,10 +123,10 @@ fn hostile_lock_files_of_earlier_versions_are_closed_to_strangers() {
 
 #[test]
 fn hostile_run_directories_are_neither_asked_nor_served() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     fs::create_dir(site.run_dir()).unwrap();
     if chown(site.run_dir(), Some(NOBODY), Some(NOBODY)).is_err() {
-        return eprintln!("skipped: to give a directory away needs root");
+        return skip!("to give a directory away needs root");
     }
     let squatter = Squatter::sit(&site.run_dir());
     for words in CLIENTS {
@@ -141,10 +143,10 @@ fn hostile_run_directories_are_neither_asked_nor_served() {
 
 #[test]
 fn hostile_listeners_in_a_good_directory_hear_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     fs::create_dir(site.run_dir()).unwrap();
     if chown(site.run_dir(), Some(NOBODY), None).is_err() {
-        return eprintln!("skipped: to give a directory away needs root");
+        return skip!("to give a directory away needs root");
     }
     let squatter = Squatter::sit(&site.run_dir());
     // As if root had created the directory; the listener stays the attacker's.

@@ -4,58 +4,57 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::Value;
+use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::{Ended, Program, Sandbox};
 
-use crate::site::{FEW, Site, said};
-use crate::support::program::{Ended, Program, SLIPRING};
+use crate::support::SLIPRING;
 
-impl Site {
-    /// Runs `slipring vale` with these words.
-    fn vale(&self, words: &str) -> Ended {
-        self.vale_as("slipring-vale", words)
-    }
+/// Runs `slipring vale` with these words.
+fn vale(site: &Sandbox, words: &str) -> Ended {
+    vale_as(site, "slipring-vale", words)
+}
 
-    fn vale_as(&self, name: &str, words: &str) -> Ended {
-        let mut command = Command::new(SLIPRING);
-        command.arg0(name).args(words.split_ascii_whitespace());
-        command.arg("--device").arg(self.run_dir().join("netmap"));
-        command.arg("--run-dir").arg(self.run_dir());
-        Program::launch(&self.inside, command).finish()
-    }
+fn vale_as(site: &Sandbox, name: &str, words: &str) -> Ended {
+    let mut command = Command::new(SLIPRING);
+    command.arg0(name).args(words.split_ascii_whitespace());
+    command.arg("--device").arg(site.run_dir().join("netmap"));
+    command.arg("--run-dir").arg(site.run_dir());
+    Program::launch(&site.inside, command).finish()
 }
 
 #[test]
 fn frames_pass_a_switch_and_the_cable_of_an_interface_in_it() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     site.exchange("vale0:a", "vale0:b", FEW);
-    assert_eq!(said(site.vale("-a vale0:e0")), "port_index: 0");
+    assert_eq!(said(vale(&site, "-a vale0:e0")), "port_index: 0");
     site.exchange("vale0:a", "e1", FEW);
     site.exchange("e1", "vale0:a", FEW);
     assert_eq!(site.bind("e0"), "EBUSY");
-    assert_eq!(said(site.vale("-p vale0:e0")), "");
+    assert_eq!(said(vale(&site, "-p vale0:e0")), "");
     site.exchange("e1", "vale0:a", FEW);
-    assert_eq!(site.vale("-d vale0:e0").code(), 3);
-    assert_eq!(said(site.vale("-P vale0:e0")), "");
-    assert_eq!(said(site.vale("-d vale0:e0")), "port_index: 0");
+    assert_eq!(vale(&site, "-d vale0:e0").code(), 3);
+    assert_eq!(said(vale(&site, "-P vale0:e0")), "");
+    assert_eq!(said(vale(&site, "-d vale0:e0")), "port_index: 0");
     assert_eq!(site.bind("e0"), "bound");
 }
 
 #[test]
 fn a_switch_reaches_the_host_stack_of_an_interface() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     site.inside.ip("addr add 10.1.0.1/24 dev e0");
     let _daemon = site.daemon("");
-    assert_eq!(said(site.vale("-h vale0:e0")), "port_index: 0");
-    let listed = said(site.vale(""));
+    assert_eq!(said(vale(&site, "-h vale0:e0")), "port_index: 0");
+    let listed = said(vale(&site, ""));
     assert_eq!(listed, "vale0:e0 bridge_idx 0 port_idx 0\nvale0:e0^ bridge_idx 0 port_idx 1");
-    assert_eq!(said(site.vale("-d vale0:e0")), "port_index: 0");
+    assert_eq!(said(vale(&site, "-d vale0:e0")), "port_index: 0");
     let left = site.inside.ip("-d link show");
     assert!(!left.contains("xdp") && !left.contains("veth_peer"), "{left}");
 }
 
 #[test]
 fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("");
     assert_eq!(said(site.ask("vale -a vale0:e0")), "port_index: 0");
     assert_eq!(said(site.ask("vale -n p0")), "");
@@ -73,66 +72,66 @@ fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
 
 #[test]
 fn vale_ctl_prints_and_ends_as_it_did() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    assert_eq!(said(site.vale("-n v0 -C 128,256,2,2")), "");
-    assert_eq!(said(site.vale("-a vale3:v0")), "port_index: 0");
-    let all = site.vale_as("vale-ctl", "");
+    assert_eq!(said(vale(&site, "-n v0 -C 128,256,2,2")), "");
+    assert_eq!(said(vale(&site, "-a vale3:v0")), "port_index: 0");
+    let all = vale_as(&site, "vale-ctl", "");
     assert_eq!((all.code(), all.stdout.as_str()), (1, "vale3:v0 bridge_idx 0 port_idx 0\n"));
-    assert_eq!(said(site.vale_as("vale-ctl", "-l vale3:v0")), "bridge_idx: 0\nport_idx: 0");
-    let info = said(site.vale_as("vale-ctl", "-g v0"));
+    assert_eq!(said(vale_as(&site, "vale-ctl", "-l vale3:v0")), "bridge_idx: 0\nport_idx: 0");
+    let info = said(vale_as(&site, "vale-ctl", "-g v0"));
     assert!(info.contains("tx_slots: 128\nrx_slots: 256\ntx_rings: 2\nrx_rings: 2\n"), "{info}");
-    let busy = site.vale_as("vale-ctl", "-r v0");
+    let busy = vale_as(&site, "vale-ctl", "-r v0");
     assert_eq!(busy.code(), 1);
     assert!(busy.stderr.contains("failed to remove v0: Device or resource busy"), "{busy:?}");
-    assert_eq!(said(site.vale("-d vale3:v0")), "port_index: 0");
-    assert_eq!(said(site.vale_as("vale-ctl", "-r v0")), "");
+    assert_eq!(said(vale(&site, "-d vale3:v0")), "port_index: 0");
+    assert_eq!(said(vale_as(&site, "vale-ctl", "-r v0")), "");
 }
 
 #[test]
 fn what_is_plugged_in_stays_when_nobody_has_the_device_open() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    assert_eq!(said(site.vale("-n v0")), "");
+    assert_eq!(said(vale(&site, "-n v0")), "");
     // Makes the kernel drop the user's node.
     site.inside.command("sh", "-c true");
-    assert_eq!(said(site.vale("-a vale0:v0")), "port_index: 0");
-    assert_eq!(said(site.vale("")), "vale0:v0 bridge_idx 0 port_idx 0");
+    assert_eq!(said(vale(&site, "-a vale0:v0")), "port_index: 0");
+    assert_eq!(said(vale(&site, "")), "vale0:v0 bridge_idx 0 port_idx 0");
 }
 
 #[test]
 fn counters_and_addresses_are_shown_and_settings_changed() {
-    let Some(site) = Site::with_cable() else { return };
+    let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     for words in ["-n a", "-a vale0:a", "-n b", "-a vale0:b"] {
-        site.vale(words).well();
+        vale(&site, words).well();
     }
     site.client(&format!("send vale0:a {FEW}")).finish().well();
-    let shown = said(site.vale("--show vale0"));
+    let shown = said(vale(&site, "--show vale0"));
     assert!(shown.starts_with("vale0: 2 ports, 1 addresses\n"), "{shown}");
     assert!(shown.contains("02:00:00:00:00:01 at vale0:a"), "{shown}");
-    let shown: Value = serde_json::from_str(&said(site.vale("--show --json"))).unwrap();
+    let shown: Value = serde_json::from_str(&said(vale(&site, "--show --json"))).unwrap();
     let ports = &shown["switches"][0]["ports"];
     assert_eq!(
         (&ports[0]["tx"]["packets"], &ports[1]["rx"]["packets"]),
         (&FEW.into(), &FEW.into())
     );
-    let nothing = site.vale("--show vale7");
+    let nothing = vale(&site, "--show vale7");
     assert_eq!(nothing.code(), 3);
     assert!(nothing.stderr.contains("there is no switch vale7"), "{nothing:?}");
-    assert_eq!(said(site.vale("--flush vale0")), "1 addresses forgotten");
-    assert_eq!(said(site.vale("--set vale0:a isolated=on")), "");
-    assert_eq!(said(site.vale("--set vale0:b isolated=on")), "");
+    assert_eq!(said(vale(&site, "--flush vale0")), "1 addresses forgotten");
+    assert_eq!(said(vale(&site, "--set vale0:a isolated=on")), "");
+    assert_eq!(said(vale(&site, "--set vale0:b isolated=on")), "");
     site.client(&format!("send vale0:a {FEW}")).finish().well();
-    let shown: Value = serde_json::from_str(&said(site.vale("--show --json"))).unwrap();
+    let shown: Value = serde_json::from_str(&said(vale(&site, "--show --json"))).unwrap();
     assert_eq!(shown["switches"][0]["ports"][0]["drops"]["no_destination"], FEW);
-    let wrong = site.vale("--set vale0:x isolated=on");
+    let wrong = vale(&site, "--set vale0:x isolated=on");
     assert!(wrong.stderr.contains("there is no port vale0:x"), "{wrong:?}");
 }
 
 #[test]
 fn a_monitor_listens_to_a_program_that_runs() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let keep = site.client("hold x{1");
     keep.wait_for_text("bound");

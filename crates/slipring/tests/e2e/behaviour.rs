@@ -6,19 +6,17 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use slipring_port::capture::{FileReader, FileWriter};
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, installed, skip};
 
+use crate::support::SLIPRING;
 use crate::support::bridge::{Bridge, Report};
-use crate::support::eventually;
-use crate::support::frames::{Ear, Sender, assert_same, cross, frame};
-use crate::support::installed;
-use crate::support::lab::{Lab, Way};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::frames::{Ear, Sender, cross};
 
 /// A peer, and a host with interface `eth` whose address is 10.9.0.1.
 fn host_and_peer() -> Option<(Namespace, Namespace)> {
     let (host, peer) = (Namespace::new()?, Namespace::new()?);
-    host.veth("eth", &peer, "e0", 1500);
+    host.veth("eth", &peer, "e0", "");
     peer.ip("link set e0 up");
     host.ip("addr add 10.9.0.1/24 dev eth");
     peer.ip("addr add 10.9.0.2/24 dev e0");
@@ -56,10 +54,10 @@ fn one_port_alone_stands_between_the_nic_and_its_own_host() {
 
 #[test]
 fn loopback_sends_frames_back_where_they_came_from() {
-    for way in [Way::Native, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };
         let bridge = Bridge::start(&lab.mid, &format!("-L -i {}:la", way.prefix()));
-        let sent: Vec<_> = (0..50).map(frame).collect();
+        let sent: Vec<_> = (0..50).map(numbered).collect();
         let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.left, "e0"));
         let mut returned = Vec::new();
         sender.send(&sent);
@@ -74,9 +72,9 @@ fn loopback_sends_frames_back_where_they_came_from() {
 fn faults_lose_exactly_what_they_count_and_are_the_same_for_a_seed() {
     let mut losses = Vec::new();
     for _ in 0..2 {
-        let Some(lab) = Lab::quiet(Way::Native) else { return };
-        let bridge = lab.bridge("--fault-loss 10% --fault-seed 7");
-        let sent: Vec<_> = (0..1000).map(frame).collect();
+        let Some(lab) = Lab::quiet(LabPort::Native) else { return };
+        let bridge = Bridge::between(&lab, "--fault-loss 10% --fault-seed 7");
+        let sent: Vec<_> = (0..1000).map(numbered).collect();
         let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.right, "e0"));
         let (mut heard, mut lost) = (Vec::new(), 0);
         for (window, done) in sent.chunks(50).zip(1..) {
@@ -101,8 +99,8 @@ fn faults_lose_exactly_what_they_count_and_are_the_same_for_a_seed() {
 
 #[test]
 fn corrupt_frames_have_a_bit_changed_by_each_port_and_none_is_lost() {
-    let Some(lab) = Lab::quiet(Way::Packet) else { return };
-    let bridge = lab.bridge("--fault-corrupt 100%");
+    let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
+    let bridge = Bridge::between(&lab, "--fault-corrupt 100%");
     let plain = [&[0; 12], &[0x88, 0xb5][..], &[0x55; 986]].concat();
     let mut ear = Ear::choosy(&lab.right, "e0", |frame| frame.len() == 1000);
     Sender::open(&lab.left, "e0").send(&vec![plain.clone(); 40]);
@@ -118,9 +116,9 @@ fn corrupt_frames_have_a_bit_changed_by_each_port_and_none_is_lost() {
 
 #[test]
 fn delayed_frames_arrive_in_order_and_none_is_lost() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
-    let bridge = lab.bridge("--fault-delay 2ms");
-    let sent: Vec<_> = (0..320).map(frame).collect();
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
+    let bridge = Bridge::between(&lab, "--fault-delay 2ms");
+    let sent: Vec<_> = (0..320).map(numbered).collect();
     assert_same("delayed", &cross(&lab.left, &lab.right, &sent), &sent);
     bridge.stop().balanced().lossless();
 }
@@ -128,14 +126,14 @@ fn delayed_frames_arrive_in_order_and_none_is_lost() {
 #[test]
 fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
     for file in ["both.pcapng", "both.pcap"] {
-        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        let Some(lab) = Lab::quiet(LabPort::Native) else { return };
         if !installed("tcpdump") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file);
-        let bridge = lab.bridge(&format!("--capture {}", path.display()));
-        let sent: Vec<_> = (0..300).map(frame).collect();
+        let bridge = Bridge::between(&lab, &format!("--capture {}", path.display()));
+        let sent: Vec<_> = (0..300).map(numbered).collect();
         assert_same("captured", &cross(&lab.left, &lab.right, &sent), &sent);
         bridge.stop().balanced().lossless();
         // Once when received, once when sent.
@@ -147,11 +145,11 @@ fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
 
 #[test]
 fn a_capture_that_is_read_through_ends_the_bridge() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (first, second) = (path("first.pcapng"), path("second.pcap"));
-    let frames: Vec<_> = (0..700).map(frame).collect();
+    let frames: Vec<_> = (0..700).map(numbered).collect();
     let mut writer = FileWriter::create(&first, &["test"]).unwrap();
     frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
     drop(writer);
@@ -219,11 +217,11 @@ fn read_all(path: &str) -> Vec<Vec<u8>> {
 #[test]
 fn ports_of_different_kinds_exchange_frames_whole_and_in_order() {
     for [left, right] in [["xdp", "packet"], ["packet", "netmap"], ["xdp", "xdp"]] {
-        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        let Some(lab) = Lab::quiet(LabPort::Native) else { return };
         // A region of larger buffers works too.
         let words = format!("-i {left}:la -i {right}:ra --buf-size 4096");
         let bridge = Bridge::start(&lab.mid, &words);
-        let sent: Vec<_> = (0..512).map(frame).collect();
+        let sent: Vec<_> = (0..512).map(numbered).collect();
         assert_same(&words, &cross(&lab.left, &lab.right, &sent), &sent);
         assert_same(&words, &cross(&lab.right, &lab.left, &sent), &sent);
         bridge.stop().balanced().lossless();
@@ -232,9 +230,9 @@ fn ports_of_different_kinds_exchange_frames_whole_and_in_order() {
 
 #[test]
 fn usr1_reports_at_once_and_json_is_one_document() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
-    let bridge = lab.bridge("");
-    let sent: Vec<_> = (0..64).map(frame).collect();
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
+    let bridge = Bridge::between(&lab, "");
+    let sent: Vec<_> = (0..64).map(numbered).collect();
     cross(&lab.left, &lab.right, &sent);
     let report = eventually("the counters to follow", || {
         let report = bridge.now();
@@ -256,7 +254,7 @@ fn usr1_reports_at_once_and_json_is_one_document() {
 
 #[test]
 fn text_names_modes_first_then_intervals_then_a_summary() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let words = format!("bridge -T 50 -t 0.3 {}", lab.ports());
     let ended = Program::start(&lab.mid, SLIPRING, &words).finish().well();
     let lines: Vec<_> = ended.stdout.lines().collect();
@@ -280,16 +278,16 @@ fn text_names_modes_first_then_intervals_then_a_summary() {
 
 #[test]
 fn every_signal_that_ends_it_ends_it_with_a_summary() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     for signal in [Signal::INT, Signal::TERM] {
-        let ended = lab.bridge("").end(signal).well();
+        let ended = Bridge::between(&lab, "").end(signal).well();
         assert_eq!(Report::last(&ended).0["event"], "end", "{ended:?}");
     }
 }
 
 #[test]
 fn the_classic_name_takes_the_classic_words_and_gives_the_classic_statuses() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let dir = tempfile::tempdir().unwrap();
     for name in ["bridge", "slipring-bridge"] {
         let link = dir.path().join(name);
@@ -313,7 +311,7 @@ fn the_classic_name_takes_the_classic_words_and_gives_the_classic_statuses() {
 
 #[test]
 fn queues_are_dealt_out_among_threads_and_every_frame_crosses_once() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     if !installed("ethtool") {
         return;
     }
@@ -322,12 +320,12 @@ fn queues_are_dealt_out_among_threads_and_every_frame_crosses_once() {
     {
         let (well, output) = side.attempt("ethtool", &format!("-L {ifname} rx 2 tx 2"));
         if !well {
-            return println!("skipped: no second queue on one CPU: {output}");
+            return skip!("no second queue on one CPU: {output}");
         }
     }
-    let bridge = lab.bridge("-p 2");
+    let bridge = Bridge::between(&lab, "-p 2");
     assert_eq!(bridge.start_report().setting(0, "queues"), "2");
-    let mut sent: Vec<_> = (0..640).map(frame).collect();
+    let mut sent: Vec<_> = (0..640).map(numbered).collect();
     let mut arrived = cross(&lab.left, &lab.right, &sent);
     // Frames of different queues may overtake each other.
     arrived.sort();
@@ -338,7 +336,7 @@ fn queues_are_dealt_out_among_threads_and_every_frame_crosses_once() {
 
 #[test]
 fn it_waits_for_links_as_long_as_it_is_told() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     lab.mid.ip("link set ra down");
     let words = format!("bridge -w 60 {}", lab.ports());
     let waiting = Program::start(&lab.mid, SLIPRING, &words);
@@ -362,7 +360,7 @@ fn handles_int(pid: u32) -> bool {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let words = format!("{SLIPRING} bridge -T 20 {} | head -n 5 > /dev/null", lab.ports());
     let script = format!("set -o pipefail; {words}");
     let ended = Program::start_with(&lab.mid, "bash", &["-c", &script]).finish();

@@ -6,17 +6,16 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use slipring_port::netlink::LinkEvents;
+use slipring_test_support::lab::LEFT;
+use slipring_test_support::{Lab, LabPort, Namespace, Program, TIMEOUT, eventually, installed};
 
+use crate::support::SLIPRING;
 use crate::support::bridge::Bridge;
-use crate::support::lab::{LEFT, Lab, Way};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
-use crate::support::{PATIENCE, eventually, installed};
 
 const WAYS_OUT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::KILL];
 
 /// A lab whose middle has its own address, reachable when no bridge runs.
-fn lab_with_a_host(way: Way) -> Option<Lab> {
+fn lab_with_a_host(way: LabPort) -> Option<Lab> {
     let lab = Lab::new(way)?;
     lab.mid.ip("addr add 10.9.0.9/24 dev la");
     Some(lab)
@@ -34,37 +33,37 @@ fn assert_clean(lab: &Lab, what: &str) {
     }
 }
 
-fn every_way_out_is_clean(way: Way) {
+fn every_way_out_is_clean(way: LabPort) {
     let Some(lab) = lab_with_a_host(way) else { return };
     if !installed("ping") {
         return;
     }
     for signal in WAYS_OUT {
-        let bridge = lab.bridge("");
+        let bridge = Bridge::between(&lab, "");
         assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
         let ended = bridge.end(signal);
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
         // The next one starts at once, and ends by itself.
-        lab.bridge("").stop();
+        Bridge::between(&lab, "").stop();
         assert_clean(&lab, &format!("{way:?} ended by {signal:?}"));
-        drop(lab.bridge(""));
+        drop(Bridge::between(&lab, ""));
         assert_clean(&lab, &format!("{way:?} killed"));
     }
 }
 
 #[test]
 fn a_bridge_over_xdp_native_leaves_nothing() {
-    every_way_out_is_clean(Way::Native);
+    every_way_out_is_clean(LabPort::Native);
 }
 
 #[test]
 fn a_bridge_over_xdp_generic_leaves_nothing() {
-    every_way_out_is_clean(Way::Generic);
+    every_way_out_is_clean(LabPort::Generic);
 }
 
 #[test]
 fn a_bridge_over_packet_ports_leaves_nothing() {
-    every_way_out_is_clean(Way::Packet);
+    every_way_out_is_clean(LabPort::Packet);
 }
 
 #[test]
@@ -99,7 +98,7 @@ fn a_tap_that_was_there_before_stays() {
 fn wait_for_hidden_pairs_to_go(lab: &Lab, events: &LinkEvents) {
     let start = Instant::now();
     while lab.mid.ip("link show").contains(": sr") {
-        let left = PATIENCE.saturating_sub(start.elapsed());
+        let left = TIMEOUT.saturating_sub(start.elapsed());
         let links = lab.mid.ip("link show");
         assert!(!left.is_zero(), "a killed bridge leaves its hidden pair:\n{links}");
         let mut fds = [PollFd::new(events, PollFlags::IN)];
@@ -110,7 +109,7 @@ fn wait_for_hidden_pairs_to_go(lab: &Lab, events: &LinkEvents) {
 
 #[test]
 fn a_killed_bridge_to_the_host_leaves_no_hidden_pair() {
-    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    let Some(lab) = lab_with_a_host(LabPort::Best) else { return };
     if !installed("ping") {
         return;
     }
@@ -129,7 +128,7 @@ fn a_killed_bridge_to_the_host_leaves_no_hidden_pair() {
 
 #[test]
 fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes() {
-    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    let Some(lab) = lab_with_a_host(LabPort::Best) else { return };
     if !installed("ping") || !installed("setpriv") {
         return;
     }
@@ -146,7 +145,7 @@ fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes
 /// As from a container with the host's network.
 #[test]
 fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
-    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    let Some(lab) = lab_with_a_host(LabPort::Best) else { return };
     if !installed("ping") || !installed("unshare") {
         return;
     }
@@ -162,12 +161,12 @@ fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
 
 #[test]
 fn a_generator_leaves_nothing() {
-    for way in [Way::Native, Way::Generic, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Generic, LabPort::Packet] {
         let Some(lab) = lab_with_a_host(way) else { return };
         if !installed("ping") {
             return;
         }
-        let mode = if way == Way::Generic { "--mode generic" } else { "" };
+        let mode = if way == LabPort::Generic { "--mode generic" } else { "" };
         for signal in WAYS_OUT {
             let words =
                 format!("gen -i {}:la {mode} -f tx -R 1000 -T 10 --json=lines", way.prefix());

@@ -8,11 +8,9 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
+use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, skip};
 
-use crate::support::eventually;
-use crate::support::lab::{Lab, Way};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 const NOTHING: CapabilitySet = CapabilitySet::empty();
 const SETTINGS: CapabilitySet = CapabilitySet::NET_ADMIN;
@@ -85,7 +83,7 @@ fn capture(dir: &Path) -> String {
 
 #[test]
 fn every_running_program_has_given_up_what_it_does_not_need() {
-    let Some(lab) = Lab::quiet(Way::Best) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Best) else { return };
     let dir = tempfile::tempdir().unwrap();
     let rules = dir.path().join("rules");
     fs::write(&rules, "add allow ip from any to any\n").unwrap();
@@ -149,7 +147,7 @@ fn the_command_of_a_run_may_do_all_that_its_caller_may() {
     )
     .finish();
     if ended.code() != 0 {
-        return println!("skipped: no run here: {}", ended.stderr);
+        return skip!("no run here: {}", ended.stderr);
     }
     for key in ["NoNewPrivs", "Seccomp", "CapInh", "CapBnd", "CapAmb"] {
         let told = ended.stdout.lines().find_map(|line| line.strip_prefix(&format!("{key}:\t")));

@@ -6,24 +6,24 @@ use slipring_bpf::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
 use slipring_port::iface::Iface;
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::{Lab, LabPort, Namespace, installed};
 
-use crate::support::frames::{assert_same, cross, frame};
-use crate::support::installed;
-use crate::support::lab::{Lab, Way};
-use crate::support::namespace::Namespace;
+use crate::support::bridge::Bridge;
+use crate::support::frames::cross;
 use crate::support::witness::Witness;
 
 const FRAMES: u32 = 1600;
 
 /// Sends numbered frames in both directions, with tcpdump on each side.
-fn frames_cross(way: Way, words: &str) {
+fn frames_cross(way: LabPort, words: &str) {
     let Some(lab) = Lab::quiet(way) else { return };
     if !installed("tcpdump") {
         return;
     }
-    let bridge = lab.bridge(words);
+    let bridge = Bridge::between(&lab, words);
     for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, FRAMES)] {
-        let sent: Vec<_> = (first..first + FRAMES).map(frame).collect();
+        let sent: Vec<_> = (first..first + FRAMES).map(numbered).collect();
         let (before, after) = (Witness::start(from, "e0"), Witness::start(to, "e0"));
         let arrived = cross(from, to, &sent);
         assert_same("arrived", &arrived, &sent);
@@ -37,44 +37,44 @@ fn frames_cross(way: Way, words: &str) {
 
 #[test]
 fn every_frame_crosses_xdp_native_whole_and_in_order() {
-    frames_cross(Way::Native, "");
+    frames_cross(LabPort::Native, "");
 }
 
 #[test]
 fn every_frame_crosses_xdp_generic_whole_and_in_order() {
-    frames_cross(Way::Generic, "");
+    frames_cross(LabPort::Generic, "");
 }
 
 #[test]
 fn every_frame_crosses_packet_ports_whole_and_in_order() {
-    frames_cross(Way::Packet, "");
+    frames_cross(LabPort::Packet, "");
 }
 
 #[test]
 fn every_frame_crosses_taps_whole_and_in_order() {
-    frames_cross(Way::Tap, "");
+    frames_cross(LabPort::Tap, "");
 }
 
 #[test]
 fn every_frame_crosses_the_best_ports_whole_and_in_order() {
-    frames_cross(Way::Best, "");
+    frames_cross(LabPort::Best, "");
 }
 
 #[test]
 fn every_frame_crosses_by_copy_as_by_exchange() {
-    frames_cross(Way::Native, "--copy");
-    frames_cross(Way::Packet, "--copy");
+    frames_cross(LabPort::Native, "--copy");
+    frames_cross(LabPort::Packet, "--copy");
 }
 
 #[test]
 fn the_report_names_the_mode_that_was_asked_for() {
     for (way, kind, mode) in [
-        (Way::Native, "xdp", "native"),
-        (Way::Generic, "xdp", "generic"),
-        (Way::Best, "xdp", "native"),
+        (LabPort::Native, "xdp", "native"),
+        (LabPort::Generic, "xdp", "generic"),
+        (LabPort::Best, "xdp", "native"),
     ] {
         let Some(lab) = Lab::quiet(way) else { return };
-        let bridge = lab.bridge("");
+        let bridge = Bridge::between(&lab, "");
         let report = bridge.start_report();
         for port in [0, 1] {
             assert_eq!((report.setting(port, "kind"), report.setting(port, "mode")), (kind, mode));
@@ -102,11 +102,11 @@ fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
 
 #[test]
 fn tags_that_the_kernel_keeps_beside_frames_cross_in_the_frames() {
-    for way in [Way::Native, Way::Packet, Way::Tap, Way::Best] {
+    for way in [LabPort::Native, LabPort::Packet, LabPort::Tap, LabPort::Best] {
         let Some(lab) = Lab::quiet(way) else { return };
-        let bridge = lab.bridge("");
+        let bridge = Bridge::between(&lab, "");
         let _tagging = push_tags(&lab.left, 0x6007);
-        let sent: Vec<_> = (0..200).map(frame).filter(|frame| frame.len() <= 1510).collect();
+        let sent: Vec<_> = (0..200).map(numbered).filter(|frame| frame.len() <= 1510).collect();
         let tagged = |frame: &Vec<u8>| [&frame[..12], &[0x81, 0, 0x60, 7], &frame[12..]].concat();
         let arrived = cross(&lab.left, &lab.right, &sent);
         assert_same("arrived", &arrived, &sent.iter().map(tagged).collect::<Vec<_>>());

@@ -2,17 +2,19 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::program::ProgramOutput;
+use slipring_test_support::{Lab, LabPort, Program};
 
+use crate::support::SLIPRING;
 use crate::support::bridge::Report;
-use crate::support::frames::{Ear, Sender, assert_same, cross, frame};
-use crate::support::lab::{Lab, Way};
-use crate::support::program::{Program, SLIPRING};
+use crate::support::frames::{Ear, Sender, cross};
 
-const WAYS: [Way; 3] = [Way::Native, Way::Packet, Way::Best];
+const WAYS: [LabPort; 3] = [LabPort::Native, LabPort::Packet, LabPort::Best];
 
 /// Starts a program between the two sides of a lab, and waits until its ports are open.
 fn start(lab: &Lab, words: &str) -> Program {
-    let prefix = lab.way.prefix();
+    let prefix = lab.port.prefix();
     let words = words.replace("LEFT", &format!("{prefix}:la"));
     let words = words.replace("RIGHT", &format!("{prefix}:ra"));
     let program = Program::start(&lab.mid, SLIPRING, &format!("{words} --json=lines -T 0"));
@@ -30,7 +32,7 @@ fn survives(words: &str) {
                 lab.mid.ip(&format!("link set {ifname} down"));
                 lab.mid.ip(&format!("link set {ifname} up"));
             }
-            let frames: Vec<_> = (0..20).map(|i| frame(round * 20 + i)).collect();
+            let frames: Vec<_> = (0..20).map(|i| numbered(round * 20 + i)).collect();
             let heard = cross(&lab.left, &lab.right, &frames);
             assert_same(&format!("{words}, {way:?}, after {ifname}"), &heard, &frames);
         }
@@ -69,7 +71,7 @@ fn a_bridge_whose_link_is_down_at_its_start_says_so_and_starts_when_it_is_up() {
         let link = |i: usize| first["ports"][i]["settings"]["link"].as_str();
         assert_eq!((link(0), link(1)), (None, Some("down")), "{first}");
         lab.mid.ip("link set ra up");
-        let frames: Vec<_> = (0..20).map(frame).collect();
+        let frames: Vec<_> = (0..20).map(numbered).collect();
         assert_same("starts", &cross(&lab.left, &lab.right, &frames), &frames);
         program.stop(Signal::INT).well();
     }
@@ -78,13 +80,13 @@ fn a_bridge_whose_link_is_down_at_its_start_says_so_and_starts_when_it_is_up() {
 #[test]
 fn dump_goes_on_when_its_interface_comes_up_again() {
     for port in ["packet:la", "xdp:la"] {
-        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        let Some(lab) = Lab::quiet(LabPort::Native) else { return };
         let program = Program::start(&lab.mid, SLIPRING, &format!("dump -n -l -i {port}"));
         program.wait_for("its mode", |output| output.stderr.contains("kind=").then_some(()));
         let mut sender = Sender::open(&lab.left, "e0");
         for round in 1..=2 {
-            sender.send(&(0..20).map(frame).collect::<Vec<_>>());
-            let enough = |output: &crate::support::program::Output| {
+            sender.send(&(0..20).map(numbered).collect::<Vec<_>>());
+            let enough = |output: &ProgramOutput| {
                 (output.stdout.lines().count() >= 20 * round).then_some(())
             };
             program.wait_for("frames", enough);

@@ -7,11 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::bridge::Report;
-use crate::support::installed;
-use crate::support::lab::{Lab, Way};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Ended, Program, SLIPRING, build_bench_program, copy_to};
+use slipring_test_support::{Ended, Lab, LabPort, Namespace, Program, golden, installed, skip};
+
+use crate::support::bridge::{Bridge, Report};
+use crate::support::{SLIPRING, build_bench_program, copy_to};
 
 /// Command lines with their errors, as the user sees them.
 struct Transcript {
@@ -48,14 +47,7 @@ impl Transcript {
             assert!(told, "a wrong command is told why and what to try:\n{usage}");
         }
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/golden").join(self.name);
-        if std::env::var_os("SLIPRING_BLESS").is_some() {
-            fs::write(&path, &self.text).unwrap();
-        }
-        let golden = fs::read_to_string(&path).unwrap();
-        for (got, want) in self.text.split("\n\n").zip(golden.split("\n\n")) {
-            assert_eq!(got, want, "{}", self.name);
-        }
-        assert_eq!(self.text, golden);
+        golden::check(path, &self.text);
     }
 }
 
@@ -209,10 +201,10 @@ fn files_that_are_no_captures_exit_2_and_say_why() {
 
 #[test]
 fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let mid = &lab.mid;
     mid.ip("link add down0 type veth peer name down1");
-    mid.veth("jumbo0", &lab.left, "jumbo1", 65_000);
+    mid.veth("jumbo0", &lab.left, "jumbo1", "mtu 65000");
     let mut transcript = Transcript::new("machine.txt");
     for kind in ["netmap", "xdp", "packet"] {
         transcript.run(mid, &format!("bridge -i {kind}:none0 -i null:"));
@@ -246,7 +238,7 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };
     if !Path::new("/dev/fuse").exists() {
-        return println!("skipped: there is no /dev/fuse");
+        return skip!("there is no /dev/fuse");
     }
     namespace.run(|| slipring_core::netns::become_private_mounts().unwrap());
     namespace.command("mount", "-t tmpfs none /run");
@@ -262,8 +254,8 @@ fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
 
 #[test]
 fn a_busy_queue_exits_3_and_names_its_holder() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
-    let bridge = lab.bridge("");
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
+    let bridge = Bridge::between(&lab, "");
     let mut transcript = Transcript::new("busy.txt");
     transcript.volatile.push((format!("({})", bridge.program().pid()), "(PID)"));
     for words in [
@@ -280,7 +272,7 @@ fn a_busy_queue_exits_3_and_names_its_holder() {
 
 #[test]
 fn an_ordinary_user_is_told_which_capability_is_missing() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     if !installed("setpriv") {
         return;
     }
@@ -309,10 +301,10 @@ fn open_to_all() -> fs::Permissions {
 }
 
 /// Asserts an end with status 4, a summary and the cause, whichever kind of port is lost.
-fn lost(way: Way, words: &str, loss: &str, transcript: &mut Transcript) {
+fn lost(way: LabPort, words: &str, loss: &str, transcript: &mut Transcript) {
     let Some(lab) = Lab::quiet(way) else { return };
-    let bridge = lab.bridge(words);
-    let namespace = if way == Way::Tap { &lab.left } else { &lab.mid };
+    let bridge = Bridge::between(&lab, words);
+    let namespace = if way == LabPort::Tap { &lab.left } else { &lab.mid };
     namespace.ip(loss);
     let ended = bridge.finish();
     assert_eq!(Report::last(&ended).0["event"], "end", "{ended:?}");
@@ -326,17 +318,17 @@ fn a_port_that_vanishes_in_use_ends_with_a_summary_a_cause_and_4() {
     if Namespace::new().is_none() {
         return;
     }
-    for way in [Way::Native, Way::Generic, Way::Packet, Way::Best] {
+    for way in [LabPort::Native, LabPort::Generic, LabPort::Packet, LabPort::Best] {
         lost(way, "", "link del la", &mut transcript);
         lost(way, "--exit-on-link-down ", "link set la down", &mut transcript);
     }
-    lost(Way::Tap, "", "link del e0", &mut transcript);
+    lost(LabPort::Tap, "", "link del e0", &mut transcript);
     transcript.check();
 }
 
 #[test]
 fn a_generator_whose_port_vanishes_ends_with_a_summary_and_4() {
-    for way in [Way::Native, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };
         let words = format!("gen -i {}:la -f tx -R 1000 -T 10 --json=lines", way.prefix());
         let generator = Program::start(&lab.mid, SLIPRING, &words);

@@ -4,10 +4,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::installed;
-use crate::support::lab::{Lab, RIGHT, RIGHT6, Way};
-use crate::support::program::{Program, SLIPRING, build_bench_program, copy_to, output};
+use slipring_test_support::lab::{RIGHT, RIGHT6};
+use slipring_test_support::program::output;
+use slipring_test_support::{Lab, LabPort, Program, eventually, installed};
+
+use crate::support::bridge::Bridge;
 use crate::support::witness::Witness;
+use crate::support::{SLIPRING, build_bench_program, copy_to};
 
 /// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
@@ -42,16 +45,16 @@ fn tcp_flows(lab: &Lab, to: &str) {
     }
 }
 
-fn programs_work(way: Way) {
+fn programs_work(way: LabPort) {
     let Some(lab) = Lab::new(way) else { return };
     if !(installed("ping") && installed("iperf3") && installed("tcpdump")) {
         return;
     }
-    let bridge = lab.bridge("");
+    let bridge = Bridge::between(&lab, "");
     let witness = Witness::start(&lab.right, "e0");
     ping(&lab, RIGHT, &[56, 1, 1000, 1472]);
     ping(&lab, RIGHT6, &[56, 1452]);
-    super::support::eventually("tcpdump to see 24 echoes of IPv4", || {
+    eventually("tcpdump to see 24 echoes of IPv4", || {
         let echoes = witness.frames().iter().filter(|frame| is_echo(frame)).count();
         (echoes >= 24).then_some(())
     });
@@ -70,37 +73,37 @@ fn is_echo(frame: &[u8]) -> bool {
 
 #[test]
 fn ping_iperf3_and_tcpdump_work_through_xdp_native() {
-    programs_work(Way::Native);
+    programs_work(LabPort::Native);
 }
 
 #[test]
 fn ping_iperf3_and_tcpdump_work_through_xdp_generic() {
-    programs_work(Way::Generic);
+    programs_work(LabPort::Generic);
 }
 
 #[test]
 fn ping_iperf3_and_tcpdump_work_through_packet_ports() {
-    programs_work(Way::Packet);
+    programs_work(LabPort::Packet);
 }
 
 #[test]
 fn ping_iperf3_and_tcpdump_work_through_taps() {
-    programs_work(Way::Tap);
+    programs_work(LabPort::Tap);
 }
 
 #[test]
 fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
-    programs_work(Way::Best);
+    programs_work(LabPort::Best);
 }
 
 /// Tests VLAN links, which carry tags out of band until a frame reaches a wire. Returns false if
 /// skipped.
-fn tagged_links_work(way: Way, tags: &[(&str, u16)]) -> bool {
+fn tagged_links_work(way: LabPort, tags: &[(&str, u16)]) -> bool {
     let Some(lab) = Lab::new(way) else { return false };
     if !(installed("ping") && installed("iperf3")) {
         return false;
     }
-    let _bridge = lab.bridge("");
+    let _bridge = Bridge::between(&lab, "");
     if !lab.tag(tags) {
         return false;
     }
@@ -113,23 +116,23 @@ fn tagged_links_work(way: Way, tags: &[(&str, u16)]) -> bool {
 
 #[test]
 fn vlan_links_work_through_every_kind() {
-    let _all = Way::ALL.into_iter().all(|way| tagged_links_work(way, &[("802.1Q", 5)]));
+    let _all = LabPort::ALL.into_iter().all(|way| tagged_links_work(way, &[("802.1Q", 5)]));
 }
 
 #[test]
 fn vlan_links_in_vlan_links_work_through_every_kind() {
     let tags = [("802.1ad", 5), ("802.1Q", 7)];
-    let _all = Way::ALL.into_iter().all(|way| tagged_links_work(way, &tags));
+    let _all = LabPort::ALL.into_iter().all(|way| tagged_links_work(way, &tags));
 }
 
 #[test]
 fn jumbo_frames_work_through_kinds_that_carry_them() {
-    for way in [Way::Native, Way::Packet, Way::Tap] {
+    for way in [LabPort::Native, LabPort::Packet, LabPort::Tap] {
         let Some(lab) = Lab::with_mtu(way, 9000) else { return };
         if !(installed("ping") && installed("iperf3")) {
             return;
         }
-        let bridge = lab.bridge("");
+        let bridge = Bridge::between(&lab, "");
         ping(&lab, RIGHT, &[56, 8972]);
         let summary = iperf(&lab, RIGHT, "-n 8M");
         assert!(received(&summary) > 1 << 20, "{summary}");

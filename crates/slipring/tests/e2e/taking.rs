@@ -1,9 +1,9 @@
 //! Programs print a notice before they take an interface from its host.
 
 use slipring_port::capture::FileWriter;
+use slipring_test_support::{Namespace, Program};
 
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 const NOTICE: &str = "takes the interface from its host until this ends";
 

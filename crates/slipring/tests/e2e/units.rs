@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::{Lab, LabPort, Program, installed, skip};
 
-use crate::support::installed;
-use crate::support::lab::{Lab, Way};
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 /// systemd's rating 4.0, the maximum for every service except the daemon.
 const MOST: &str = "--threshold=40";
@@ -49,11 +48,11 @@ fn every_service_is_exposed_as_little_as_is_promised() {
         let mut command = Command::new("systemd-analyze");
         let Ok(judged) = command.args(["security", "--offline=true", most]).arg(&unit).output()
         else {
-            return println!("skipped: systemd-analyze is not here to judge the units");
+            return skip!("systemd-analyze is not here to judge the units");
         };
         let said = String::from_utf8_lossy(&judged.stdout);
         if !said.contains("Overall exposure level") {
-            return println!("skipped: this systemd-analyze judges no files");
+            return skip!("this systemd-analyze judges no files");
         }
         assert!(judged.status.success(), "{}: {said}", unit.display());
     }
@@ -65,7 +64,7 @@ fn every_service_is_what_systemd_takes() {
     for unit in copies(dir.path()) {
         let mut command = Command::new("systemd-analyze");
         let Ok(output) = command.args(["--man=no", "verify"]).arg(&unit).output() else {
-            return println!("skipped: systemd-analyze is not here to verify the units");
+            return skip!("systemd-analyze is not here to verify the units");
         };
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("slipring"), "{}: {said}", unit.display());
@@ -122,7 +121,7 @@ fn services_start_with_the_capabilities_of_their_units() {
             // Other tests start the daemon; it keeps all the privileges it needs.
             continue;
         }
-        let Some(lab) = Lab::quiet(Way::Best) else { return };
+        let Some(lab) = Lab::quiet(LabPort::Best) else { return };
         let text = fs::read_to_string(&unit).unwrap();
         let words = line(&text, dir.path(), "netmap:la netmap:ra");
         let capabilities = setting(&text, "CapabilityBoundingSet").to_lowercase();

@@ -3,12 +3,13 @@
 use std::process::Command;
 
 use slipring_port::capture::{FileReader, FileWriter};
+use slipring_test_support::program::output;
 use slipring_traffic::{Generator, GeneratorShare, Stamp, StampCheck, TrafficPattern};
 use slipring_wire::MacAddr;
 use tempfile::TempDir;
 
-use super::support::program::{SLIPRING, output};
 use super::{Run, number, slipring};
+use crate::support::SLIPRING;
 
 /// Returns the packets of a capture.
 pub(super) fn packets(path: &str) -> Vec<Vec<u8>> {

@@ -1,7 +1,8 @@
 //! A link without a carrier: `gen` waits for it, reports that, and fails.
 
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use slipring_test_support::{Namespace, Program};
+
+use crate::support::SLIPRING;
 
 fn links() -> Option<Namespace> {
     let namespace = Namespace::new()?;

@@ -3,8 +3,10 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::support::program::{SLIPRING, output};
+use slipring_test_support::program::output;
+
 use super::{Run, slipring};
+use crate::support::SLIPRING;
 
 /// Replaces every number, with the prefix of its unit, by `N`.
 fn normalised(text: &str) -> String {

@@ -1,13 +1,14 @@
 //! Virtio-net headers, which a TAP device expects and adds before each frame.
 
 use rustix::process::Signal;
+use slipring_test_support::Namespace;
+use slipring_test_support::frames::{assert_same, numbered};
 use tempfile::TempDir;
 
 use super::captures::{file, packets, write};
 use super::links::{ready, report, start};
 use super::number;
-use super::support::frames::{Ear, assert_same, frame};
-use super::support::namespace::Namespace;
+use crate::support::frames::Ear;
 
 /// A namespace with a TAP device `e0`, up and silent.
 fn device() -> Option<Namespace> {
@@ -22,7 +23,7 @@ fn device() -> Option<Namespace> {
 fn frames_behind_a_header_arrive_unchanged() {
     let dir = TempDir::new().unwrap();
     let (from, seen) = (file(&dir, "from.pcap"), file(&dir, "seen.pcap"));
-    let frames: Vec<_> = (0..200).map(frame).collect();
+    let frames: Vec<_> = (0..200).map(numbered).collect();
     write(&from, &frames.iter().map(|frame| (0, frame.clone())).collect::<Vec<_>>());
     let bytes: usize = frames.iter().map(Vec::len).sum();
     for (header, more) in [(10, ""), (12, ""), (10, "-F 3"), (12, "-M 16 -X")] {

@@ -2,15 +2,15 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use slipring_test_support::{Ended, Namespace, Program};
 
 use super::number;
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
+use crate::support::SLIPRING;
 
 /// A namespace with a veth pair, `va` and `vb`, both up and silent.
 fn links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
-    namespace.veth("va", &namespace, "vb", 1500);
+    namespace.veth("va", &namespace, "vb", "");
     namespace.silence("vb");
     namespace.ip("link set vb up");
     Some(namespace)

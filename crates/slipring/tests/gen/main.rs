@@ -16,8 +16,9 @@ mod links;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use slipring_test_support::program::output;
 
-use support::program::{SLIPRING, output};
+use support::SLIPRING;
 
 /// Runs slipring outside all namespaces, which needs no privilege.
 fn slipring(words: &str) -> Run {

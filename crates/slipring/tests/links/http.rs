@@ -1,21 +1,21 @@
 //! An HTTP download between two hosts, through the emulator between them: its counters are compared
 //! with the settings, so that a busy machine changes nothing.
 
+use rustix::process::Signal;
 use serde_json::Value;
+use slipring_test_support::lab::RIGHT;
+use slipring_test_support::{Lab, LabPort, Program};
 
 use crate::support::bridge::Report;
-use crate::support::lab::{Lab, RIGHT, Way};
-use crate::support::program::Program;
 use crate::support::web::Web;
 use crate::{balanced, emulate, last_report};
-use rustix::process::Signal;
 
 /// Bytes to download: some seconds' worth of the links below.
 const FILE: usize = 3_000_000;
 
 /// Downloads the file from right to left through such links; returns the emulator's last report.
 fn download(words: &str) -> Option<Report> {
-    let lab = Lab::new(Way::Packet)?;
+    let lab = Lab::new(LabPort::Packet)?;
     let web = Web::serve(&lab.right, RIGHT, FILE)?;
     let emulator = emulate(&lab, words);
     let got = web.target();

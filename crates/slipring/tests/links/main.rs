@@ -15,10 +15,13 @@ mod route;
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::lab::RIGHT;
+use slipring_test_support::{Ended, Lab, LabPort, Program, eventually};
+
+use support::SLIPRING;
 use support::bridge::Report;
-use support::frames::{Sender, assert_same, cross, frame};
-use support::lab::{Lab, RIGHT, Way};
-use support::program::{Ended, Program, SLIPRING};
+use support::frames::{Sender, cross};
 
 /// Starts an emulator between the sides of a lab and waits until its ports are open.
 fn emulate(lab: &Lab, words: &str) -> Program {
@@ -48,7 +51,7 @@ fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
 
 /// Pings through 20 ms in each direction, by an emulator with these flags.
 fn ping_takes_both_delays(flags: &str) {
-    for way in [Way::Native, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::new(way) else { return };
         let emulator = emulate(&lab, flags);
         let ping = Program::start(&lab.left, "ping", &format!("-n -c 5 -i 0.2 {RIGHT}"));
@@ -76,11 +79,11 @@ fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
 
 /// Sends frames in both directions through an emulator with these flags.
 fn frames_cross_whole(flags: &str) {
-    for way in [Way::Native, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };
         let emulator = emulate(&lab, flags);
         for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, 800)] {
-            let sent: Vec<_> = (first..first + 800).map(frame).collect();
+            let sent: Vec<_> = (first..first + 800).map(numbered).collect();
             assert_same("arrived", &cross(from, to, &sent), &sent);
         }
         let report = last_report(emulator.stop(Signal::INT));
@@ -98,11 +101,11 @@ fn frames_inside_when_it_is_told_to_stop_are_counted_as_in_flight() {
 /// Stops an emulator with these flags while it holds frames.
 fn frames_inside_are_counted(flags: &str) {
     for signal in [Signal::INT, Signal::TERM] {
-        let Some(lab) = Lab::quiet(Way::Packet) else { return };
+        let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
         let emulator = emulate(&lab, flags);
-        let sent: Vec<_> = (0..500).map(frame).collect();
+        let sent: Vec<_> = (0..500).map(numbered).collect();
         Sender::open(&lab.left, "e0").send(&sent);
-        support::eventually("all frames inside", || {
+        eventually("all frames inside", || {
             (Report::now(&emulator).in_flight() == 500).then_some(())
         });
         let report = last_report(emulator.stop(signal));
@@ -113,11 +116,11 @@ fn frames_inside_are_counted(flags: &str) {
 
 #[test]
 fn losses_are_named_and_the_counters_balance_to_the_packet() {
-    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
     let emulator = emulate(&lab, "-D 1ms -L plr,0.25 --seed 7");
-    let sent: Vec<_> = (0..1000).map(frame).collect();
+    let sent: Vec<_> = (0..1000).map(numbered).collect();
     Sender::open(&lab.left, "e0").send(&sent);
-    support::eventually("all frames through", || {
+    eventually("all frames through", || {
         let report = Report::now(&emulator);
         (report.rx(0) == 1000 && report.in_flight() == 0).then_some(())
     });
@@ -130,7 +133,7 @@ fn losses_are_named_and_the_counters_balance_to_the_packet() {
 
 #[test]
 fn jumbo_frames_cross_in_several_slots() {
-    let Some(lab) = Lab::with_mtu(Way::Packet, 9000) else { return };
+    let Some(lab) = Lab::with_mtu(LabPort::Packet, 9000) else { return };
     let emulator = emulate(&lab, "-D 1ms");
     let words = format!("-n -c 3 -i 0.2 -s 8900 -M do {RIGHT}");
     let ping = Program::start(&lab.left, "ping", &words).finish().well();
@@ -140,7 +143,7 @@ fn jumbo_frames_cross_in_several_slots() {
 
 #[test]
 fn a_port_that_goes_away_ends_the_run_with_its_name_and_a_summary() {
-    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
     let emulator = emulate(&lab, "-D 1ms");
     lab.mid.ip("link del la");
     let ended = emulator.finish();

@@ -1,10 +1,11 @@
 //! Two threads with one port each: the same links, and the same counters.
 
 use rustix::process::Signal;
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::{Lab, LabPort, Program};
 
-use crate::support::frames::{assert_same, cross, frame};
-use crate::support::lab::{Lab, Way};
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
+use crate::support::frames::cross;
 use crate::{
     balanced, emulate, frames_cross_whole, frames_inside_are_counted, last_report,
     ping_takes_both_delays,
@@ -27,12 +28,12 @@ fn two_threads_that_are_told_to_stop_count_what_is_inside() {
 
 #[test]
 fn a_log_has_the_frames_of_both_threads() {
-    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log.pcapng");
     let emulator = emulate(&lab, &format!("-D 1ms --pipeline --log {}", log.display()));
     for (from, to) in [(&lab.left, &lab.right), (&lab.right, &lab.left)] {
-        let sent: Vec<_> = (0..20).map(frame).collect();
+        let sent: Vec<_> = (0..20).map(numbered).collect();
         assert_same("arrived", &cross(from, to, &sent), &sent);
     }
     balanced(&last_report(emulator.stop(Signal::INT)));
@@ -43,7 +44,7 @@ fn a_log_has_the_frames_of_both_threads() {
 
 #[test]
 fn links_that_both_directions_share_are_refused_before_a_port_is_opened() {
-    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("link.toml");
     let text = "nodes = [\"middle\"]\n\

@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use slipring_pcap::{LinkType, PcapWriter};
+use slipring_test_support::{Namespace, Program, eventually};
 
-use crate::support::eventually;
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 
 /// Writes a capture of some frames, a millisecond apart.
 fn capture(path: &Path) {

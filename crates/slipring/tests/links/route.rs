@@ -1,14 +1,12 @@
 //! Route mode: the emulator as the router between two subnets.
 
 use rustix::process::Signal;
+use slipring_test_support::{Lab, LabPort, Program, eventually};
 
-use crate::support::eventually;
-use crate::support::lab::{Lab, Way};
-use crate::support::program::Program;
 use crate::{emulate, last_report};
 
 /// A lab whose sides are in separate subnets, with `mid` as their gateway.
-fn subnets(way: Way) -> Option<Lab> {
+fn subnets(way: LabPort) -> Option<Lab> {
     let lab = Lab::new(way)?;
     // The kernel there must not act as a router.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
@@ -38,7 +36,7 @@ fn ping(lab: &Lab, to: &str) -> (f64, usize) {
 
 #[test]
 fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packet() {
-    for way in [Way::Packet, Way::Native] {
+    for way in [LabPort::Packet, LabPort::Native] {
         let Some(lab) = subnets(way) else { return };
         let emulator = emulate(&lab, "-r -D 15ms");
         for to in ["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"] {
@@ -57,7 +55,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
 
 #[test]
 fn what_the_router_does_not_pass_is_counted_by_name() {
-    let Some(lab) = subnets(Way::Packet) else { return };
+    let Some(lab) = subnets(LabPort::Packet) else { return };
     let emulator = emulate(&lab, "-r -D 1ms -G none -G 10.2.0.9 --decrement-ttl");
     let send = |to: &str, more: &str| {
         let words = format!("-n -c 1 -W 1 {more} {to}");
@@ -87,9 +85,9 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
 
 #[test]
 fn a_router_that_cannot_be_is_refused_with_what_it_lacks() {
-    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let Some(lab) = Lab::new(LabPort::Packet) else { return };
     let refused = |words: &str| {
-        let ended = Program::start(&lab.mid, crate::support::program::SLIPRING, words).finish();
+        let ended = Program::start(&lab.mid, crate::support::SLIPRING, words).finish();
         assert_eq!(ended.code(), 2, "{ended:?}");
         ended.stderr
     };

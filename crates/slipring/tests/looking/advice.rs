@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::{Ended, Namespace, Program, skip};
+
+use crate::support::SLIPRING;
 
 const TABLE: &str = include_str!("advice/table.txt");
 const WALKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/looking/advice/walks.sh");
@@ -215,7 +216,7 @@ fn tests_that_walk_advice_exist() {
 /// Runs a part of the script; `None` if this machine cannot.
 fn walked(words: &[&str]) -> Option<Ended> {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: mounts and other users take root");
+        skip!("mounts and other users take root");
         return None;
     }
     let namespace = Namespace::new()?;

@@ -7,11 +7,10 @@ use std::process::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
+use slipring_test_support::{Ended, Namespace, Program, TIMEOUT, skip};
 
-use super::support::PATIENCE;
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
 use super::{as_ordinary_user, document, link_names};
+use crate::support::SLIPRING;
 
 /// A variable that a demo passes on to all its children.
 const MARK: &str = "SLIPRING_DEMO_OF_TEST";
@@ -100,7 +99,7 @@ fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
     };
     let ended = demo(&namespace, command, "ordinary", "-t 1").finish();
     if ended.code() == 3 && ended.stderr.contains("SR0301") {
-        return println!("skipped: this system forbids user namespaces");
+        return skip!("this system forbids user namespaces");
     }
     let ended = ended.well();
     assert!(
@@ -114,7 +113,7 @@ fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
 fn the_root_of_a_container_is_told_why_it_gets_tap_ports() {
     let Some(namespace) = Namespace::new() else { return };
     if !namespace.attempt("unshare", "-Ur true").0 {
-        return println!("skipped: this system forbids user namespaces");
+        return skip!("this system forbids user namespaces");
     }
     let mut command = Command::new("unshare");
     command.arg("-Ur").arg(SLIPRING);
@@ -165,7 +164,7 @@ fn a_kill_takes_all_that_it_started_along() {
 }
 
 fn ends(process: &OwnedFd) {
-    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let timeout = Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let mut fds = [PollFd::new(process, PollFlags::IN)];
     assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "a process outlives the demo");
 }

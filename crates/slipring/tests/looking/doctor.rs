@@ -1,9 +1,8 @@
 //! `slipring doctor`.
 
 use serde_json::Value;
+use slipring_test_support::{Ended, Namespace, Program};
 
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program};
 use super::{as_ordinary_user, document, link_names, slipring, with_links};
 
 fn findings(ended: &Ended) -> Vec<Value> {

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
-use super::{document, support};
+use slipring_test_support::{Ended, Namespace, Program, installed, skip};
+
+use super::document;
+use crate::support::SLIPRING;
 
 /// The environment of the commands: a private /etc and /usr/local/bin, and a `sudo` that only runs
 /// its command.
@@ -27,9 +28,9 @@ as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups sh -c '"$@"' 
 /// Runs the advised commands, and then `script`; `None` if this machine cannot.
 fn granted(script: &str) -> Option<Ended> {
     let tools = ["setpriv", "setcap", "groupadd", "usermod"];
-    let there = tools.iter().all(|tool| support::installed(tool));
+    let there = tools.iter().all(|tool| installed(tool));
     if !rustix::process::geteuid().is_root() || !there {
-        println!("skipped: takes root, and {}", tools.join(", "));
+        skip!("takes root, and {}", tools.join(", "));
         return None;
     }
     let namespace = Namespace::new()?;
@@ -38,7 +39,7 @@ fn granted(script: &str) -> Option<Ended> {
     command.args(["--mount", "sh", "-c", &script]).env("BINARY", SLIPRING);
     let ended = Program::launch(&namespace, command).finish();
     if ended.code() == 99 {
-        println!("skipped: no overlay can be mounted here");
+        skip!("no overlay can be mounted here");
         return None;
     }
     Some(ended)
@@ -65,8 +66,8 @@ fn run_and_demo_work_with_the_copy_that_is_advised() {
     let Some(ended) = granted("as_member slipring-net demo --json --duration 1s") else { return };
     assert_eq!(ended.code(), 0, "{ended:#?}");
     assert_eq!(document(&ended)["ping"]["received"], 5, "{ended:#?}");
-    if !support::installed("slirp4netns") {
-        println!("skipped: run as an ordinary user takes slirp4netns");
+    if !installed("slirp4netns") {
+        skip!("run as an ordinary user takes slirp4netns");
         return;
     }
     let ended = granted("as_member slipring-net run --nat user --delay 1ms true").unwrap();

@@ -19,9 +19,9 @@ mod trace;
 use std::process::Command;
 
 use serde_json::Value;
+use slipring_test_support::{Ended, Namespace, Program, installed, skip};
 
-use support::namespace::Namespace;
-use support::program::{Ended, Program, SLIPRING, copy_to};
+use support::{SLIPRING, copy_to};
 
 /// Runs slipring with words separated by spaces until it ends.
 fn slipring(namespace: &Namespace, words: &str) -> Ended {
@@ -41,7 +41,7 @@ fn lines(ended: &Ended) -> Vec<Value> {
 /// A namespace with a veth pair, `here` and `there`, both up.
 fn with_links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
-    namespace.veth("here", &namespace, "there", 1500);
+    namespace.veth("here", &namespace, "there", "");
     namespace.silence("there");
     namespace.ip("link set there up");
     Some(namespace)
@@ -79,8 +79,8 @@ fn link_names(namespace: &Namespace) -> Vec<String> {
 /// cannot become one.
 fn as_ordinary_user(dir: &tempfile::TempDir) -> Option<Command> {
     use std::os::unix::fs::PermissionsExt;
-    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
-        println!("skipped: only root can become an ordinary user");
+    if !rustix::process::geteuid().is_root() || !installed("setpriv") {
+        skip!("only root can become an ordinary user");
         return None;
     }
     let copy = copy_to(dir.path());

@@ -5,11 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::process::Signal;
+use slipring_test_support::{Namespace, Program, eventually, skip};
 
-use super::support;
-use super::support::namespace::Namespace;
-use super::support::program::{Program, SLIPRING};
 use super::{commands, help_of, with_links};
+use crate::support::SLIPRING;
 
 /// Programs that run long, how they are started here, and a family that they tell of.
 const LONG: [(&str, &str, &str); 11] = [
@@ -57,7 +56,7 @@ fn start(namespace: &Namespace, run_dir: &Path, words: &str) -> Program {
 fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program, String)> {
     let socket = dir.join("metrics.sock");
     let program = start(namespace, dir, &format!("{words} --metrics {}", socket.display()));
-    let answer = support::eventually(&format!("the metrics of {words}"), || {
+    let answer = eventually(&format!("the metrics of {words}"), || {
         if socket.exists() {
             return Some(Some(fetched(&socket)));
         }
@@ -69,7 +68,7 @@ fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program
             let ended = program.finish();
             // The program needs the device, or privileges that are missing here.
             assert!(ended.code() >= 3, "{words}: {ended:?}");
-            println!("skipped: {words}: {}", ended.stderr);
+            skip!("{words}: {}", ended.stderr);
             None
         }
     }

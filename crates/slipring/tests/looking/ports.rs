@@ -1,9 +1,10 @@
 //! `slipring ports`.
 
 use serde_json::Value;
+use slipring_test_support::{Program, skip};
 
-use super::support::program::{Program, SLIPRING};
 use super::{document, slipring, with_links};
+use crate::support::SLIPRING;
 
 fn row(document: &Value, interface: &str) -> Value {
     let rows = document["interfaces"].as_array().unwrap();
@@ -69,10 +70,10 @@ fn in_a_user_namespace_only_the_way_that_needs_no_bpf_is_listed() {
         command.args(["-rn", SLIPRING, "ports"]).args(json).output()
     };
     let (Ok(table), Ok(document)) = (listed(&[]), listed(&["--json"])) else {
-        return println!("skipped: there is no unshare here");
+        return skip!("there is no unshare here");
     };
     if !table.status.success() {
-        return println!("skipped: user namespaces may not be made here");
+        return skip!("user namespaces may not be made here");
     }
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(text.contains("in a user namespace: as packet: with --shared only"), "{text}");

@@ -7,14 +7,10 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_port::capture::FileWriter;
+use slipring_test_support::{Ended, Namespace, Program, eventually, schema, skip};
 
-use super::support;
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING, build_bench_program};
 use super::{commands, help_of, listed_commands, with_links};
-
-#[path = "../../../cli/tests/program/validator.rs"]
-mod validator;
+use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves and need nothing, with @ for a capture of three frames and
 /// @@ for its path.
@@ -169,7 +165,7 @@ struct Site {
 impl Site {
     fn new() -> Option<Self> {
         let (namespace, dir) = (with_links()?, tempfile::tempdir().unwrap());
-        let site = Self { namespace, dir, schema: validator::schema() };
+        let site = Self { namespace, dir, schema: schema::schema() };
         write_capture(&site.capture());
         let script = format!("{}.toml", site.capture());
         std::fs::write(script, "[[at]]\nt = \"10s\"\nset = { up.delay = \"3ms\" }\n").unwrap();
@@ -209,7 +205,7 @@ impl Site {
         let faults = objects.map(|object| {
             let value: Value = serde_json::from_str(object)
                 .unwrap_or_else(|error| panic!("{line}: {error}: {object}"));
-            let fault = validator::fault(&self.schema, &self.schema, &value);
+            let fault = schema::fault(&self.schema, &self.schema, &value);
             assert_eq!(fault, None, "{line}: {object}");
         });
         faults.count()
@@ -235,7 +231,7 @@ impl Site {
     fn serve(&self, line: &str, socket: &str) -> Option<Program> {
         let program = self.start(line, "--json=lines");
         let socket = self.run_dir().join(socket);
-        support::eventually(line, || {
+        eventually(line, || {
             let failed = program.so_far().stderr.contains("\"event\":\"error\"");
             (failed || socket.exists()).then_some(())
         });
@@ -244,7 +240,7 @@ impl Site {
         }
         let ended = program.finish();
         assert!(self.check(line, &ended) > 0);
-        println!("skipped: {line}: {}", ended.stderr);
+        skip!("{line}: {}", ended.stderr);
         None
     }
 }

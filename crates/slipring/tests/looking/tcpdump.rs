@@ -7,13 +7,12 @@ mod routing;
 
 use std::path::Path;
 
-use built::{Built, hex};
+use slipring_test_support::{Namespace, Program, installed, skip};
 use slipring_wire::summary::{Detail, Summary};
 
-use super::support;
-use super::support::namespace::Namespace;
-use super::support::program::{Program, SLIPRING};
 use super::with_links;
+use crate::support::SLIPRING;
+use built::{Built, hex};
 
 /// Frames as hex, after destination and source address.
 const FRAMES: [&str; 12] = [
@@ -100,14 +99,14 @@ fn compare(namespace: &Namespace, name: &str, frames: &[Kept], flags: &[&str]) {
 
 /// Returns a namespace, if tcpdump is installed in the version that these tests expect.
 fn beside_tcpdump() -> Option<Namespace> {
-    if !support::installed("tcpdump") {
-        println!("skipped: no tcpdump");
+    if !installed("tcpdump") {
+        skip!("no tcpdump");
         return None;
     }
     let version = std::process::Command::new("tcpdump").arg("--version").output().unwrap();
     let version = [version.stdout, version.stderr].concat();
     if !String::from_utf8_lossy(&version).contains("tcpdump version 4.99.") {
-        println!("skipped: the lines are those of tcpdump 4.99");
+        skip!("the lines are those of tcpdump 4.99");
         return None;
     }
     with_links()

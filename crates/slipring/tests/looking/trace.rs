@@ -4,13 +4,13 @@ use std::net::UdpSocket;
 
 use rustix::process::Signal;
 use slipring_port::OpenOptions;
+use slipring_test_support::{Ended, Namespace, Program, TIMEOUT};
 use slipring_wire::FrameSpec;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::frame::TagSpec;
 
-use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
 use super::{document, lines, slipring, with_links};
+use crate::support::SLIPRING;
 
 /// Starts a trace and waits until it listens.
 fn tracing(namespace: &Namespace, words: &str) -> Program {
@@ -86,7 +86,7 @@ fn listening_takes_nothing_away() {
     let trace = tracing(&namespace, "-i there -n 1 udp dst port 7001");
     let received = namespace.run(|| {
         let receiver = UdpSocket::bind("10.9.0.255:7001").unwrap();
-        receiver.set_read_timeout(Some(super::support::PATIENCE)).unwrap();
+        receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
         let sender = UdpSocket::bind("10.9.0.1:1000").unwrap();
         sender.set_broadcast(true).unwrap();
         sender.send_to(b"both", "10.9.0.255:7001").unwrap();

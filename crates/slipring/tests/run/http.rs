@@ -1,8 +1,8 @@
 //! An HTTP download by a command behind a link.
 
 use serde_json::Value;
+use slipring_test_support::installed;
 
-use crate::support::installed;
 use crate::support::web::Web;
 use crate::users::both;
 use crate::{run, world};

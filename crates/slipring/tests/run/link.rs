@@ -1,9 +1,8 @@
 //! The effect of the link on real traffic.
 
 use serde_json::Value;
+use slipring_test_support::{Program, installed};
 
-use crate::support::installed;
-use crate::support::program::Program;
 use crate::{round_trip_ms, run, world};
 
 #[test]

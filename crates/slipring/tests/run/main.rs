@@ -14,8 +14,9 @@ mod users;
 
 use std::process::Command;
 
-use support::namespace::Namespace;
-use support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::{Ended, Namespace, Program};
+
+use support::SLIPRING;
 
 /// A namespace that simulates the outside world: its address is 10.9.0.1, it has a default route
 /// (to no host), and it forwards.

@@ -3,9 +3,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
-use crate::support::installed;
-use crate::support::namespace::Namespace;
-use crate::support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::{Ended, Namespace, Program, installed};
+
+use crate::support::SLIPRING;
 use crate::users::{Person, as_ordinary_user};
 use crate::world;
 

@@ -8,9 +8,9 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_pcap::PcapFileReader;
+use slipring_test_support::{Ended, Namespace, Program, eventually};
 
-use crate::support::eventually;
-use crate::support::program::{Ended, Program, SLIPRING};
+use crate::support::SLIPRING;
 use crate::users::both;
 use crate::{run, start, world};
 
@@ -70,7 +70,7 @@ fn all_figures_of_a_run_are_said_where_that_is_asked() {
 
 /// Runs `slipring emulate ctl WORDS` on the run.
 fn ctl(run_dir: &Path, words: &str) -> Ended {
-    let world = crate::support::namespace::Namespace::new().unwrap();
+    let world = Namespace::new().unwrap();
     let mut command = Command::new(SLIPRING);
     command.args(["emulate", "ctl"]).args(words.split_ascii_whitespace());
     command.arg("--run-dir").arg(run_dir);

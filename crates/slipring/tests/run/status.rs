@@ -1,8 +1,9 @@
 //! Exit status, streams and signals pass through.
 
 use rustix::process::Signal;
+use slipring_test_support::Program;
 
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
 use crate::{run, start, world};
 
 #[test]

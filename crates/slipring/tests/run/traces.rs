@@ -1,8 +1,8 @@
 //! Nothing remains, however the run ends, and no setting outside changes.
 
 use rustix::process::Signal;
+use slipring_test_support::eventually;
 
-use crate::support::eventually;
 use crate::{forward, run, start, things, world};
 
 #[test]

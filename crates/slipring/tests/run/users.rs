@@ -5,10 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use slipring_core::netns;
+use slipring_test_support::{Ended, Namespace, Program, installed, skip};
 
-use crate::support;
-use crate::support::namespace::Namespace;
-use crate::support::program::{Ended, Program, copy_to};
+use crate::support::copy_to;
 use crate::{command, forward, round_trip_ms, things, world};
 
 /// An ordinary user with a copy of the binary, and a directory of programs.
@@ -19,8 +18,8 @@ pub(crate) struct Person {
 
 /// Returns an ordinary user; `None` if this process cannot become one.
 pub(crate) fn as_ordinary_user() -> Option<Person> {
-    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
-        println!("skipped: only root can become an ordinary user");
+    if !rustix::process::geteuid().is_root() || !installed("setpriv") {
+        skip!("only root can become an ordinary user");
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +94,7 @@ pub(crate) fn both() -> Option<(Namespace, Person)> {
     let may = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Un", "true"];
     let tried = Command::new("setpriv").args(may).output().unwrap();
     if !tried.status.success() {
-        println!("skipped: this system forbids user namespaces");
+        skip!("this system forbids user namespaces");
         return None;
     }
     // Ping sockets carry ICMP; the outer namespace must allow them.
@@ -108,7 +107,7 @@ pub(crate) fn both() -> Option<(Namespace, Person)> {
 fn a_server_outside_is_reached_with_the_delay_by_either_program() {
     let Some((world, person)) = both() else { return };
     for program in ["pasta", "slirp4netns"] {
-        if !support::installed(program) {
+        if !installed(program) {
             continue;
         }
         let person = person.with_only(program);
@@ -125,7 +124,7 @@ fn a_server_outside_is_reached_with_the_delay_by_either_program() {
 #[test]
 fn a_download_of_an_ordinary_user_gets_the_rate_of_its_direction() {
     let Some((world, person)) = both() else { return };
-    if !support::installed("iperf3") || !support::installed("slirp4netns") {
+    if !installed("iperf3") || !installed("slirp4netns") {
         return;
     }
     let server = Program::start(&world, "iperf3", "-s -1 -B 10.9.0.1 --forceflush");

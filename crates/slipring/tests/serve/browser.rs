@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-
-use super::support::lab::Lab;
-use super::support::program::Program;
+use slipring_test_support::{Lab, Program, eventually, installed};
 
 /// Key of every element's reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -27,7 +25,7 @@ pub(crate) struct Browser<'l> {
 impl<'l> Browser<'l> {
     /// Starts it; returns `None`, and prints why, if it is not installed.
     pub(crate) fn start(lab: &'l Lab, flags: &[&str]) -> Option<Self> {
-        if !["chromium", "chromedriver", "unshare"].into_iter().all(super::support::installed) {
+        if !["chromium", "chromedriver", "unshare"].into_iter().all(installed) {
             return None;
         }
         let home = tempfile::tempdir().unwrap();
@@ -82,7 +80,7 @@ impl<'l> Browser<'l> {
 
     /// Waits until an expression of the page is true.
     pub(crate) fn wait_for(&self, condition: &str) {
-        super::support::eventually(&format!("{condition}\n{}", self.body()), || {
+        eventually(&format!("{condition}\n{}", self.body()), || {
             (self.run(&format!("return Boolean({condition})")) == json!(true)).then_some(())
         });
     }

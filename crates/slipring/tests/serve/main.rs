@@ -8,11 +8,13 @@ mod support;
 
 use std::process::Command;
 
-use browser::Browser;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::lab::{Lab, RIGHT, Way};
-use support::program::{Program, SLIPRING};
+use slipring_test_support::lab::RIGHT;
+use slipring_test_support::{Lab, LabPort, Program, eventually, installed};
+
+use browser::Browser;
+use support::SLIPRING;
 
 /// An emulator between the sides of a lab, and its gateway.
 struct Site {
@@ -26,12 +28,12 @@ struct Site {
 impl Site {
     /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new(links: &str) -> Option<Self> {
-        let (lab, run_dir) = (Lab::new(Way::Packet)?, tempfile::tempdir().unwrap());
+        let (lab, run_dir) = (Lab::new(LabPort::Packet)?, tempfile::tempdir().unwrap());
         let mut site = Self { lab, run_dir, emulator: None, gateway: None, url: String::new() };
         let words = format!("emulate -T 0 --name lab {} {links}", site.lab.ports());
         site.emulator = Some(site.start(&words));
         let socket = site.run_dir.path().join("lab.sock");
-        support::eventually("the control socket", || socket.exists().then_some(()));
+        eventually("the control socket", || socket.exists().then_some(()));
         let (gateway, url) = site.serve("");
         (site.gateway, site.url) = (Some(gateway), url);
         Some(site)
@@ -69,7 +71,7 @@ impl Site {
 
     /// Waits until a setting has this value.
     fn wait_for(&self, path: &str, value: &str) {
-        support::eventually(&format!("{path} to be {value}"), || {
+        eventually(&format!("{path} to be {value}"), || {
             (self.ctl("get").pointer(path)? == value).then_some(())
         });
     }
@@ -82,7 +84,7 @@ impl Site {
     /// Opens the page in a browser, and waits until it shows figures.
     fn page(&self, flags: &[&str]) -> Option<Browser<'_>> {
         let browser = Browser::start(&self.lab, flags)?;
-        if !support::installed("npm") {
+        if !installed("npm") {
             return None;
         }
         browser.open(&self.url);
@@ -126,7 +128,7 @@ fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
 
     // By keyboard, and back.
     page.keys("#knob-up-delay_ns", "\u{e014}");
-    support::eventually("the third version", || (site.versions() == 3).then_some(()));
+    eventually("the third version", || (site.versions() == 3).then_some(()));
     let delay = site.ctl("get")["link"]["up"]["delay"]["mean"].to_string();
     assert_ne!(delay, "\"25ms\"");
     page.click("#undo");
@@ -161,7 +163,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
     assert!(script.contains("\"link.up.rate\" = \"500kbit\""), "{script}");
     let before = site.versions();
     page.click("#replay");
-    support::eventually("the end of the script", || {
+    eventually("the end of the script", || {
         let history = site.ctl("history");
         let history = history.as_array().unwrap();
         let all = history.iter().all(|version| version["begun"] == true);
@@ -204,7 +206,7 @@ fn a_token_is_given_once_and_does_not_stay_in_the_address() {
 fn it_ends_well_at_a_signal_also_while_a_client_watches() {
     for signal in [Signal::INT, Signal::TERM] {
         let Some(mut site) = Site::new("-D 5ms") else { return };
-        if !support::installed("curl") {
+        if !installed("curl") {
             return;
         }
         let watch = format!("-sN {}api/v1/lab/watch?period=20ms", site.url);
@@ -219,7 +221,7 @@ fn it_ends_well_at_a_signal_also_while_a_client_watches() {
 
 #[test]
 fn other_machines_need_a_token() {
-    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let Some(lab) = Lab::new(LabPort::Packet) else { return };
     let serve =
         |words: &str| Program::start(&lab.mid, SLIPRING, &format!("serve {words}")).finish();
     for (words, why) in [

@@ -1,6 +1,8 @@
+use slipring_test_support::frames::{assert_same, numbered};
+use slipring_test_support::{Lab, LabPort, eventually};
+
 use super::{refused, start, stop};
-use crate::support::frames::{Ear, Sender, assert_same, frame};
-use crate::support::lab::{Lab, Way};
+use crate::support::frames::{Ear, Sender};
 
 /// A sender on the left and a listener on the right.
 struct Wire {
@@ -27,11 +29,11 @@ impl Wire {
 
 #[test]
 fn every_frame_passes_once_and_copies_are_counted() {
-    for way in [Way::Native, Way::Packet] {
+    for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };
         let words = format!("dedup {} --window 0 --fifo 1000", lab.ports());
         let program = start(&lab.mid, &words);
-        let frames: Vec<_> = (0..200).map(frame).collect();
+        let frames: Vec<_> = (0..200).map(numbered).collect();
         let doubled: Vec<_> =
             frames.iter().flat_map(|frame| [frame.clone(), frame.clone()]).collect();
         let mut wire = Wire::of(&lab);
@@ -47,9 +49,9 @@ fn every_frame_passes_once_and_copies_are_counted() {
 
 #[test]
 fn held_frames_leave_when_the_window_is_full_and_at_the_end() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let program = start(&lab.mid, &format!("dedup {} -W 0 -F 8 -H", lab.ports()));
-    let frames: Vec<_> = (0..20).map(frame).collect();
+    let frames: Vec<_> = (0..20).map(numbered).collect();
     let mut wire = Wire::of(&lab);
     wire.send(&frames, 20, 12);
     let report = stop(program);
@@ -60,13 +62,13 @@ fn held_frames_leave_when_the_window_is_full_and_at_the_end() {
 
 #[test]
 fn too_many_duplicates_fail_the_run_that_said_so() {
-    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let Some(lab) = Lab::quiet(LabPort::Native) else { return };
     let words = format!("dedup {} -W 0 -F 100 --max-duplicates 10%", lab.ports());
     let program = start(&lab.mid, &words);
     let mut wire = Wire::of(&lab);
-    wire.send(&[frame(1), frame(1)], 2, 1);
+    wire.send(&[numbered(1), numbered(1)], 2, 1);
     // Copies leave no trace on the wire: the counters show when the second one has come.
-    crate::support::eventually("both frames to be judged", || {
+    eventually("both frames to be judged", || {
         let report = crate::support::bridge::Report::now(&program);
         (report.0["duplicates"] == 1).then_some(())
     });

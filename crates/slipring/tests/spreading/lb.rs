@@ -1,17 +1,18 @@
 use std::collections::BTreeSet;
 
+use slipring_test_support::frames::numbered;
+use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually};
+
 use super::{refused, start, stop};
-use crate::support::frames::{Ear, Sender, frame};
-use crate::support::lab::{Lab, Way};
-use crate::support::namespace::Namespace;
-use crate::support::program::{Program, SLIPRING};
+use crate::support::SLIPRING;
+use crate::support::frames::{Ear, Sender};
 
 const FLOWS: u8 = 16;
 
 /// A lab with a second path to the right.
-fn fork(way: Way) -> Option<(Lab, Namespace)> {
+fn fork(way: LabPort) -> Option<(Lab, Namespace)> {
     let (lab, other) = (Lab::quiet(way)?, Namespace::new()?);
-    lab.mid.veth("rb", &other, "e0", 1500);
+    lab.mid.veth("rb", &other, "e0", "");
     other.silence("e0");
     other.ip("link set e0 up");
     Some((lab, other))
@@ -19,7 +20,7 @@ fn fork(way: Way) -> Option<(Lab, Namespace)> {
 
 /// Returns frame `number`, of one of several flows.
 fn of_flow(number: u32) -> Vec<u8> {
-    let mut frame = frame(number);
+    let mut frame = numbered(number);
     frame[11] = (number % u32::from(FLOWS)) as u8;
     frame
 }
@@ -38,7 +39,7 @@ fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<
     for window in frames.chunks(32) {
         sender.send(window);
         want += total;
-        crate::support::eventually("all frames to arrive", || {
+        eventually("all frames to arrive", || {
             for (ear, heard) in ears.iter_mut().zip(&mut heard) {
                 ear.hear_some(heard);
             }
@@ -50,10 +51,10 @@ fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<
 
 #[test]
 fn flows_are_spread_and_each_stays_whole_and_in_order() {
-    for (way, more) in [(Way::Native, ""), (Way::Packet, " --consistent")] {
+    for (way, more) in [(LabPort::Native, ""), (LabPort::Packet, " --consistent")] {
         let Some((lab, other)) = fork(way) else { return };
         let prefix = way.prefix();
-        let mode = if way == Way::Native { "--mode native" } else { "" };
+        let mode = if way == LabPort::Native { "--mode native" } else { "" };
         let words = [
             "lb",
             "-i",
@@ -96,7 +97,7 @@ fn flows_are_spread_and_each_stays_whole_and_in_order() {
 
 #[test]
 fn every_group_gets_every_frame_and_copies_are_counted() {
-    let Some((lab, other)) = fork(Way::Native) else { return };
+    let Some((lab, other)) = fork(LabPort::Native) else { return };
     let program = start(&lab.mid, "lb -i xdp:la --outputs xdp:ra --outputs xdp:rb --mode native");
     let frames: Vec<_> = (0..96).map(of_flow).collect();
     let heard = send(&lab, &other, &frames, 64);
@@ -108,7 +109,7 @@ fn every_group_gets_every_frame_and_copies_are_counted() {
 
 #[test]
 fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_ones() {
-    let Some((lab, other)) = fork(Way::Native) else { return };
+    let Some((lab, other)) = fork(LabPort::Native) else { return };
     let words = ["lb", "-i", "xdp:la", "--outputs", "xdp:ra xdp:rb", "-o", "50ms", "-B", "64"];
     let program = Program::start_with(&lab.mid, SLIPRING, &words);
     // Three lines at a time: two outputs, and all.

@@ -8,10 +8,10 @@ mod dedup;
 mod lb;
 
 use rustix::process::Signal;
+use slipring_test_support::{Ended, Namespace, Program};
 
+use support::SLIPRING;
 use support::bridge::Report;
-use support::namespace::Namespace;
-use support::program::{Ended, Program, SLIPRING};
 
 /// Starts a command that reports JSON lines, and waits until its ports are open.
 fn start(namespace: &Namespace, words: &str) -> Program {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use slipring_test_support::{Ended, Lab, Namespace, Program};
 
-use super::namespace::Namespace;
-use super::program::{Ended, Program, SLIPRING};
+use super::SLIPRING;
 
 /// A bridge that has opened its ports. After a panic it prints its counters on drop.
 pub(crate) struct Bridge {
@@ -27,6 +27,13 @@ impl Bridge {
         let program = Program::launch(namespace, command);
         program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
         Self { program: Some(program) }
+    }
+
+    /// Starts one in the middle of a lab with further words, and waits until both sides can be used.
+    pub(crate) fn between(lab: &Lab, words: &str) -> Self {
+        let bridge = Self::start(&lab.mid, &format!("{} {words}", lab.ports()));
+        lab.adopt_taps();
+        bridge
     }
 
     /// Returns the report of the start, which contains the modes.

@@ -1,45 +1,34 @@
-//! The base of the end-to-end tests: namespaces, programs in them, a lab of three namespaces joined
-//! by a bridge, numbered frames and tcpdump witnesses.
-//!
-//! Values own everything: dropping them, in a panic too, ends every program and with it every
-//! namespace. Nothing has a name on disk.
+//! What only the end-to-end tests of this binary share: a running bridge, a sender and a listener of
+//! frames, a web server, tcpdump as a witness.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod bridge;
 pub(crate) mod frames;
-pub(crate) mod lab;
-pub(crate) mod namespace;
-pub(crate) mod program;
 pub(crate) mod web;
 pub(crate) mod witness;
 
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Maximum time for anything that must happen: far more than on a busy machine, including a virtual
-/// machine without hardware support.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The binary under test.
+pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
 
-/// Calls `look` repeatedly until it finds something.
-///
-/// # Panics
-/// After [`PATIENCE`], with the description of what was expected.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
+/// Has cargo build the program that `slipring bench` runs, where that is not yet beside the binary
+/// under test: a test of the whole workspace builds it anyway.
+pub(crate) fn build_bench_program() {
+    if !Path::new(SLIPRING).with_file_name("slipring-bench").exists() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "-q", "-p", "slipring-bench"]);
+        assert!(cargo.status().unwrap().success());
     }
 }
 
-/// Whether a program is installed; if not, prints that the test is skipped.
-pub(crate) fn installed(program: &str) -> bool {
-    let paths = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
-    let found = paths.iter().any(|path| std::path::Path::new(path).join(program).exists());
-    if !found {
-        println!("skipped: {program} is not installed");
-    }
-    found
+/// A copy of it where ordinary users can run it: the build directory may be closed to them.
+///
+/// Another process writes the copy. If this one did, a program that another test starts meanwhile
+/// would briefly have it open for writing, and it could not be executed.
+pub(crate) fn copy_to(dir: &Path) -> PathBuf {
+    let copy = dir.join("slipring");
+    assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());
+    copy
 }

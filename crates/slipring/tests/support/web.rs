@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::namespace::Namespace;
-use super::program::Program;
+use slipring_test_support::{Namespace, Program, skip};
 
 /// TCP port of the server.
 const PORT: u16 = 8000;
@@ -23,7 +22,7 @@ impl Web {
     pub(crate) fn serve(namespace: &Namespace, address: &str, len: usize) -> Option<Self> {
         for program in ["python3", "curl"] {
             if Command::new(program).arg("--version").output().is_err() {
-                println!("skipped: {program} is not installed");
+                skip!("{program} is not installed");
                 return None;
             }
         }

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 use slipring_port::capture::FileReader;
-
-use super::frames::is_ours;
-use super::namespace::Namespace;
-use super::program::Program;
+use slipring_test_support::frames::is_numbered;
+use slipring_test_support::{Namespace, Program, eventually};
 
 /// A tcpdump that writes a file.
 pub(crate) struct Witness {
@@ -46,9 +44,9 @@ impl Witness {
 
     /// Waits for `count` of our numbered frames, ends tcpdump, and returns them.
     pub(crate) fn testify(mut self, count: usize) -> Vec<Vec<u8>> {
-        let ours = super::eventually("tcpdump to write all frames", || {
+        let ours = eventually("tcpdump to write all frames", || {
             let mut frames = self.frames();
-            frames.retain(|frame| is_ours(frame));
+            frames.retain(|frame| is_numbered(frame));
             (frames.len() >= count).then_some(frames)
         });
         let ended = self.program.take().unwrap().stop(Signal::INT);

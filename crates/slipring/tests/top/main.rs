@@ -1,20 +1,19 @@
 //! `slipring top` with running commands, in the tests' own network namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../support/pty.rs"]
-mod pty;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pty::{CURSOR, GIVEN_BACK, OnTerminal, TAKEN};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::lab::{Lab, RIGHT, Way};
-use support::namespace::Namespace;
-use support::program::{Ended, Program, SLIPRING};
+use slipring_test_support::lab::RIGHT;
+use slipring_test_support::pty::{CURSOR, GIVEN_BACK, OnTerminal, TAKEN};
+use slipring_test_support::{Ended, Lab, LabPort, Namespace, Program, eventually};
+
+use support::SLIPRING;
 
 /// A namespace in which commands run, and the directory in which they publish.
 struct Site {
@@ -36,7 +35,7 @@ impl Site {
     fn start(&self, namespace: &Namespace, words: &str) -> Program {
         let program = Program::launch(namespace, self.command(words));
         let path = self.path(program.pid());
-        support::eventually("its counters", || path.exists().then_some(()));
+        eventually("its counters", || path.exists().then_some(()));
         program
     }
 
@@ -60,12 +59,12 @@ fn count(directory: &Path) -> usize {
 
 #[test]
 fn figures_are_those_of_the_control_socket() {
-    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let Some(lab) = Lab::new(LabPort::Packet) else { return };
     let site = Site::new();
     let words = format!("emulate -T 0 {} -B 10m -D 5ms -L plr,0.2 --name lab", lab.ports());
     let emulator = site.start(&lab.mid, &words);
     lab.left.attempt("ping", &format!("-n -c 40 -i 0.01 -W 1 {RIGHT}"));
-    let (stats, run) = support::eventually("a moment without frames", || {
+    let (stats, run) = eventually("a moment without frames", || {
         let before = site.json(&lab.mid, "emulate ctl stats");
         let top = site.json(&lab.mid, "top --once -T 300");
         let after = site.json(&lab.mid, "emulate ctl stats");
@@ -97,7 +96,7 @@ fn figures_are_those_of_the_control_socket() {
 
 #[test]
 fn what_passes_is_seen_while_it_passes() {
-    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let Some(lab) = Lab::new(LabPort::Packet) else { return };
     let site = Site::new();
     let _emulator = site.start(&lab.mid, &format!("emulate -T 0 {} -D 5ms", lab.ports()));
     let _ping = Program::start(&lab.left, "ping", &format!("-n -i 0.01 {RIGHT}"));
@@ -140,7 +139,7 @@ fn every_running_command_is_seen_and_one_of_several_is_named() {
 
 #[test]
 fn a_terminal_is_drawn_on_and_given_back() {
-    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let Some(lab) = Lab::new(LabPort::Packet) else { return };
     let site = Site::new();
     let emulator = site.start(&lab.mid, &format!("emulate -T 0 {} -B 10m -D 5ms", lab.ports()));
     let spawn = |command| lab.mid.spawn(command);

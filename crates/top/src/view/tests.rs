@@ -86,13 +86,9 @@ fn drawn(width: u16, height: u16, draw: impl FnOnce(&mut Screen<'_>)) -> String 
     (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// Compares with a file; `UPDATE_GOLDEN=1` rewrites it.
 fn golden(name: &str, text: &str) {
     let path = format!("{}/src/view/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).unwrap();
-    }
-    assert_eq!(text, std::fs::read_to_string(path).unwrap());
+    slipring_test_support::golden::check(path, text);
 }
 
 fn press(code: KeyCode) -> KeyEvent {

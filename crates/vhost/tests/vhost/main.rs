@@ -14,10 +14,11 @@ use slipring_port::{
     DropCause, Interest, OpenOptions, Port, QueueSnapshot, WaitOutcome, WaitStrategy, Waiter,
 };
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
+use slipring_test_support::frames::pattern as frame;
+use slipring_vhost::VhostRole;
 use tempfile::TempDir;
 
 use guest::{Guest, Setup};
-use slipring_vhost::VhostRole;
 
 const SLOTS: u32 = 64;
 
@@ -107,9 +108,4 @@ impl Rig {
     fn stats(&mut self) -> QueueSnapshot {
         self.port.stats()
     }
-}
-
-/// Builds a frame whose bytes contain its number.
-fn frame(number: u8, len: usize) -> Vec<u8> {
-    (0..len).map(|i| number.wrapping_add(i as u8)).collect()
 }

@@ -2,28 +2,15 @@
 //! memory model allows, within a few preemptions. Each model also runs with one ordering or one
 //! check removed, and must then fail: a model that cannot fail proves nothing.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, fence};
 use loom::thread;
+use slipring_test_support::models::{explore, explore_within, fails, fails_within};
 
 use super::flag::SharedFlag;
 use super::termination::Termination;
 use super::wake_flag::{WakeFlag, WakeReason};
-
-/// Runs `model` over all schedules; panics if it fails.
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
-}
-
-/// Returns whether there is a schedule in which `model` fails.
-fn fails(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err()
-}
 
 const RIGHT: u8 = 0;
 /// Every Release is Relaxed.
@@ -172,33 +159,30 @@ fn carefully<const FLAW: u8>(alarm: &WakeFlag<Word<FLAW>>, ring: &Ring) -> bool 
 #[test]
 fn who_waits_for_frames_or_chunks_is_woken_for_each() {
     for news in [WakeReason::Frames, WakeReason::Chunks] {
-        explore(3, sleep_and_wake::<RIGHT>(news, 1, carefully));
-        explore(3, sleep_and_wake::<RIGHT>(news, 2, carefully));
+        explore(sleep_and_wake::<RIGHT>(news, 1, carefully));
+        explore(sleep_and_wake::<RIGHT>(news, 2, carefully));
     }
 }
 
 #[test]
 fn without_the_fences_or_the_second_look_a_wake_up_is_lost() {
     for news in [WakeReason::Frames, WakeReason::Chunks] {
-        assert!(fails(3, sleep_and_wake::<NO_FENCE>(news, 1, carefully)), "no fence");
-        assert!(fails(3, sleep_and_wake::<ACQ_REL_FENCE>(news, 1, carefully)), "a weaker one");
+        assert!(fails(sleep_and_wake::<NO_FENCE>(news, 1, carefully)), "no fence");
+        assert!(fails(sleep_and_wake::<ACQ_REL_FENCE>(news, 1, carefully)), "a weaker one");
         let looks_first = |alarm: &WakeFlag<Word<RIGHT>>, ring: &Ring| {
             let news = !ring.is_empty();
             alarm.may_sleep(true, || news)
         };
-        assert!(fails(3, sleep_and_wake::<RIGHT>(news, 1, looks_first)), "looks before it says so");
+        assert!(fails(sleep_and_wake::<RIGHT>(news, 1, looks_first)), "looks before it says so");
     }
     let not_starved =
         |alarm: &WakeFlag<Word<RIGHT>>, ring: &Ring| alarm.may_sleep(false, || !ring.is_empty());
-    assert!(
-        fails(3, sleep_and_wake::<RIGHT>(WakeReason::Chunks, 1, not_starved)),
-        "for other news"
-    );
+    assert!(fails(sleep_and_wake::<RIGHT>(WakeReason::Chunks, 1, not_starved)), "for other news");
 }
 
 #[test]
 fn an_announcement_is_answered_by_one_ring() {
-    explore(3, || {
+    explore(|| {
         let alarm = Arc::new(WakeFlag::<Word<RIGHT>>::default());
         assert!(alarm.may_sleep(true, || false));
         let other = thread::spawn({
@@ -355,7 +339,7 @@ fn to_the_end<const FLAW: u8>(
 fn both_threads_end_and_leave_nothing_behind() {
     for frames in [[0, 0], [1, 0], [0, 1]] {
         for ends in [[true, false], [false, true], [true, true]] {
-            explore(2, to_the_end::<RIGHT>(frames, ends, Omitted::Nothing));
+            explore_within(2, to_the_end::<RIGHT>(frames, ends, Omitted::Nothing));
         }
     }
 }
@@ -365,7 +349,7 @@ fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
     let fails_without = |omitted| {
         let cases = [[0, 0], [1, 0], [0, 1]].map(|frames| {
             [[true, false], [false, true], [true, true]]
-                .map(|ends| fails(2, to_the_end::<RIGHT>(frames, ends, omitted)))
+                .map(|ends| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
         });
         cases.iter().flatten().any(|&fails| fails)
     };
@@ -379,13 +363,16 @@ fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
 #[test]
 fn without_release_or_acquire_of_the_end_frames_are_left_behind() {
     let (frames, ends) = ([1, 0], [true, false]);
-    assert!(fails(2, to_the_end::<NO_RELEASE>(frames, ends, Omitted::Nothing)), "release");
-    assert!(fails(2, to_the_end::<NO_ACQUIRE>(frames, ends, Omitted::Nothing)), "acquire");
+    assert!(fails_within(2, to_the_end::<NO_RELEASE>(frames, ends, Omitted::Nothing)), "release");
+    assert!(fails_within(2, to_the_end::<NO_ACQUIRE>(frames, ends, Omitted::Nothing)), "acquire");
 }
 
 #[test]
 fn without_the_fences_nobody_sees_the_end() {
     let (frames, ends) = ([0, 0], [true, true]);
-    assert!(fails(2, to_the_end::<NO_FENCE>(frames, ends, Omitted::Nothing)), "no fence");
-    assert!(fails(2, to_the_end::<ACQ_REL_FENCE>(frames, ends, Omitted::Nothing)), "a weaker one");
+    assert!(fails_within(2, to_the_end::<NO_FENCE>(frames, ends, Omitted::Nothing)), "no fence");
+    assert!(
+        fails_within(2, to_the_end::<ACQ_REL_FENCE>(frames, ends, Omitted::Nothing)),
+        "a weaker one"
+    );
 }

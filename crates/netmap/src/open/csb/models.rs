@@ -4,30 +4,17 @@
 //! The program's half follows `nm_sync_kloop_appl_write` and related functions of
 //! `include/net/netmap.h`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicU32, fence};
 use loom::thread;
 use rustix::io::Errno;
+use slipring_test_support::models::{explore, fails};
 
 use super::words::{
     ATOK_CUR_OFFSET, ATOK_HEAD_OFFSET, CsbStorage, KTOA_HWCUR_OFFSET, KTOA_HWTAIL_OFFSET,
     KTOA_KERN_NEED_KICK_OFFSET, publish_indices, read_app_state, set_need_kick,
 };
-
-/// Runs `model` over all schedules; panics if one fails.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Whether `model` fails in some schedule.
-fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
-}
 
 const RIGHT: u8 = 0;
 /// The loop's reads do not order anything.

@@ -1,26 +1,13 @@
 //! The waker under loom: every interleaving, within three preemptions, of a program that polls and
 //! sleeps and a publisher. Each model also runs with one step wrong, and must then fail.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::thread;
+use slipring_test_support::models::{explore, fails};
 
 use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
-
-/// Runs `model` over all schedules; panics if one fails.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Whether `model` fails in some schedule.
-fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
-}
 
 /// Like `AtomicU64`.
 const RIGHT: u8 = 0;

@@ -1,29 +1,16 @@
 //! Host and program taking turns under loom: every interleaving, within three preemptions. Each
 //! model also runs with one step or ordering wrong, and must then fail.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::thread;
+use slipring_test_support::models::{explore, fails};
 
 use super::words::{
     ClientClaim, OwnershipCell, OwnershipStorage, OwnershipWord, SyncDirection, claim_for_client,
     claim_for_host, release_by_client, release_by_host, set_by_host,
 };
-
-/// Runs `model` over all schedules; panics where it fails.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Whether there is a schedule in which `model` fails.
-fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
-}
 
 /// No mistake: as `AtomicU64`.
 const RIGHT: u8 = 0;

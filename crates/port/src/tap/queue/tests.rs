@@ -1,8 +1,6 @@
-#[path = "../../../tests/netns/mod.rs"]
-mod netns;
-
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_ring::{Geometry, HugePages};
+use slipring_test_support::{Namespace, skip};
 
 use super::*;
 use crate::iface::Iface;
@@ -46,7 +44,7 @@ fn exchange(queue: &mut TapQueue) {
 
 #[test]
 fn both_ways_of_writing_do_the_same() {
-    let Some(host) = netns::Namespace::new() else { return };
+    let Some(host) = Namespace::new() else { return };
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 1026, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never).unwrap();
     for batched in [true, false] {
@@ -57,14 +55,14 @@ fn both_ways_of_writing_do_the_same() {
             sys::bring_up("t0").unwrap();
             tun
         });
-        host.quiet("t0");
+        host.silence("t0");
         host.ip("addr add 10.0.0.1/24 dev t0");
         let link = host.run(|| LinkWatch::watch(&Iface::find("t0").unwrap(), false)).unwrap();
         let mut queue = TapQueue::new("tap:t0", 0, &region, 512, LIMITS, link, tun).unwrap();
         if !batched {
             queue.writer = TapWriter::Single;
         } else if !queue.is_batched() {
-            println!("skipped: no io_uring here");
+            skip!("no io_uring here");
             continue;
         }
         exchange(&mut queue);

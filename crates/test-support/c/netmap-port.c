@@ -1,7 +1,7 @@
 /* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]], or port DEVICE shuttle NAME NAME
  * MILLISECONDS, or port DEVICE echo NAME TX RX, with numbers of host rings. It knows nothing but open, ioctl, mmap and poll. */
 #define _GNU_SOURCE
-#include "../../../fuse/tests/c/netmap.h"
+#include "../../fuse/tests/c/netmap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

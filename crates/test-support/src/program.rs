@@ -1,49 +1,18 @@
 //! A running program: its output as it comes, its end, and its reliable termination.
+//!
+//! Every wait is bounded by [`TIMEOUT`], and its failure prints what the program wrote.
 
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output as Whole, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::PATIENCE;
-use super::namespace::Namespace;
-
-/// The binary under test: the whole program, or a single command.
-pub(crate) const SLIPRING: &str = match (
-    option_env!("CARGO_BIN_EXE_slipring"),
-    option_env!("CARGO_BIN_EXE_slipring-alone"),
-    option_env!("CARGO_BIN_EXE_slipring-alone-firewall"),
-) {
-    (Some(whole), ..) => whole,
-    (None, Some(alone), _) | (None, None, Some(alone)) => alone,
-    (None, None, None) => panic!("the crate has no binary"),
-};
-
-/// Has cargo build the program that `slipring bench` runs, where that is not yet beside the binary
-/// under test: a test of the whole workspace builds it anyway.
-pub(crate) fn build_bench_program() {
-    if !Path::new(SLIPRING).with_file_name("slipring-bench").exists() {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-q", "-p", "slipring-bench"]);
-        assert!(cargo.status().unwrap().success());
-    }
-}
-
-/// A copy of it where ordinary users can run it: the build directory may be closed to them.
-///
-/// Another process writes the copy. If this one did, a program that another test starts meanwhile
-/// would briefly have it open for writing, and it could not be executed.
-pub(crate) fn copy_to(dir: &Path) -> PathBuf {
-    let copy = dir.join("slipring");
-    assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());
-    copy
-}
+use crate::{Namespace, TIMEOUT, eventually, sys};
 
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
@@ -61,59 +30,83 @@ fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
     Some(dir)
 }
 
-/// Runs a command until it ends, outside all namespaces.
-pub(crate) fn output(command: &mut Command) -> Whole {
+/// Runs a command until it ends, outside all namespaces and with its own run directory.
+///
+/// # Panics
+/// If it does not end within [`TIMEOUT`].
+pub fn output(command: &mut Command) -> std::process::Output {
     let _run_dir = own_run_dir(command);
-    command.output().unwrap()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let name = format!("{command:?}");
+    let mut child = sys::kill_with_parent(command).spawn().unwrap();
+    let (stdout, stderr) =
+        (read_all(child.stdout.take().unwrap()), read_all(child.stderr.take().unwrap()));
+    let status = eventually(&format!("the end of {name}"), || child.try_wait().unwrap());
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
+    std::process::Output { status, stdout, stderr }
+}
+
+fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 /// The output of a program so far.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Output {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+pub struct ProgramOutput {
+    /// What it wrote to stdout, in whole lines.
+    pub stdout: String,
+    /// What it wrote to stderr, in whole lines.
+    pub stderr: String,
     /// How many of the two streams have ended.
     ended: u8,
 }
 
 /// How a program ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+pub struct Ended {
+    /// Its exit status or signal.
+    pub status: ExitStatus,
+    /// All that it wrote to stdout.
+    pub stdout: String,
+    /// All that it wrote to stderr.
+    pub stderr: String,
 }
 
 /// A program running in a namespace. Dropping it kills it; after a panic it prints its output.
-pub(crate) struct Program {
+#[derive(Debug)]
+pub struct Program {
     name: String,
     child: Child,
-    output: Arc<(Mutex<Output>, Condvar)>,
+    output: Arc<(Mutex<ProgramOutput>, Condvar)>,
     readers: Vec<JoinHandle<()>>,
     _run_dir: Option<tempfile::TempDir>,
 }
 
 impl Program {
     /// Starts `program` with words separated by spaces.
-    pub(crate) fn start(namespace: &Namespace, program: &str, words: &str) -> Self {
+    pub fn start(namespace: &Namespace, program: &str, words: &str) -> Self {
         let words: Vec<_> = words.split_ascii_whitespace().collect();
         Self::start_with(namespace, program, &words)
     }
 
     /// Starts `program` with these arguments.
-    pub(crate) fn start_with(namespace: &Namespace, program: &str, args: &[&str]) -> Self {
+    pub fn start_with(namespace: &Namespace, program: &str, args: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(args);
         Self::launch(namespace, command)
     }
 
     /// Starts a command, with its own run directory unless `SLIPRING_RUN` is set.
-    pub(crate) fn launch(namespace: &Namespace, mut command: Command) -> Self {
+    pub fn launch(namespace: &Namespace, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = format!("{command:?}");
         let run_dir = own_run_dir(&mut command);
         let mut child = namespace.spawn(command);
-        let output = Arc::<(Mutex<Output>, Condvar)>::default();
+        let output = Arc::<(Mutex<ProgramOutput>, Condvar)>::default();
         let readers = vec![
             follow(child.stdout.take().unwrap(), output.clone(), |output| &mut output.stdout),
             follow(child.stderr.take().unwrap(), output.clone(), |output| &mut output.stderr),
@@ -122,7 +115,7 @@ impl Program {
     }
 
     /// Waits until `look` accepts the output.
-    pub(crate) fn wait_for<T>(&self, what: &str, look: impl Fn(&Output) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, what: &str, look: impl Fn(&ProgramOutput) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;
         let mut output = output.lock().unwrap();
@@ -132,56 +125,55 @@ impl Program {
             }
             let ended = output.ended == 2;
             assert!(!ended, "{} ended without {what}:\n{output:?}", self.name);
-            let left = PATIENCE.saturating_sub(start.elapsed());
+            let left = TIMEOUT.saturating_sub(start.elapsed());
             assert!(!left.is_zero(), "{} has no {what}:\n{output:?}", self.name);
             output = changed.wait_timeout(output, left).unwrap().0;
         }
     }
 
     /// Waits until stdout or stderr contains `text`.
-    pub(crate) fn wait_for_text(&self, text: &str) {
+    pub fn wait_for_text(&self, text: &str) {
         self.wait_for(text, |output| {
             (output.stdout.contains(text) || output.stderr.contains(text)).then_some(())
         });
     }
 
     /// Returns the output so far.
-    pub(crate) fn so_far(&self) -> Output {
+    pub fn so_far(&self) -> ProgramOutput {
         self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a signal; does nothing if the program has ended.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     /// Sends a signal and waits for the end.
-    pub(crate) fn stop(self, signal: Signal) -> Ended {
+    pub fn stop(self, signal: Signal) -> Ended {
         self.signal(signal);
         self.finish()
     }
 
     /// Waits for the end.
-    pub(crate) fn finish(self) -> Ended {
+    pub fn finish(self) -> Ended {
         self.finish_after(Duration::ZERO)
     }
 
     /// Waits for the end of a program that runs for `time`.
-    pub(crate) fn finish_after(mut self, time: Duration) -> Ended {
+    pub fn finish_after(mut self, time: Duration) -> Ended {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() && start.elapsed() < time {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let status = super::eventually(&format!("the end of {}", self.name), || {
-            self.child.try_wait().unwrap()
-        });
+        let status =
+            eventually(&format!("the end of {}", self.name), || self.child.try_wait().unwrap());
         self.readers.drain(..).for_each(|reader| reader.join().unwrap());
-        let Output { stdout, stderr, .. } = self.so_far();
+        let ProgramOutput { stdout, stderr, .. } = self.so_far();
         Ended { status, stdout, stderr }
     }
 }
@@ -189,14 +181,14 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Output { stdout, stderr, .. } = self.so_far();
+            let ProgramOutput { stdout, stderr, .. } = self.so_far();
             println!("--- {}\n{stdout}{stderr}", self.name);
         }
         let _ = self.child.kill();
         // A process stuck in the kernel, which no signal ends, must not block the test.
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 println!("--- {} does not end", self.name);
                 return;
             }
@@ -207,12 +199,13 @@ impl Drop for Program {
 
 impl Ended {
     /// Returns its exit status; -1 after a signal.
-    pub(crate) fn code(&self) -> i32 {
+    #[must_use]
+    pub fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
 
     /// Asserts success.
-    pub(crate) fn well(self) -> Self {
+    pub fn well(self) -> Self {
         assert_eq!(self.code(), 0, "{self:#?}");
         self
     }
@@ -221,8 +214,8 @@ impl Ended {
 /// Appends every line of a stream to the output.
 fn follow(
     stream: impl Read + Send + 'static,
-    output: Arc<(Mutex<Output>, Condvar)>,
-    side: fn(&mut Output) -> &mut String,
+    output: Arc<(Mutex<ProgramOutput>, Condvar)>,
+    side: fn(&mut ProgramOutput) -> &mut String,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut stream = BufReader::new(stream);

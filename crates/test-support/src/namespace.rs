@@ -1,29 +1,32 @@
 //! The tests' own network namespaces, each held by a thread that runs jobs inside it.
+//!
+//! A namespace has no name on disk, so a killed test leaves nothing behind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use slipring_core::{kill_with_parent, netns};
+use crate::{skip, sys};
 
-type Job = Box<dyn FnOnce() + Send>;
+type NamespaceJob = Box<dyn FnOnce() + Send>;
 
 /// A namespace with loopback up. On drop, its thread ends, and with the thread every program
 /// started inside.
-pub(crate) struct Namespace {
-    jobs: Option<Sender<Job>>,
+#[derive(Debug)]
+pub struct Namespace {
+    jobs: Option<Sender<NamespaceJob>>,
     thread: Option<JoinHandle<()>>,
     tid: i32,
 }
 
 impl Namespace {
     /// Creates a namespace; returns `None`, and prints that, if it is not permitted.
-    pub(crate) fn new() -> Option<Self> {
-        let (jobs, todo) = channel::<Job>();
+    pub fn new() -> Option<Self> {
+        let (jobs, todo) = channel::<NamespaceJob>();
         let (report, reported) = channel();
         let thread = std::thread::spawn(move || {
-            let made = netns::become_private();
+            let made = sys::unshare_network();
             open_tun();
             let well = made.is_ok();
             report.send(made.map(|()| rustix::thread::gettid().as_raw_nonzero().get())).unwrap();
@@ -38,53 +41,59 @@ impl Namespace {
                 Some(namespace)
             }
             Err(error) => {
-                println!("skipped: cannot make a network namespace: {error}");
+                skip!("cannot make a network namespace: {error}");
                 None
             }
         }
     }
 
     /// Runs `job` inside and returns its result, or panics as it does.
-    pub(crate) fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
+    pub fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (give, take) = channel();
-        let job: Job = Box::new(move || {
+        let job: NamespaceJob = Box::new(move || {
             give.send(catch_unwind(AssertUnwindSafe(job))).unwrap_or(());
         });
         self.jobs.as_ref().unwrap().send(job).unwrap();
         take.recv().unwrap().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
+    /// Moves it into a mount namespace of its own: mounts made inside from now on are seen only by
+    /// programs started here, and vanish with them.
+    pub fn unshare_mounts(&self) {
+        self.run(sys::unshare_mounts).unwrap();
+    }
+
     /// Gives programs started from now on priority over all others on this machine.
-    pub(crate) fn hurry(&self) {
+    pub fn prioritize(&self) {
         // The thread's own priority, which its children inherit.
         self.run(|| rustix::process::setpriority_process(None, -20)).unwrap();
     }
 
     /// Gives programs started from now on a real-time priority.
-    pub(crate) fn real_time(&self) {
+    pub fn real_time(&self) {
         let thread = self.run(rustix::thread::gettid).as_raw_nonzero();
         self.command("chrt", &format!("--fifo --pid 10 {thread}"));
     }
 
-    /// Starts a program inside.
-    pub(crate) fn spawn(&self, mut command: Command) -> Child {
-        self.run(move || kill_with_parent(&mut command).spawn().unwrap())
+    /// Starts a program inside. It is killed when the namespace is dropped.
+    pub fn spawn(&self, mut command: Command) -> Child {
+        self.run(move || sys::kill_with_parent(&mut command).spawn().unwrap())
     }
 
     /// Runs `ip` with words separated by spaces.
-    pub(crate) fn ip(&self, words: &str) -> String {
+    pub fn ip(&self, words: &str) -> String {
         self.command("ip", words)
     }
 
     /// Runs a program that must succeed; returns its output.
-    pub(crate) fn command(&self, program: &str, words: &str) -> String {
+    pub fn command(&self, program: &str, words: &str) -> String {
         let (well, output) = self.attempt(program, words);
         assert!(well, "{program} {words}: {output}");
         output
     }
 
     /// Runs a program; returns whether it succeeded, and its output.
-    pub(crate) fn attempt(&self, program: &str, words: &str) -> (bool, String) {
+    pub fn attempt(&self, program: &str, words: &str) -> (bool, String) {
         let mut command = Command::new(program);
         command.args(words.split_ascii_whitespace());
         let done = self.run(move || command.output().unwrap());
@@ -92,23 +101,32 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Creates a veth pair: `here` in this namespace, up, and `there` in the other, down.
-    pub(crate) fn veth(&self, here: &str, other: &Self, there: &str, mtu: u32) {
+    /// Creates a veth pair: `here` in this namespace, silent and up, and `there` in the other, down.
+    /// `options` are words of `ip link` for both ends, such as `mtu 9000`.
+    pub fn veth(&self, here: &str, other: &Self, there: &str, options: &str) {
         let tid = other.tid;
         self.ip(&format!(
-            "link add {here} mtu {mtu} type veth peer name {there} mtu {mtu} netns {tid}"
+            "link add {here} {options} type veth peer name {there} {options} netns {tid}"
         ));
         self.silence(here);
         self.ip(&format!("link set {here} up"));
     }
 
+    /// Creates a veth pair as [`Self::veth`], with both ends silent and up.
+    pub fn cable(&self, here: &str, other: &Self, there: &str, options: &str) {
+        self.veth(here, other, there, options);
+        other.silence(there);
+        other.ip(&format!("link set {there} up"));
+    }
+
     /// Takes over an interface of `other`, under a new name.
-    pub(crate) fn take(&self, other: &Self, theirs: &str, ours: &str) {
+    pub fn take(&self, other: &Self, theirs: &str, ours: &str) {
         other.ip(&format!("link set {theirs} netns {} name {ours}", self.tid));
     }
 
-    /// Keeps an interface, or with `default` all future ones, from sending by itself.
-    pub(crate) fn silence(&self, ifname: &str) {
+    /// Keeps an interface, or with `default` all future ones, from sending by itself (router and
+    /// neighbour discovery of IPv6).
+    pub fn silence(&self, ifname: &str) {
         // `/proc/sys/net` shows the namespace of the reading thread.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
@@ -125,7 +143,7 @@ fn open_tun() {
     let open = |mode: u32| mode & 0o006 == 0o006;
     let tun = std::fs::metadata("/dev/net/tun");
     let is_closed = tun.is_ok_and(|found| !open(found.permissions().mode()));
-    if is_closed && rustix::process::geteuid().is_root() && netns::become_private_mounts().is_ok() {
+    if is_closed && rustix::process::geteuid().is_root() && sys::unshare_mounts().is_ok() {
         let done = Command::new("sh").args(["-c", OWN]).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }

@@ -1,15 +1,19 @@
 //! The part of JSON Schema that `docs/schema/report-1.json` uses.
+//!
+//! Not a validator of any schema: it panics at a type that it does not know.
 
 use serde_json::Value;
 
-/// Reads the schema.
-pub(crate) fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/report-1.json");
+/// Reads the schema of reports.
+#[must_use]
+pub fn schema() -> Value {
+    let path = crate::tree::root().join("docs/schema/report-1.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the first fault of `value`.
-pub(crate) fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
+/// Returns the first fault of `value` by `schema`, a part of the document `root`.
+#[must_use]
+pub fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();
         return fault(root, target, value);

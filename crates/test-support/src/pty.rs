@@ -1,5 +1,4 @@
 //! A private terminal, and a program on it.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -10,16 +9,18 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::TIMEOUT;
 
-/// Escape sequences by which a full-screen program takes and restores the screen.
-pub(crate) const TAKEN: &str = "\x1b[?1049h";
-pub(crate) const GIVEN_BACK: &str = "\x1b[?1049l";
+/// Escape sequence by which a full-screen program takes the screen.
+pub const TAKEN: &str = "\x1b[?1049h";
+/// Escape sequence by which it restores the screen.
+pub const GIVEN_BACK: &str = "\x1b[?1049l";
 /// Escape sequence that shows the cursor again.
-pub(crate) const CURSOR: &str = "\x1b[?25h";
+pub const CURSOR: &str = "\x1b[?25h";
 
-/// A program on a terminal of 120 columns and 30 rows.
-pub(crate) struct OnTerminal {
+/// A program on a terminal of 120 columns and 30 rows. Dropping it kills it.
+#[derive(Debug)]
+pub struct OnTerminal {
     child: Child,
     /// The user's side.
     person: File,
@@ -29,8 +30,9 @@ pub(crate) struct OnTerminal {
 }
 
 impl OnTerminal {
-    /// Starts a command on a new terminal.
-    pub(crate) fn start(command: &mut Command, spawn: impl FnOnce(Command) -> Child) -> Self {
+    /// Starts a command on a new terminal; `spawn` starts it, [`Command::spawn`] or in a namespace
+    /// [`crate::Namespace::spawn`].
+    pub fn start(command: &mut Command, spawn: impl FnOnce(Command) -> Child) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let person = openpt(flags).unwrap();
         grantpt(&person).unwrap();
@@ -61,17 +63,17 @@ impl OnTerminal {
     }
 
     /// Returns its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Presses keys.
-    pub(crate) fn press(&mut self, keys: &str) {
+    pub fn press(&mut self, keys: &str) {
         self.person.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Returns everything written to the terminal.
-    pub(crate) fn seen(&self) -> String {
+    pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
@@ -82,28 +84,28 @@ impl OnTerminal {
 
     /// Waits until the terminal has shown `text`, which must not contain spaces: programs skip over
     /// them.
-    pub(crate) fn wait_for(&self, text: &str) {
+    pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.seen().contains(text) {
-            assert!(start.elapsed() < PATIENCE, "{text:?} never came:\n{}", self.begin());
+            assert!(start.elapsed() < TIMEOUT, "{text:?} never came:\n{}", self.begin());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     /// Whether the terminal is in raw mode: keys are delivered one by one and not echoed.
-    pub(crate) fn is_raw(&self) -> bool {
+    pub fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// Waits for its end.
-    pub(crate) fn end(&mut self) -> ExitStatus {
+    pub fn end(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.begin());
+            assert!(start.elapsed() < TIMEOUT, "it does not end:\n{}", self.begin());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,24 +1,23 @@
-//! The lab: two hosts, and between them a namespace in which a bridge joins them.
+//! The lab: two hosts, and between them a namespace for the program that joins them.
 //!
 //! ```text
 //!   left                       mid                       right
-//!   e0 10.9.0.1 ---- veth ---- la  bridge  ra ---- veth ---- e0 10.9.0.2
+//!   e0 10.9.0.1 ---- veth ---- la program ra ---- veth ---- e0 10.9.0.2
 //! ```
-//! With TAP there are no veth pairs: the devices of the bridge are moved to the two sides.
+//! With TAP there are no veth pairs: the devices of the program are moved to the two sides.
 
-use super::bridge::Bridge;
-use super::namespace::Namespace;
+use crate::{Namespace, skip};
 
 /// Address of the left side.
-pub(crate) const LEFT: &str = "10.9.0.1";
+pub const LEFT: &str = "10.9.0.1";
 /// Address of the right side.
-pub(crate) const RIGHT: &str = "10.9.0.2";
+pub const RIGHT: &str = "10.9.0.2";
 /// IPv6 address of the right side.
-pub(crate) const RIGHT6: &str = "fd09::2";
+pub const RIGHT6: &str = "fd09::2";
 
 /// A kind of port on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum LabPort {
     /// `xdp:`, in the driver.
     Native,
     /// `xdp:`, in the stack.
@@ -31,13 +30,12 @@ pub(crate) enum Way {
     Best,
 }
 
-impl Way {
+impl LabPort {
     /// All kinds.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Native, Self::Generic, Self::Packet, Self::Tap, Self::Best];
+    pub const ALL: [Self; 5] = [Self::Native, Self::Generic, Self::Packet, Self::Tap, Self::Best];
 
     /// Returns the prefix of the interface's name.
-    pub(crate) fn prefix(self) -> &'static str {
+    pub fn prefix(self) -> &'static str {
         match self {
             Self::Native | Self::Generic => "xdp",
             Self::Packet => "packet",
@@ -57,60 +55,64 @@ impl Way {
 }
 
 /// Three namespaces in a row.
-pub(crate) struct Lab {
-    pub(crate) left: Namespace,
-    pub(crate) mid: Namespace,
-    pub(crate) right: Namespace,
-    pub(crate) way: Way,
+#[derive(Debug)]
+pub struct Lab {
+    /// The host with address [`LEFT`].
+    pub left: Namespace,
+    /// Where the program runs.
+    pub mid: Namespace,
+    /// The host with address [`RIGHT`].
+    pub right: Namespace,
+    /// The kind of the ports in the middle.
+    pub port: LabPort,
     mtu: u32,
     quiet: bool,
 }
 
 impl Lab {
     /// Builds it; returns `None`, and prints why, if that is not permitted.
-    pub(crate) fn new(way: Way) -> Option<Self> {
-        Self::build(way, 1500, false)
+    pub fn new(port: LabPort) -> Option<Self> {
+        Self::build(port, 1500, false)
     }
 
     /// Builds it with links of this MTU.
-    pub(crate) fn with_mtu(way: Way, mtu: u32) -> Option<Self> {
-        Self::build(way, mtu, false)
+    pub fn with_mtu(port: LabPort, mtu: u32) -> Option<Self> {
+        Self::build(port, mtu, false)
     }
 
     /// Builds it with sides that have no addresses and send nothing by themselves.
-    pub(crate) fn quiet(way: Way) -> Option<Self> {
-        Self::build(way, 1500, true)
+    pub fn quiet(port: LabPort) -> Option<Self> {
+        Self::build(port, 1500, true)
     }
 
-    fn build(way: Way, mtu: u32, quiet: bool) -> Option<Self> {
+    fn build(port: LabPort, mtu: u32, quiet: bool) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
         // TAP devices are created here, and must not send before they are moved to their place.
         mid.silence("default");
-        let lab = Self { left, mid, right, way, mtu, quiet };
-        if way != Way::Tap {
-            lab.mid.veth("la", &lab.left, "e0", mtu);
-            lab.mid.veth("ra", &lab.right, "e0", mtu);
+        let lab = Self { left, mid, right, port, mtu, quiet };
+        if port != LabPort::Tap {
+            let options = format!("mtu {mtu}");
+            lab.mid.veth("la", &lab.left, "e0", &options);
+            lab.mid.veth("ra", &lab.right, "e0", &options);
             lab.inhabit();
         }
         Some(lab)
     }
 
     /// Returns the words that open both ports.
-    pub(crate) fn ports(&self) -> String {
-        let Self { way, .. } = self;
-        let prefix = way.prefix();
-        format!("-i {prefix}:la -i {prefix}:ra {}", way.flags())
+    pub fn ports(&self) -> String {
+        let prefix = self.port.prefix();
+        format!("-i {prefix}:la -i {prefix}:ra {}", self.port.flags())
     }
 
-    /// Starts the bridge with further words, and waits until both sides can be used.
-    pub(crate) fn bridge(&self, words: &str) -> Bridge {
-        let bridge = Bridge::start(&self.mid, &format!("{} {words}", self.ports()));
-        if self.way == Way::Tap {
+    /// Moves the devices of a program that has opened `tap:` ports to the two sides. Other kinds
+    /// need nothing.
+    pub fn adopt_taps(&self) {
+        if self.port == LabPort::Tap {
             self.left.take(&self.mid, "la", "e0");
             self.right.take(&self.mid, "ra", "e0");
             self.inhabit();
         }
-        bridge
     }
 
     fn inhabit(&self) {
@@ -129,7 +131,7 @@ impl Lab {
 
     /// Stacks VLAN links on both sides, outermost first, and gives the last one an address:
     /// 10.8.0.1 and 10.8.0.2. Returns false, and prints that, if the kernel has no VLANs.
-    pub(crate) fn tag(&self, tags: &[(&str, u16)]) -> bool {
+    pub fn tag(&self, tags: &[(&str, u16)]) -> bool {
         for (side, number) in [(&self.left, 1), (&self.right, 2)] {
             let mut below = "e0".to_owned();
             for (protocol, id) in tags {
@@ -137,7 +139,7 @@ impl Lab {
                     format!("link add link {below} name v{id} type vlan proto {protocol} id {id}");
                 let (made, output) = side.attempt("ip", &words);
                 if !made {
-                    println!("skipped: this kernel has no VLAN links: {}", output.trim_end());
+                    skip!("this kernel has no VLAN links: {}", output.trim_end());
                     return false;
                 }
                 side.ip(&format!("link set v{id} up"));

@@ -1,0 +1,60 @@
+//! What the tests of more than one crate need.
+//!
+//! Values own everything: dropping them, after a panic too, ends every program, and with it every
+//! namespace and directory. Nothing has a name that another test could use.
+//!
+//! ```
+//! use slipring_test_support::{Namespace, Program, installed};
+//!
+//! fn the_two_ends_of_a_cable_answer_each_other() {
+//!     let (Some(left), Some(right)) = (Namespace::new(), Namespace::new()) else { return };
+//!     if !installed("ping") {
+//!         return;
+//!     }
+//!     left.cable("e0", &right, "e0", "");
+//!     left.ip("addr add 10.9.0.1/24 dev e0");
+//!     right.ip("addr add 10.9.0.2/24 dev e0");
+//!     let ping = Program::start(&left, "ping", "-c 1 10.9.0.2").finish().well();
+//!     assert!(ping.stdout.contains("1 received"));
+//! }
+//! the_two_ends_of_a_cable_answer_each_other();
+//! ```
+//!
+//! | for | use |
+//! |---|---|
+//! | a network of its own | [`Namespace`], [`Lab`] |
+//! | a program in it, with a run directory of its own | [`Program`]; outside all namespaces, [`program::output`] |
+//! | a daemon, and C programs on its device | [`Sandbox`] |
+//! | a program on a terminal | [`pty::OnTerminal`] |
+//! | something that happens soon | [`eventually`] |
+//! | a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
+//! | an expected text in a file | [`golden::check`] |
+//! | a protocol between threads | `models`, with the feature of that name |
+//! | frames | [`frames`] |
+//! | a JSON document of ours | [`schema::fault`] |
+//!
+//! Not for what only one crate needs: that stays beside its tests.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+pub mod frames;
+pub mod golden;
+pub mod lab;
+#[cfg(feature = "models")]
+pub mod models;
+pub mod namespace;
+pub mod program;
+pub mod pty;
+pub mod sandbox;
+pub mod schema;
+mod skipping;
+mod sys;
+pub mod tree;
+mod waiting;
+
+pub use lab::{Lab, LabPort};
+pub use namespace::Namespace;
+pub use program::{Ended, Program};
+pub use sandbox::Sandbox;
+pub use skipping::{installed, is_root};
+pub use waiting::{TIMEOUT, eventually};

@@ -1,0 +1,23 @@
+//! Bounded waiting.
+
+use std::time::{Duration, Instant};
+
+/// Maximum time for anything that must happen: far more than on a busy machine, including a virtual
+/// machine without hardware support.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Calls `look` repeatedly until it finds something. For what no descriptor and no output tells:
+/// a program's output is better waited for with [`crate::Program::wait_for`].
+///
+/// # Panics
+/// After [`TIMEOUT`], with the description of what was expected.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
