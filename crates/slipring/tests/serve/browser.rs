@@ -33,6 +33,8 @@ impl<'l> Browser<'l> {
         let mut command = std::process::Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["chromedriver", "--port=0"]).env("HOME", home.path());
+        // Where the browser keeps its lock and what it unpacks; killed, it removes nothing of it.
+        command.env("TMPDIR", home.path());
         let driver = Program::launch(&lab.mid, command);
         let port = driver.wait_for("its port", |output| {
             let rest = output.stdout.split("started successfully on port ").nth(1)?;
