@@ -21,7 +21,13 @@ BINARY ?= $(BUILT)
 BENCH  := $(dir $(BINARY))slipring-bench
 # The same for the C library.
 LIBRARY ?= $(TARGET)/release/libslipring.a
-# Words are what make works with.
+# Words are what make works with: a name with a space would be two names, to `rm -rf` as well.
+ifneq ($(words $(CURDIR)),1)
+$(error the checkout cannot lie in `$(CURDIR)`, which has a space in it: move it, or use cargo alone)
+endif
+ifneq ($(words $(TARGET)),1)
+$(error CARGO_TARGET_DIR cannot have a space in it: name another directory)
+endif
 ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)x$(LIBRARY)),1)
 $(error PREFIX, DESTDIR, BINARY and LIBRARY cannot have spaces: install below another directory, and move what is to lie there)
 endif

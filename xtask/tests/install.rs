@@ -218,3 +218,28 @@ fn paths_that_make_cannot_work_with_and_programs_that_are_none_are_refused_in_wo
         assert_eq!(root.listing(), before);
     }
 }
+
+#[test]
+fn a_checkout_or_target_directory_with_a_space_in_its_path_is_refused_before_anything_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkout = dir.path().join("my programs");
+    fs::create_dir(&checkout).unwrap();
+    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../Makefile"), checkout.join("Makefile"))
+        .unwrap();
+    let told = |make: &mut Command| {
+        let done = make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").output().unwrap();
+        assert!(!done.status.success());
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let mut make = Command::new("make");
+    make.current_dir(&checkout).args(["-n", "stage"]).env_remove("CARGO_TARGET_DIR");
+    let said = told(&mut make);
+    assert!(
+        said.contains("the checkout cannot lie in `") && said.contains("my programs"),
+        "{said}"
+    );
+    let mut make = Command::new("make");
+    make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(["-n", "stage"]);
+    let said = told(make.env("CARGO_TARGET_DIR", &checkout));
+    assert!(said.contains("CARGO_TARGET_DIR cannot have a space"), "{said}");
+}
