@@ -11,9 +11,15 @@ export PATH="$PATH:/usr/sbin:/sbin"
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 log=$target/test.log
+# The harness of each binary reads it, and so does what works out the times.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
+slowest=$target/test.slowest
+: > "$slowest"
+times=(cat)
+[ -z "$(command -v python3)" ] || times=(scripts/test-times.py "$slowest" "$RUST_TEST_THREADS")
 
 # The whole of it goes to the log; the eye gets the summary lines and all that went wrong.
-cargo test --no-fail-fast "${@:---workspace}" -- --show-output 2>&1 | tee "$log" | awk '
+cargo test --no-fail-fast "${@:---workspace}" -- --show-output 2>&1 | "${times[@]}" | tee "$log" | awk '
     /^failures:$/ { failing = 1 }
     /^successes:$/ { failing = 0 }
     failing || /^ +(Running|Doc-tests|Compiling slipring)/ || /^(error|warning)/ || /skipped: / ||
@@ -46,6 +52,8 @@ if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
     echo "cargo test did not get through: see the errors above, and $log"
     failed=1
 fi
+echo
+cat "$slowest"
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
