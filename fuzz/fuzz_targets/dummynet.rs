@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
     let (text, packets) = data.split_at(usize::from(split).min(data.len()));
     let Ok(text) = str::from_utf8(text) else { return };
-    let mut dummynet = Dummynet::new(1);
+    let mut dummynet = Dummynet::new(1, [1, 2]);
     text.lines().for_each(|line| carry_out(&mut dummynet, line));
     let mut now_ns = 0;
     for (handle, bytes) in (0u32..).zip(packets.chunks_exact(4)) {

@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn loaded(text: &str) -> Result<Firewall, ()> {
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     firewall.load(text, 0).map_err(drop)?;
     Ok(firewall)
 }

@@ -159,7 +159,7 @@ fn rule(picks: &[u8]) -> String {
 }
 
 fn firewall(commands: &[IpfwCommand], is_plain: bool) -> Firewall {
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     firewall.set_plain(true);
     firewall.set_ports(vec!["em0".into(), "em1".into()]);
     firewall.set_me(vec![([10, 0, 0, 2].into(), Some(0))]);

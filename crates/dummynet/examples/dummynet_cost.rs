@@ -81,7 +81,7 @@ fn bare_queue() -> impl FnMut(u64) {
 /// Sends packets of `flows` flows in turn; each flow keeps two packets waiting if the link is
 /// slower.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
-    let mut dummynet = Dummynet::new(1);
+    let mut dummynet = Dummynet::new(1, [1, 2]);
     for text in config.lines() {
         let caps = QueueCaps { slots: 10_000, ..QueueCaps::default() };
         let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse_within(text, &caps) else {
@@ -117,7 +117,7 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
 /// Returns how many packets leave within the same nanosecond, at most, of packets offered at ten
 /// times the rate.
 fn largest_burst() -> usize {
-    let mut dummynet = Dummynet::new(1);
+    let mut dummynet = Dummynet::new(1, [1, 2]);
     let Ok(DummynetCommand::Config(config)) =
         DummynetCommand::parse("pipe 1 config bw 1Gbit/s delay 1ms")
     else {

@@ -35,7 +35,7 @@ pub use sysctl::{SYSCTL_PREFIX, ShaperSysctlError};
 
 use alloc::vec::Vec;
 
-use slipring_model::{Stream, Wheel};
+use slipring_model::Wheel;
 
 use delay_lines::DelayLines;
 use event::DelayedPacket;
@@ -94,7 +94,7 @@ impl Default for ShaperSettings {
 /// use slipring_dummynet::flow::ShaperFlowKey;
 /// use slipring_dummynet::text::DummynetCommand;
 ///
-/// let mut dummynet = Dummynet::new(7);
+/// let mut dummynet = Dummynet::new(7, [1, 2]);
 /// let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
 ///     unreachable!()
 /// };
@@ -129,14 +129,14 @@ pub struct Dummynet<H> {
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Builds an engine without objects. The same seed gives the same losses.
+    /// Builds an engine without objects. The same seed gives the same losses. `keys` are those of
+    /// the flow hashes: without them, nobody can choose flows that share a queue.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
-        let mut keys = Stream::new(seed, "dummynet/hash");
+    pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {
             settings: ShaperSettings::default(),
             seed,
-            keys: [keys.next_u64(), keys.next_u64()],
+            keys,
             now_ns: 0,
             objects: ShaperObjectTable::default(),
             instances: Vec::new(),

@@ -97,10 +97,10 @@ pub struct Dataplane {
 impl Dataplane {
     /// Creates a dataplane that drops everything until it receives rules.
     #[must_use]
-    pub fn new(firewall: Firewall, seed: u64, map: PortMap, passes: Passes) -> Self {
+    pub fn new(firewall: Firewall, shaper: Dummynet<u32>, map: PortMap, passes: Passes) -> Self {
         let mut join = Self {
             firewall,
-            shaper: Dummynet::new(seed),
+            shaper,
             frames: FrameStore::default(),
             map,
             passes,

@@ -51,8 +51,8 @@ pub(crate) struct FlowDistribution {
 
 impl FlowDistribution {
     /// Distributes among `threads` threads. Without `secret`, the mapping cannot be predicted.
-    pub(crate) fn new(secret: u64, threads: u16) -> Self {
-        let hasher = FlowHasher::new([secret, !secret]).symmetric();
+    pub(crate) fn new(secret: [u64; 2], threads: u16) -> Self {
+        let hasher = FlowHasher::new(secret).symmetric();
         Self { hasher, spread: OutputSpread::even(threads) }
     }
 
@@ -80,7 +80,7 @@ impl Distributor {
     /// `task_queues` are those of the threads.
     pub(crate) fn new(
         ports: Vec<(PortQueues, PortQueues)>,
-        secret: u64,
+        secret: [u64; 2],
         forwarding: ForwardingOptions,
         common: Arc<CrossThreadState>,
         task_queues: Vec<Arc<TaskQueue>>,

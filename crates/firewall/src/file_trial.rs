@@ -45,7 +45,7 @@ pub(crate) fn try_file(
     if ports == TrialPorts::Any {
         firewall.set_ports(named_ports(&steps));
     }
-    let mut pipes = Dummynet::<u32>::new(0);
+    let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
     let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
     // What stands on a line that is wrong was not read as it is meant.
     let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);

@@ -52,7 +52,7 @@ pub(crate) fn command() -> Command {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("1"),
-            value("seed", "N", "Seed of all random decisions [default: drawn]")
+            value("seed", "N", "Seed of what prob selects and pipes lose [default: drawn]")
                 .value_parser(str::parse::<Count>),
             Arg::new("copy")
                 .short('c')

@@ -127,7 +127,7 @@ fn no_command() -> CommandFault {
 /// with the firewall that it is for.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
-        let tried = try_file(order, Firewall::new(0), TrialPorts::Any);
+        let tried = try_file(order, Firewall::new(0, [0; 2]), TrialPorts::Any);
         let FileTrial { steps, warnings } = tried.map_err(|fault| input.with_file(fault))?;
         input.allows(&steps)?;
         (steps, warnings)
@@ -150,13 +150,13 @@ fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, Ip
 fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFault> {
     match (&step.command, &step.shaper) {
         (_, Some(ShaperCommand::Sysctl(name, value))) => {
-            let tried = Dummynet::<()>::new(0).sysctl(name, *value);
+            let tried = Dummynet::<()>::new(0, [0; 2]).sysctl(name, *value);
             tried
                 .map(drop)
                 .map_err(|error| CommandFault::new(error.to_string(), sysctl_exit(&error)))
         }
         (IpfwCommand::Sysctl { .. }, None) => {
-            let tried = Firewall::new(0).execute(&step.command, 0, order.options());
+            let tried = Firewall::new(0, [0; 2]).execute(&step.command, 0, order.options());
             tried.map(drop).map_err(|error| CommandFault::new(error.message, error.exit_code))
         }
         _ => Ok(()),

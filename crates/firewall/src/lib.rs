@@ -40,6 +40,7 @@ mod ipfw;
 mod lint;
 mod manager;
 mod metrics;
+mod randomness;
 mod rules_file;
 mod run;
 mod save;

@@ -15,6 +15,7 @@ use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::workers::{Workers, WorkersEvent};
 use slipring_datapath::{opening, publish};
+use slipring_dummynet::Dummynet;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
 
@@ -29,6 +30,7 @@ use crate::file_trial::{TrialPorts, try_file};
 use crate::flags::FirewallPlan;
 use crate::manager;
 use crate::metrics;
+use crate::randomness::Randomness;
 use crate::rules_file::{check_accepted, read_rules, read_text};
 use crate::save;
 use crate::service::FirewallService;
@@ -58,7 +60,7 @@ impl FirewallPlan {
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
-        let seed = self.seed.unwrap_or_else(slipring_ring::secret_word);
+        let random = Randomness::draw(self.seed);
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
         // Rules files are read again on HUP, and states are saved.
@@ -66,12 +68,12 @@ impl FirewallPlan {
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);
         let FirewallThreads { tasks, task_queues: mails, stats: boards } =
-            threads::threads(&self, ports, seed, &events)?;
+            threads::threads(&self, ports, random, &events)?;
         let mut figures = FirewallFigures { meter, stats: boards, events: events.clone() };
-        session.reporter.start(Some(seed), "monotonic", &figures.meter.reports())?;
-        let mut desk = ControlPlane::new(self.firewall(seed), mails);
+        session.reporter.start(Some(random.seed), "monotonic", &figures.meter.reports())?;
+        let mut desk = ControlPlane::new(self.firewall(random), mails);
         if self.threads > 1 {
-            desk = desk.with_distribution(FlowDistribution::new(seed, self.threads));
+            desk = desk.with_distribution(FlowDistribution::new(random.secret, self.threads));
         }
         let desk = Arc::new(desk.persist_to(kept, self.persists_states));
         let workers = Workers::start(tasks)?;
@@ -127,7 +129,7 @@ impl FirewallPlan {
         begin: Option<&CommandBatch>,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
-        let seed = self.seed.unwrap_or(1);
+        let random = Randomness::draw(self.seed.or(Some(1)));
         let signals = Signals::install()?;
         let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
@@ -135,13 +137,15 @@ impl FirewallPlan {
         let log = LogFileWriter::start(events.clone(), log_file);
         let place = self.reserve(session);
         let (mail, board) = (Arc::new(TaskQueue::new()?), Arc::<SharedDataplaneStats>::default());
-        let join = Dataplane::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
+        let firewall = Firewall::new(random.seed, random.secret);
+        let shaper = Dummynet::new(random.seed, random.secret);
+        let join = Dataplane::new(firewall, shaper, self.map.clone(), self.passes);
         let figures = FirewallFigures {
             meter: PortMeter::new(&[]),
             stats: vec![board.clone()],
             events: events.clone(),
         };
-        let desk = Arc::new(ControlPlane::new(self.firewall(seed), vec![mail.clone()]));
+        let desk = Arc::new(ControlPlane::new(self.firewall(random), vec![mail.clone()]));
         let is_refused = AtomicBool::new(false);
         let is_over = || signals.stopping() || is_refused.load(Ordering::Relaxed);
         let (report, result) = std::thread::scope(|scope| {
@@ -258,14 +262,18 @@ impl FirewallPlan {
 
     /// Dry run: executes rules on a scratch firewall, as this one would at its start.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
-        let tried = try_file(rules, self.firewall(0), TrialPorts::Known);
+        let tried = try_file(
+            rules,
+            self.firewall(Randomness { seed: 0, secret: [0; 2] }),
+            TrialPorts::Known,
+        );
         let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
         check_accepted(&outcome, Some(path))
     }
 
-    pub(crate) fn firewall(&self, seed: u64) -> Firewall {
-        let mut firewall =
-            if self.is_open == Some(true) { Firewall::open(seed) } else { Firewall::new(seed) };
+    pub(crate) fn firewall(&self, Randomness { seed, secret }: Randomness) -> Firewall {
+        let create = if self.is_open == Some(true) { Firewall::open } else { Firewall::new };
+        let mut firewall = create(seed, secret);
         firewall.set_ports(self.ports.iter().map(rule_name).collect());
         firewall.set_me(self.me.clone());
         let settings = format!(

@@ -80,12 +80,12 @@ pub(crate) fn text(
     states: &[StateCommand],
 ) -> String {
     let mut text = SAVE_HEADER.to_owned();
-    let (usual, now) = (sysctls(&mut Firewall::new(0)), sysctls(firewall));
+    let (usual, now) = (sysctls(&mut Firewall::new(0, [0; 2])), sysctls(firewall));
     let is_limit = |line: &&str| line.starts_with(LOG_LIMIT_SYSCTL);
     let limit =
         now.lines().find(is_limit).filter(|limit| !usual.lines().any(|line| line == *limit));
     changed_sysctls(&mut text, &usual, &now);
-    changed_sysctls(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
+    changed_sysctls(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0, [0; 2])), &shaper.sysctls);
     for object in &shaper.objects {
         line(&mut text, object);
     }

@@ -6,6 +6,7 @@ use slipring_abi::name::PortName;
 use slipring_cli::Failure;
 use slipring_datapath::poll_loop;
 use slipring_datapath::workers::WorkerTask;
+use slipring_dummynet::Dummynet;
 use slipring_ipfw::rule::{KeepState, RuleAction};
 use slipring_ipfw::run::{Firewall, IpfwConfig};
 use slipring_port::Port;
@@ -16,6 +17,7 @@ use crate::deferred_output::DeferredOutput;
 use crate::distributor::{Distributor, PortQueues};
 use crate::events::LogEvents;
 use crate::flags::FirewallPlan;
+use crate::randomness::Randomness;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use crate::worker::{FirewallWorker, ForwardingOptions};
@@ -46,7 +48,7 @@ pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
 pub(crate) fn threads(
     plan: &FirewallPlan,
     ports: Vec<Port>,
-    seed: u64,
+    random: Randomness,
     events: &Arc<LogEvents>,
 ) -> Result<FirewallThreads, Failure> {
     let places = 0..plan.threads;
@@ -60,8 +62,9 @@ pub(crate) fn threads(
     let lane = |place: DataplaneId, queues: Vec<PortQueues>| {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
         // It denies everything until it receives the rules of the control plane.
-        let firewall = Firewall::new(seed.wrapping_add(place.into()));
-        let join = Dataplane::new(firewall, seed, plan.map.clone(), plan.passes);
+        let firewall = Firewall::new(random.of_thread(place).seed, random.secret);
+        let shaper = Dummynet::new(random.seed, random.secret);
+        let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
         let at = usize::from(place);
         let own = (mails[at].clone(), boards[at].clone());
         let aside = || DeferredOutput::new(events.clone());
@@ -78,7 +81,7 @@ pub(crate) fn threads(
         vec![poll_loop::task("firewall", lane(0, queues), patience)]
     } else {
         let (dealt, lanes) = distribute_queues(ports, plan.ports.len());
-        let dealer = Distributor::new(dealt, seed, manner, common.clone(), mails.clone());
+        let dealer = Distributor::new(dealt, random.secret, manner, common.clone(), mails.clone());
         let lanes = (0..).zip(lanes).map(|(place, queues)| lane(place, queues));
         let lanes = lanes.map(|lane| poll_loop::task("firewall", lane, patience));
         lanes.chain([poll_loop::task("firewall", dealer, patience)]).collect()

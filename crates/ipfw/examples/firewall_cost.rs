@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rule.write(&mut text)?;
         }
         let start = cpu_seconds();
-        let mut firewall = Firewall::open(1);
+        let mut firewall = Firewall::open(1, [1, 2]);
         firewall.load(&text, 0)?;
         let load = cpu_seconds() - start;
         let mut frames: Vec<_> = (0..FRAMES).map(|_| frame(&mut draw, &rules)).collect();
@@ -78,7 +78,7 @@ fn sources() -> Result<(), Box<dyn std::error::Error>> {
         let rules: String = (0..count)
             .map(|i| format!("add deny ip from 192.168.{}.{} to any\n", i / 250, i % 250))
             .collect();
-        let mut firewall = Firewall::open(1);
+        let mut firewall = Firewall::open(1, [1, 2]);
         firewall.load(&format!("{rules}add allow ip from any to any"), 0)?;
         let mut frames = vec![FrameSpec::default().build(64)?.bytes.to_vec(); FRAMES];
         let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
@@ -107,7 +107,7 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
         text.push('\n');
     }
     text.push_str("add deny ip from any to table(t,2)\nadd count ip from any to table(t)");
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let start = cpu_seconds();
     // Some prefixes are drawn twice: `-q`, as when a file of prefixes is loaded.
@@ -138,7 +138,7 @@ fn tables6() -> Result<(), Box<dyn std::error::Error>> {
         text.push('\n');
     }
     text.push_str("add deny ip6 from any to table(t,2)\nadd count ip6 from any to table(t)");
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner)?;
@@ -155,7 +155,7 @@ fn tables6() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn states() -> Result<(), Box<dyn std::error::Error>> {
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     firewall.load("sysctl net.inet.ip.fw.dyn_max=2000000", 0)?;
     firewall.load("add check-state\nadd allow udp from any to any keep-state", 0)?;
     let mut draw = Draw(4);
@@ -192,7 +192,7 @@ fn patterns() -> Result<(), Box<dyn std::error::Error>> {
         for count in [1, 10, 100, 1000] {
             let rules: String =
                 (1..count).map(|i| format!("add {}\n", rule(i / 250 + 1, i % 250))).collect();
-            let mut firewall = Firewall::open(1);
+            let mut firewall = Firewall::open(1, [1, 2]);
             firewall.load(&format!("{rules}add {last}"), 0)?;
             let flow = |src: u16| {
                 let l4 = L4Spec::Udp(PortPair { src, dst: 53 });

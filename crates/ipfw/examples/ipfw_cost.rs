@@ -37,7 +37,7 @@ fn table(count: usize) -> String {
 }
 
 fn cost(rules: &str, plain: bool) -> Result<f64, Box<dyn std::error::Error>> {
-    let mut firewall = Firewall::new(1);
+    let mut firewall = Firewall::new(1, [1, 2]);
     firewall.set_plain(plain);
     firewall.load(rules, 0)?;
     let mut frame = FrameSpec::default().build(64)?.bytes.to_vec();

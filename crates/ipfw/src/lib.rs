@@ -1,7 +1,7 @@
 //! ipfw's rule language on Ethernet frames between ports.
 //!
 //! ```text
-//!   text --IpfwCommand--> Firewall (rules, tables, states) <--frame, time, seed-- caller
+//!   text --IpfwCommand--> Firewall (rules, tables, states) <--frame, time, seed, secret-- caller
 //!                            |
 //!                            +--> RuleVerdict, counters, log lines, frames to send
 //! ```
@@ -55,6 +55,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod keyed;
 pub mod packet;
 pub mod rule;
 pub mod run;

@@ -23,7 +23,6 @@ mod table;
 pub use hash::StateHash;
 pub use keepalive::{FlowEthernet, Keepalive, ip_frame, pseudo, reversed, tcp_frame};
 pub use lifetime::StateLifetimes;
-pub(crate) use table::KeyedBuildHasher;
 pub use table::{
     FlowDirection, FlowState, NewState, SavedState, StateCounters, StateHit, StateKind,
     StateRefusal, StateSnapshot, StateTable, StateUpdate, TcpStateInfo,

@@ -108,16 +108,17 @@ impl NatDirection {
 }
 
 impl Translator {
-    /// Makes an instance without flows. All random decisions follow from `seed`.
+    /// Makes an instance without flows. The choice of ports and the keys of the hashes follow from
+    /// `secret`.
     #[must_use]
-    pub fn new(config: NatConfig, seed: u64) -> Self {
-        let mut rng = Stream::new(seed, "nat/ports");
-        let secret = [rng.next_u64(), rng.next_u64()];
+    pub fn new(config: NatConfig, secret: u64) -> Self {
+        let mut rng = Stream::new(secret, "nat/ports");
+        let keys = [rng.next_u64(), rng.next_u64()];
         Self {
             redirect_uses: alloc::vec![0; config.redirects.len()],
             config,
             assigned_address: None,
-            flows: NatFlowTable::new(secret),
+            flows: NatFlowTable::new(keys),
             fragments: NatFragments::default(),
             rng,
             counters: NatCounters::default(),

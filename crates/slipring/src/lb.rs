@@ -63,7 +63,7 @@ impl LbPlan {
         let lanes = setup::make_workers(ports, &self.groups, self.settings)?;
         let mut figures = LbFigures::new(meter, &self.groups, &lanes, self.settings);
         if !self.is_classic_text(session) {
-            let seed = Some(self.settings.seed);
+            let seed = self.settings.shows_key.then_some(self.settings.key);
             session.reporter.start(seed, "monotonic", &figures.ports())?;
         }
         let _publishing = publish::start(figures.meter.clone(), None, session)?;

@@ -29,7 +29,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
 
 /// Creates a firewall with these commands; it evaluates rule by rule if `is_plain`.
 pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
-    let mut firewall = Firewall::open(1);
+    let mut firewall = Firewall::open(1, [1, 2]);
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
     // Prefixes may be drawn twice: quiet, as when a file of them is loaded.

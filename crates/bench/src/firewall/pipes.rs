@@ -55,7 +55,7 @@ fn scheduled(kind: &str) -> String {
 }
 
 fn shaper(config: &str) -> Result<Dummynet<u32>, BenchError> {
-    let mut shaper = Dummynet::new(1);
+    let mut shaper = Dummynet::new(1, [1, 2]);
     for line in config.lines() {
         let caps = QueueCaps { slots: 10_000, ..QueueCaps::default() };
         let DummynetCommand::Config(config) =

@@ -16,7 +16,7 @@ use crate::text::DummynetCommand;
 
 /// Builds an engine and executes the commands in `text`, one per line, at time 0.
 pub(super) fn engine(text: &str) -> Bench {
-    let mut bench = Bench { dummynet: Dummynet::new(1), events: Vec::new() };
+    let mut bench = Bench { dummynet: Dummynet::new(1, [1, 2]), events: Vec::new() };
     bench.command(0, text);
     bench
 }

@@ -18,7 +18,7 @@ fn protocol(number: u8) -> Option<&'static str> {
 }
 
 fn engine(text: &str) -> Dummynet<u32> {
-    let mut dummynet = Dummynet::new(1);
+    let mut dummynet = Dummynet::new(1, [1, 2]);
     for line in text.lines() {
         let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse(line.trim()) else {
             panic!("{line}")
@@ -161,7 +161,7 @@ fn profiles_show_what_they_keep() {
     let file = slipring_model::format::DummynetProfile::parse(file).unwrap();
     let mut spec = crate::spec::PipeSpec::default();
     spec.load(&file);
-    let mut dummynet = Dummynet::<u32>::new(1);
+    let mut dummynet = Dummynet::<u32>::new(1, [1, 2]);
     dummynet.configure(0, crate::ShaperConfig::Pipe(3, spec), &mut |_| {}).unwrap();
     let text = pipes(&dummynet.show_pipes(0), protocol);
     assert!(text.starts_with(

@@ -9,6 +9,7 @@ mod together;
 
 use std::net::Ipv4Addr;
 
+use slipring_dummynet::Dummynet;
 use slipring_dummynet::text::DummynetCommand;
 use slipring_firewall::dataplane::{
     Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput, Passes, PortMap,
@@ -60,10 +61,10 @@ const SECOND: DataplaneNanos = 1000 * MS;
 
 impl Bed {
     fn with(rules: &str, map: PortMap, passes: Passes) -> Self {
-        let mut master = Firewall::new(1);
+        let mut master = Firewall::new(1, [1, 2]);
         master.set_plain(true);
         master.set_ports((0..map.ports()).map(|port| format!("em{port}")).collect());
-        let join = Dataplane::new(Firewall::new(1), 1, map, passes);
+        let join = Dataplane::new(Firewall::new(1, [1, 2]), Dummynet::new(1, [1, 2]), map, passes);
         let mut bed = Self { master, join, sink: Sink::default(), now: 0 };
         bed.load(rules);
         bed

@@ -28,7 +28,7 @@ use crate::text::StateCommand;
 /// ```
 /// use slipring_ipfw::run::{PacketMetadata, Firewall, CheckOutputs, RuleVerdict};
 ///
-/// let mut firewall = Firewall::new(7);
+/// let mut firewall = Firewall::new(7, [1, 2]);
 /// firewall.load("add 100 deny udp from any to any 53\nadd 200 allow ip from any to any", 0)?;
 /// let mut frame = slipring_wire::FrameSpec::default().build(64)?.bytes.to_vec();
 /// let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
@@ -84,27 +84,28 @@ pub struct CheckCounters {
 }
 
 impl Firewall {
-    /// Builds a firewall with only the default rule, which denies. All random decisions derive from
-    /// `seed`.
+    /// Builds a firewall with only the default rule, which denies.
+    ///
+    /// The decisions of `prob` derive from `seed`, which may be shown. What a remote sender must not
+    /// predict derives from `secret`: the keys of all hashes, and the ports that `nat` chooses.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
-        let mut secret = Stream::new(seed, "ipfw/states");
+    pub fn new(seed: u64, secret: [u64; 2]) -> Self {
         let mut firewall = Self {
             config: IpfwConfig {
                 list: RuleList::new(RuleAction::Deny),
-                tables: Tables::default(),
+                tables: Tables::new(secret),
                 disabled_sets: 0,
                 settings: IpfwSettings::default(),
                 translations: Translations::default(),
                 ports: Vec::new(),
                 me: Vec::new(),
             },
-            states: StateTable::new([secret.next_u64(), secret.next_u64()]),
+            states: StateTable::new(secret),
             draws: Stream::new(seed, "ipfw/prob"),
             malformed: MalformedCounters::default(),
             drops: CheckCounters::default(),
             reassembly: Reassembly::default(),
-            translators: Translators::new(seed),
+            translators: Translators::new(secret),
             epoch_ns: 0,
             removed_rules: Vec::new(),
             pending_states: Vec::new(),
@@ -119,8 +120,8 @@ impl Firewall {
 
     /// The same with a default rule that allows, as in netmap-ipfw.
     #[must_use]
-    pub fn open(seed: u64) -> Self {
-        let mut firewall = Self::new(seed);
+    pub fn open(seed: u64, secret: [u64; 2]) -> Self {
+        let mut firewall = Self::new(seed, secret);
         firewall.config.list = RuleList::new(RuleAction::Allow);
         firewall.compile();
         firewall

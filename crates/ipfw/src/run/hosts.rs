@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use hashbrown::HashMap;
 use slipring_wire::MacAddr;
 
-use crate::state::KeyedBuildHasher;
+use crate::keyed::KeyedBuildHasher;
 
 /// Most hosts that are remembered: anybody can claim addresses.
 const MAX_HOSTS: usize = 65_536;

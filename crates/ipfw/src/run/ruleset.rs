@@ -47,7 +47,7 @@ impl Ruleset {
     /// Builds a separate firewall from the ruleset, to try changes on.
     #[must_use]
     pub fn into_firewall(self) -> Firewall {
-        let mut firewall = Firewall::new(0);
+        let mut firewall = Firewall::new(0, [0; 2]);
         firewall.set_plain(true);
         firewall.undo(self);
         firewall

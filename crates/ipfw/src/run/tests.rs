@@ -40,7 +40,7 @@ const SECOND: u64 = 1_000_000_000;
 
 impl Bed {
     fn new(rules: &str) -> Self {
-        let mut firewall = Firewall::new(7);
+        let mut firewall = Firewall::new(7, [1, 2]);
         firewall.set_ports(vec!["em0".into(), "em1".into()]);
         let mut bed = Self { firewall, outputs: CheckOutputs::default(), now: 0 };
         bed.load(rules);

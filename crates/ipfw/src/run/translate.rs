@@ -25,7 +25,8 @@ use crate::text::{Nptv6External, Nptv6Options};
 /// Instances at work.
 #[derive(Clone, Debug)]
 pub(super) struct Translators {
-    seeds: Stream,
+    /// Draws the secret of each `nat` instance.
+    secrets: Stream,
     hosts: HostMacs,
     /// The counters of other engines, if those are shown.
     pub(super) shown: Option<TranslationStats>,
@@ -42,12 +43,10 @@ pub(super) struct Nptv6Instance {
 }
 
 impl Translators {
-    pub(super) fn new(seed: u64) -> Self {
-        let seeds = Stream::new(seed, "ipfw/nat");
-        let mut secret = Stream::new(seed, "ipfw/hosts");
+    pub(super) fn new(secret: [u64; 2]) -> Self {
         Self {
-            seeds,
-            hosts: HostMacs::new([secret.next_u64(), secret.next_u64()]),
+            secrets: Stream::new(secret[0] ^ secret[1].rotate_left(32), "ipfw/nat"),
+            hosts: HostMacs::new(secret),
             shown: None,
             nat: BTreeMap::new(),
             nptv6: BTreeMap::new(),
@@ -62,7 +61,7 @@ impl Translators {
         });
         for (&number, TranslatorConfig { id, settings }) in &wanted.nat {
             let (_, translator) = self.nat.entry(number).or_insert_with(|| {
-                (*id, Translator::new(NatConfig::clone(settings), self.seeds.next_u64()))
+                (*id, Translator::new(NatConfig::clone(settings), self.secrets.next_u64()))
             });
             if translator.config() != &**settings {
                 translator.configure(NatConfig::clone(settings));

@@ -7,15 +7,15 @@ pub use snapshot::StateSnapshot;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::hash::{BuildHasher, BuildHasherDefault};
+use core::hash::BuildHasherDefault;
 
 use hashbrown::HashMap;
-use siphasher::sip::SipHasher13;
 
 use super::hash::{IdentityHasher, StateHash};
 use super::keepalive::{FlowEthernet, Keepalive, reversed, tcp_frame};
 use super::lifetime::StateLifetimes;
 use super::masked;
+use crate::keyed::KeyedBuildHasher;
 use crate::rule::{LimitFields, ObjectName, RuleNumber};
 use crate::table::IpfwFlowKey;
 
@@ -160,18 +160,6 @@ pub struct StateCounters {
     pub refused_limit: u64,
     /// Keepalives sent.
     pub keepalives: u64,
-}
-
-/// Hashes by a secret: who does not know it cannot prepare keys that collide.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyedBuildHasher(pub(crate) [u64; 2]);
-
-impl BuildHasher for KeyedBuildHasher {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0[0], self.0[1])
-    }
 }
 
 /// The state table.

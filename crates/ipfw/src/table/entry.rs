@@ -1,10 +1,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::hash::BuildHasherDefault;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
-use siphasher::sip::SipHasher13;
 use slipring_classify::prefixes::{NO_PREFIX, PrefixMap};
 use slipring_classify::trie;
 use slipring_wire::MacAddr;
@@ -13,10 +11,11 @@ use super::TableKind;
 use super::flow::IpfwFlowKey;
 use super::key::{TableKey, TableKeyError};
 use super::value::{TableValue, TableValueError};
+use crate::keyed::KeyedBuildHasher;
 use crate::packet::IpFamily;
 use crate::text::TableOptions;
 
-type ValueMap<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
+type ValueMap<K> = HashMap<K, u32, KeyedBuildHasher>;
 
 #[derive(Clone, Debug)]
 enum TableEntries {
@@ -71,11 +70,14 @@ pub enum TableError {
 }
 
 impl LookupTable {
-    /// Builds an empty table.
+    /// Builds an empty table. `secret` keys its hashes: entries may come from whoever is looked up
+    /// later, such as addresses that attacked before.
     #[must_use]
-    pub fn new(options: TableOptions, index: u32) -> Self {
-        let entries = TableEntries::new(options.kind);
-        let (values, value_indices, free) = (Vec::new(), ValueMap::default(), Vec::new());
+    pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
+        let hasher = KeyedBuildHasher(secret);
+        let entries = TableEntries::new(options.kind, hasher);
+        let (values, free) = (Vec::new(), Vec::new());
+        let value_indices = ValueMap::with_hasher(hasher);
         Self { options, index, entries, values, value_indices, free, last: 0 }
     }
 
@@ -108,7 +110,7 @@ impl LookupTable {
 
     /// Removes all entries.
     pub fn clear(&mut self) {
-        *self = Self::new(self.options.clone(), self.index);
+        *self = Self::new(self.options.clone(), self.index, self.value_indices.hasher().0);
     }
 
     /// Inserts an entry. With `update`, the value of an existing key is replaced and the old one is
@@ -378,13 +380,13 @@ const fn left_mac(bits: u64) -> u64 {
 }
 
 impl TableEntries {
-    fn new(kind: TableKind) -> Self {
+    fn new(kind: TableKind, hasher: KeyedBuildHasher) -> Self {
         match kind {
             TableKind::Addr => Self::Addr { v4: PrefixMap::default(), v6: PrefixMap::default() },
-            TableKind::Iface => Self::Iface(ValueMap::default()),
-            TableKind::Number => Self::Number(ValueMap::default()),
+            TableKind::Iface => Self::Iface(ValueMap::with_hasher(hasher)),
+            TableKind::Number => Self::Number(ValueMap::with_hasher(hasher)),
             TableKind::Mac => Self::Mac(PrefixMap::default()),
-            TableKind::Flow(_) => Self::Flow(ValueMap::default()),
+            TableKind::Flow(_) => Self::Flow(ValueMap::with_hasher(hasher)),
         }
     }
 

@@ -12,10 +12,12 @@ use crate::text::TableOptions;
 
 /// All tables of a firewall, by set and name. A copy shares each table until either side changes
 /// it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tables {
     sets: BTreeMap<u8, BTreeMap<ObjectName, Arc<LookupTable>>>,
     last_index: u32,
+    /// Keys the hashes of the tables.
+    secret: [u64; 2],
 }
 
 /// The result of one entry of `add` or `delete`.
@@ -77,6 +79,12 @@ impl EntryChangeResult {
 }
 
 impl Tables {
+    /// None yet. `secret` keys the hashes of all tables.
+    #[must_use]
+    pub const fn new(secret: [u64; 2]) -> Self {
+        Self { sets: BTreeMap::new(), last_index: 0, secret }
+    }
+
     /// Number of tables.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -126,7 +134,8 @@ impl Tables {
             return false;
         }
         self.last_index += 1;
-        tables.insert(name.clone(), Arc::new(LookupTable::new(options, self.last_index)));
+        let table = LookupTable::new(options, self.last_index, self.secret);
+        tables.insert(name.clone(), Arc::new(table));
         true
     }
 

@@ -130,13 +130,13 @@ fn settings(matches: &ArgMatches) -> LbSettings {
     let count = |id: &str| matches.get_one::<Count>(id).map(|count| count.0);
     let number = |id: &str| matches.get_one::<u32>(id).copied().unwrap_or(1);
     let is_consistent = matches.get_flag("consistent");
-    // Who knows the key can aim flows at one output.
-    let random = || if is_consistent { 0 } else { slipring_ring::secret_word() };
+    let known_key = count("seed").or(is_consistent.then_some(0));
     LbSettings {
         batch: number("batch"),
         backlog: usize::try_from(count("extra-bufs").unwrap_or(0)).unwrap_or(usize::MAX),
         threads: number("threads"),
-        seed: count("seed").unwrap_or_else(random),
+        key: known_key.unwrap_or_else(slipring_ring::secret_word),
+        shows_key: known_key.is_some(),
         is_consistent,
         looks_inside: matches.get_flag("inner"),
     }

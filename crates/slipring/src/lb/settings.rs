@@ -9,7 +9,10 @@ pub(super) struct LbSettings {
     pub(super) backlog: usize,
     pub(super) threads: u32,
     /// Keys the hash.
-    pub(super) seed: u64,
+    pub(super) key: u64,
+    /// Whether the key may be shown: it was given, or is the one of `--consistent`. Who knows a drawn
+    /// one could aim flows at one output.
+    pub(super) shows_key: bool,
     pub(super) is_consistent: bool,
     pub(super) looks_inside: bool,
 }

@@ -53,7 +53,7 @@ fn make_worker(
     settings: LbSettings,
 ) -> LbWorker {
     let boards = outputs.iter().map(|_| SharedOutputStats::default()).collect();
-    let splitter = FlowSplitter::new([settings.seed, !settings.seed]);
+    let splitter = FlowSplitter::new([settings.key, !settings.key]);
     LbWorker {
         inputs: Vec::new(),
         backlog: Backlog::new(outputs.len(), backlog),

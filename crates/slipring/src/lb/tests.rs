@@ -11,7 +11,8 @@ const SETTINGS: LbSettings = LbSettings {
     batch: 2048,
     backlog: 0,
     threads: 1,
-    seed: 7,
+    key: 7,
+    shows_key: true,
     is_consistent: false,
     looks_inside: false,
 };

@@ -161,7 +161,7 @@ fn queues_may_come_before_their_pipe() {
 
 #[test]
 fn a_new_queue_without_a_parent_is_refused() {
-    let mut dummynet = Dummynet::<u32>::new(1);
+    let mut dummynet = Dummynet::<u32>::new(1, [1, 2]);
     let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse("queue 4 config weight 3")
     else {
         panic!()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use rustix::event::{PollFd, PollFlags, poll};
+use slipring_dummynet::Dummynet;
 use slipring_ipfw::run::Firewall;
 
 use super::frames::{self, described};
@@ -18,11 +19,12 @@ use crate::events::LogEvents;
 use crate::flags::{self, FirewallPlan};
 use crate::ipfw::input::{IpfwAction, IpfwInput};
 use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command};
+use crate::randomness::Randomness;
 use crate::task_queue::TaskQueue;
 
 /// Start of the clock, in seconds since 1970: the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;
-const SEED: u64 = 1;
+const RANDOM: Randomness = Randomness { seed: 1, secret: [1, 2] };
 
 /// The packet-processing half.
 struct ScriptEngine {
@@ -48,12 +50,14 @@ impl ScriptFirewall {
         let words = ["firewall"].into_iter().chain(words.split_whitespace());
         let matches = flags::command().try_get_matches_from(words).unwrap();
         let Ok(plan) = FirewallPlan::of(&matches) else { panic!("no plan") };
-        let mut master = plan.firewall(SEED);
+        let mut master = plan.firewall(RANDOM);
         master.set_epoch_ns(EPOCH * 1_000_000_000);
         let ports = master.config().ports.clone();
         let events = Arc::new(LogEvents::default());
         events.watch();
-        let join = Dataplane::new(Firewall::new(SEED), SEED, plan.map.clone(), plan.passes);
+        let firewall = Firewall::new(RANDOM.seed, RANDOM.secret);
+        let shaper = Dummynet::new(RANDOM.seed, RANDOM.secret);
+        let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
         let aside = DeferredOutput::new(events.clone());
         let engine = Arc::new(Mutex::new(ScriptEngine { dataplane: join, deferred: aside }));
         let (task_queue, now) = (Arc::new(TaskQueue::new().unwrap()), Arc::new(AtomicU64::new(0)));

@@ -209,7 +209,7 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
 
 /// The same with rules that are already parsed. They are compiled once, at the end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
-    let mut firewall = Firewall::open(5);
+    let mut firewall = Firewall::open(5, [1, 2]);
     firewall.set_plain(true);
     firewall.set_ports(vec!["em0".into(), "em1".into(), "x".into()]);
     firewall.set_me(vec![

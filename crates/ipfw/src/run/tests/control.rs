@@ -9,7 +9,7 @@ fn an_empty_list_denies_and_an_open_one_allows() {
     let mut bed = Bed::new("");
     assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::Rule));
     assert_eq!(bed.count(65535), 1);
-    let mut open = Firewall::open(1);
+    let mut open = Firewall::open(1, [1, 2]);
     let verdict =
         open.check(&mut udp(), &mut PacketMetadata::incoming(0), 0, &mut CheckOutputs::default());
     assert_eq!(verdict, RuleVerdict::Accept);

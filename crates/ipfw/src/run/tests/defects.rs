@@ -52,7 +52,7 @@ fn one_pass_off_counts_at_the_next_rule_behind_the_pipe() {
 
 #[test]
 fn a_file_with_a_pipe_and_rules_is_carried_out_to_its_end() {
-    let mut firewall = Firewall::new(1);
+    let mut firewall = Firewall::new(1, [1, 2]);
     let text = "pipe 1 config bw 10Mbit/s\nadd 100 pipe 1 ip from any to any\nadd 200 allow ip from any to any";
     let replies = firewall.load(text, 0).unwrap();
     assert!(replies[0].shaper.is_some());

@@ -237,7 +237,7 @@ fn instances_are_shown_as_ipfw_shows_them() {
 
 #[test]
 fn who_reads_commands_shows_the_flows_of_those_who_check_packets() {
-    let mut master = Firewall::new(1);
+    let mut master = Firewall::new(1, [1, 2]);
     master.set_ports(vec!["em0".into(), "em1".into()]);
     master.load(GATE, 0).unwrap();
     let mut bed = Bed::new("");

@@ -6,7 +6,7 @@ use super::*;
 
 /// A firewall that parses commands, and one that checks packets.
 fn pair(text: &str) -> (Firewall, Bed) {
-    let mut master = Firewall::new(1);
+    let mut master = Firewall::new(1, [1, 2]);
     master.set_plain(true);
     master.load(text, 0).unwrap();
     let mut bed = Bed::new("");

@@ -35,7 +35,7 @@ struct Journey {
 
 impl Subject {
     fn new(text: &str, seed: u64, plain: bool, is_batch: bool) -> Self {
-        let mut firewall = Firewall::new(seed);
+        let mut firewall = Firewall::new(seed, [1, 2]);
         firewall.set_plain(true);
         firewall.load(text, 0).unwrap();
         firewall.set_plain(plain);

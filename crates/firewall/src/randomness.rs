@@ -1,0 +1,39 @@
+//! What a run draws: a seed that may be shown, and keys that may not.
+
+/// The random numbers of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Randomness {
+    /// Seed of decisions: which packets `prob` selects, which ones are lost. It is shown, so that a
+    /// run can be repeated.
+    pub(crate) seed: u64,
+    /// What no sender may predict: the keys of hashes, the ports that `nat` chooses, the thread of a
+    /// flow. It does not follow from the seed, and is not shown.
+    pub(crate) secret: [u64; 2],
+}
+
+impl Randomness {
+    /// Draws the secret, and the seed unless it is given.
+    pub(crate) fn draw(seed: Option<u64>) -> Self {
+        let word = slipring_ring::secret_word;
+        Self { seed: seed.unwrap_or_else(word), secret: [word(), word()] }
+    }
+
+    /// The same for thread `number`, which makes decisions of its own.
+    pub(crate) const fn of_thread(self, number: u16) -> Self {
+        Self { seed: self.seed.wrapping_add(number as u64), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_that_is_given_and_shown_says_nothing_about_the_secret() {
+        let [one, other] = [Some(7), Some(7)].map(Randomness::draw);
+        assert_eq!((one.seed, other.seed), (7, 7));
+        assert_ne!(one.secret, other.secret);
+        assert_ne!(Randomness::draw(None).seed, Randomness::draw(None).seed);
+        assert_eq!((one.of_thread(2).seed, one.of_thread(2).secret), (9, one.secret));
+    }
+}

@@ -1,0 +1,17 @@
+//! Hashing by a secret.
+
+use core::hash::BuildHasher;
+
+use siphasher::sip::SipHasher13;
+
+/// Keys of a hash. Who does not know them cannot prepare keys of a map that collide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyedBuildHasher(pub(crate) [u64; 2]);
+
+impl BuildHasher for KeyedBuildHasher {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0[0], self.0[1])
+    }
+}
