@@ -2,7 +2,9 @@
 //! threads that end together, counts, and publishes its counters.
 //!
 //! ```text
-//!   flags --> PortOpening --> ports --> Workers: a task per thread --> PollLoop: sync, step, sleep
+//!   flags --> PortOpening --> ports --> WorkerQueues + the program's FrameProcessor = Worker
+//!                               |            its loop: wait, turn, turn, ..., drain
+//!                               |         Workers: a thread for each, signals, the end
 //!                               '--> PortMeter --> reports, publish
 //! ```
 //!
@@ -12,12 +14,16 @@
 
 pub mod captured_run;
 pub mod confine;
+pub mod control_queue;
+pub mod environment;
 pub mod files;
 pub mod latency;
 pub mod meter;
 pub mod opening;
-pub mod poll_loop;
 pub mod publish;
+pub mod queues;
 pub mod slots;
 mod takeover;
+pub mod virtual_time;
+pub mod worker;
 pub mod workers;

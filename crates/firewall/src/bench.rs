@@ -164,10 +164,10 @@ impl RuleBench {
         is_over: &dyn Fn() -> bool,
     ) -> RuleBenchReport {
         let (mut aside, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
-        while !mail.has_begun() && !is_over() {
+        while !mail.has_admitted_frames() && !is_over() {
             // A new task ends the wait; the timeout bounds how long a signal goes unnoticed.
             let _ = poll(
-                &mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)],
+                &mut [PollFd::from_borrowed_fd(mail.wake_fd(), PollFlags::IN)],
                 Some(&SIGNAL_POLL_INTERVAL),
             );
             run_tasks(mail, &mut join, &mut aside, now());

@@ -133,7 +133,7 @@ impl ControlPlane {
 
     /// Admits frames, once the initial rules are in force.
     pub(crate) fn admit_frames(&self) {
-        self.engines.iter().for_each(|mail| mail.begin());
+        self.engines.iter().for_each(|mail| mail.admit_frames());
     }
 
     /// Executes a batch.

@@ -39,7 +39,7 @@ impl CrossThreadState {
 
     /// Becomes readable when a thread has finished, and when frames may be taken.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.task_queue.as_fd()
+        self.task_queue.wake_fd()
     }
 
     /// Clears the signal. Costs one load if there is none.
@@ -49,11 +49,11 @@ impl CrossThreadState {
 
     /// Admits frames: the initial rules are in force.
     pub(crate) fn begin(&self) {
-        self.task_queue.begin();
+        self.task_queue.admit_frames();
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        self.task_queue.has_begun()
+        self.task_queue.has_admitted_frames()
     }
 
     /// Declares that no more frames will come.
@@ -77,7 +77,7 @@ impl CrossThreadState {
     pub(crate) fn mark_finished(&self) {
         // Release: a reader of the count sees what was sent before.
         self.finished_workers.fetch_add(1, Ordering::Release);
-        self.task_queue.push(Box::new(|_, _, _| ()));
+        self.task_queue.wake();
     }
 }
 

@@ -11,13 +11,16 @@
 //! - **Back-pressure.** If the pipe of a thread is full, the frame stays in the ring of its port
 //!   and delays those after it, as with one thread.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use slipring_balance::OutputSpread;
-use slipring_datapath::poll_loop::PollLoop;
-use slipring_datapath::slots::{BatchedTxQueue, slots_of, whole_frames};
-use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
+use slipring_datapath::environment::Clock;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::slots::{slots_of, whole_frames};
+use slipring_datapath::worker::{FrameProcessor, Worker};
+use slipring_port::{Queue, RunError};
 use slipring_wire::assigned::IpProto;
 use slipring_wire::flow::{FlowEndpoint, FlowKind};
 use slipring_wire::{FlowHasher, FlowKey};
@@ -26,20 +29,16 @@ use crate::cross_thread::CrossThreadState;
 use crate::task_queue::TaskQueue;
 use crate::worker::ForwardingOptions;
 
-/// How long frames may take to leave at the end.
-const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
-
 /// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
-/// A port, and a pipe to each thread.
-struct DistributorPort {
-    queues: Vec<BatchedTxQueue>,
-    worker_pipes: Vec<BatchedTxQueue>,
-    /// A frame waits in a queue for room in a pipe.
-    waits_for_pipe: bool,
-    /// A frame waits in a pipe for room in a queue.
-    waits_for_queue: bool,
+/// What a queue of the distributor belongs to.
+#[derive(Debug, Clone)]
+enum DistributorInput {
+    /// A queue of a port: its frames go to the threads, by these pipes.
+    Port { pipes: Range<usize> },
+    /// The pipe from a thread: its frames leave by this queue.
+    Pipe { output: usize },
 }
 
 /// Maps the frames between two hosts to a thread.
@@ -67,8 +66,11 @@ impl FlowDistribution {
 }
 
 /// Distributes received frames to the worker threads and collects what they pass (software RSS).
+/// Its queues are the pipes, and after them those of the ports.
 pub(crate) struct Distributor {
-    ports: Vec<DistributorPort>,
+    inputs: Vec<DistributorInput>,
+    /// Number of pipes.
+    pipe_count: usize,
     distribution: FlowDistribution,
     forwarding: ForwardingOptions,
     common: Arc<CrossThreadState>,
@@ -76,109 +78,45 @@ pub(crate) struct Distributor {
 }
 
 impl Distributor {
-    /// Creates a distributor. Each port comes with its queues and its pipes to the threads;
-    /// `task_queues` are those of the threads.
-    pub(crate) fn new(
+    /// Creates the worker of a distributor. Each port comes with its queues and its pipes to the
+    /// threads; `task_queues` are those of the threads.
+    pub(crate) fn worker(
         ports: Vec<(PortQueues, PortQueues)>,
         secret: [u64; 2],
         forwarding: ForwardingOptions,
         common: Arc<CrossThreadState>,
         task_queues: Vec<Arc<TaskQueue>>,
-    ) -> Self {
-        let outboxes = |queues: PortQueues| queues.into_iter().map(BatchedTxQueue::new).collect();
-        let side = |(queues, hands)| DistributorPort {
-            queues: outboxes(queues),
-            worker_pipes: outboxes(hands),
-            waits_for_pipe: false,
-            waits_for_queue: false,
-        };
-        Self {
-            ports: ports.into_iter().map(side).collect(),
+    ) -> Worker<Self> {
+        let pipe_count = ports.iter().map(|(_, pipes)| pipes.len()).sum();
+        let (mut pipe_inputs, mut port_inputs) = (Vec::new(), Vec::new());
+        let (mut pipe_queues, mut port_queues) = (Vec::new(), Vec::new());
+        for (queues, pipes) in ports {
+            let (first, count) = (pipe_count + port_queues.len(), queues.len());
+            let own_pipes = pipe_queues.len()..pipe_queues.len() + pipes.len();
+            let output = |thread| DistributorInput::Pipe { output: first + thread % count };
+            pipe_inputs.extend((0..pipes.len()).map(output));
+            let own = DistributorInput::Port { pipes: own_pipes };
+            port_inputs.extend(std::iter::repeat_n(own, count));
+            pipe_queues.extend(pipes);
+            port_queues.extend(queues);
+        }
+        let distributor = Self {
+            inputs: pipe_inputs.into_iter().chain(port_inputs).collect(),
+            pipe_count,
             distribution: FlowDistribution::new(secret, task_queues.len() as u16),
             forwarding,
             common,
             task_queues,
-        }
-    }
-
-    /// Sends what the threads have passed. Returns the number of slots.
-    fn collect(&mut self) -> Result<u32, RunError> {
-        let mut moved = 0;
-        for side in &mut self.ports {
-            moved += side.collect(self.forwarding)?;
-        }
-        Ok(moved)
-    }
-
-    fn flush(&mut self) -> Result<(), RunError> {
-        self.tx_queues().try_for_each(BatchedTxQueue::flush)
-    }
-
-    fn tx_queues(&mut self) -> impl Iterator<Item = &mut BatchedTxQueue> {
-        self.ports.iter_mut().flat_map(|side| side.queues.iter_mut().chain(&mut side.worker_pipes))
+        };
+        let queues = pipe_queues.into_iter().chain(port_queues).map(WorkerQueue::input);
+        Worker::new(distributor, WorkerQueues::new(queues))
     }
 
     /// Returns whether the threads have finished and all their frames are taken.
-    fn is_drained(&mut self) -> bool {
+    fn is_drained(&self, queues: &mut WorkerQueues) -> bool {
         // Read this before the last look at the pipes: what finished threads sent is then visible.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
-        let is_read = |outbox: &mut BatchedTxQueue| {
-            outbox.queue.rx_sync().is_err() || outbox.queue.rings().rx.avail() == 0
-        };
-        all_done && self.ports.iter_mut().flat_map(|side| &mut side.worker_pipes).all(is_read)
-    }
-}
-
-impl DistributorPort {
-    /// Distributes the frames of a queue. Returns the number of slots.
-    fn distribute(
-        &mut self,
-        queue: usize,
-        dealing: &FlowDistribution,
-        manner: ForwardingOptions,
-    ) -> Result<u32, RunError> {
-        let Self { queues, worker_pipes: hands, waits_for_pipe: is_held, .. } = self;
-        let source = &mut queues[queue].queue;
-        source.rx_sync()?;
-        let rx = source.rings().rx;
-        let end = whole_frames(rx, manner.burst);
-        let mut at = 0;
-        while at < end {
-            let slots = slots_of(rx, at, end);
-            // The first slot holds the headers.
-            let frame = rx.frame(at);
-            let thread =
-                frame.map_or_else(|| dealing.thread_by(0), |frame| dealing.thread_of(frame.bytes));
-            if !hands[thread].forward_frame(rx, at, slots, manner.may_swap) {
-                *is_held = true;
-                break;
-            }
-            at += slots;
-        }
-        rx.advance(at);
-        Ok(at)
-    }
-
-    /// Sends what the threads have passed to this port. Returns the number of slots.
-    fn collect(&mut self, manner: ForwardingOptions) -> Result<u32, RunError> {
-        let Self { queues, worker_pipes: hands, waits_for_queue: is_full, .. } = self;
-        let (mut moved, count) = (0, queues.len());
-        for (thread, hand) in hands.iter_mut().enumerate() {
-            hand.queue.rx_sync()?;
-            let rx = hand.queue.rings().rx;
-            let (end, mut at) = (whole_frames(rx, manner.burst), 0);
-            while at < end {
-                let slots = slots_of(rx, at, end);
-                if !queues[thread % count].forward_frame(rx, at, slots, manner.may_swap) {
-                    *is_full = true;
-                    break;
-                }
-                at += slots;
-            }
-            rx.advance(at);
-            moved += at;
-        }
-        Ok(moved)
+        all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
 }
 
@@ -195,30 +133,52 @@ fn host_pair_key(frame: &[u8]) -> FlowKey {
     FlowKey { kind, vlans: 0, src: host(key.src), dst: host(key.dst) }
 }
 
-impl PollLoop for Distributor {
-    fn queues(&self) -> Vec<&dyn Queue> {
-        let boxes = self.ports.iter().flat_map(|side| side.queues.iter().chain(&side.worker_pipes));
-        boxes.map(|outbox| outbox.queue.as_ref()).collect()
+impl FrameProcessor for Distributor {
+    /// Distributes the frames of a port, or sends what a thread has passed.
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
+        let Self { distribution, forwarding, pipe_count, .. } = self;
+        let (pipes, ports) = queues.split_at_mut(*pipe_count);
+        let (source, outputs) = match &self.inputs[input] {
+            DistributorInput::Port { pipes: own } => {
+                (&mut ports[input - *pipe_count], &mut pipes[own.clone()])
+            }
+            DistributorInput::Pipe { output } => {
+                (&mut pipes[input], std::slice::from_mut(&mut ports[*output - *pipe_count]))
+            }
+        };
+        let rx = source.rx();
+        let end = whole_frames(rx, forwarding.burst);
+        let (mut at, mut is_blocked) = (0, false);
+        while at < end {
+            let slots = slots_of(rx, at, end);
+            let output = match outputs {
+                [only] => only,
+                _ => {
+                    // The first slot holds the headers.
+                    let thread = rx.frame(at).map_or_else(
+                        || distribution.thread_by(0),
+                        |frame| distribution.thread_of(frame.bytes),
+                    );
+                    &mut outputs[thread]
+                }
+            };
+            if !output.forward_frame(rx, at, slots, forwarding.may_swap) {
+                output.await_room();
+                is_blocked = true;
+                break;
+            }
+            at += slots;
+        }
+        rx.advance(at);
+        if is_blocked {
+            source.block();
+        }
+        at
     }
 
-    fn step(&mut self) -> Result<u32, RunError> {
+    fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {
         self.common.acknowledge();
-        if !self.common.has_begun() {
-            return Ok(0);
-        }
-        self.tx_queues().try_for_each(BatchedTxQueue::reclaim)?;
-        for side in &mut self.ports {
-            (side.waits_for_pipe, side.waits_for_queue) = (false, false);
-        }
-        let mut moved = self.collect()?;
-        let Self { ports: sides, distribution: dealing, forwarding: manner, .. } = self;
-        for side in sides {
-            for queue in 0..side.queues.len() {
-                moved += side.distribute(queue, dealing, *manner)?;
-            }
-        }
-        self.flush()?;
-        Ok(moved)
+        self.common.has_begun()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -226,49 +186,25 @@ impl PollLoop for Distributor {
     }
 
     /// Returns whether a port has ended and all received frames have left.
-    fn is_finished(&mut self) -> bool {
+    fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         if !self.common.has_input_ended() {
-            let mut queues = self.ports.iter_mut().flat_map(|side| &mut side.queues);
-            if !queues.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0) {
+            let mut ports = queues[self.pipe_count..].iter_mut();
+            if !ports.any(WorkerQueue::is_exhausted) {
                 return false;
             }
             self.common.end_input();
-            self.task_queues.iter().for_each(|mail| mail.push(Box::new(|_, _, _| ())));
+            self.task_queues.iter().for_each(|tasks| tasks.wake());
         }
-        self.is_drained()
+        self.is_drained(queues)
     }
 
-    fn update_stats(&mut self) {
-        self.tx_queues().for_each(|outbox| outbox.queue.update_stats());
-    }
-
-    /// Sends what the threads still pass, for a bounded time.
-    fn drain(&mut self) -> Result<(), RunError> {
-        let until = now() + DRAIN_TIMEOUT_NS;
-        loop {
-            self.collect()?;
-            self.flush()?;
-            let has_all = self.is_drained();
-            let mut queues = self.ports.iter_mut().flat_map(|side| &mut side.queues);
-            if (has_all && queues.all(BatchedTxQueue::is_idle)) || now() >= until {
-                break;
+    /// Sends what the threads still pass.
+    fn drain(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> Result<bool, RunError> {
+        for pipe in 0..self.pipe_count {
+            if queues[pipe].receive()? {
+                self.process(queues, pipe, clock);
             }
         }
-        self.update_stats();
-        Ok(())
-    }
-}
-
-impl WaitSet for Distributor {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        let has_begun = self.common.has_begun();
-        for side in &mut self.ports {
-            let queue =
-                Interest { rx: !side.waits_for_pipe && has_begun, tx: side.waits_for_queue };
-            let hand = Interest { rx: !side.waits_for_queue, tx: side.waits_for_pipe };
-            side.queues.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, queue))?;
-            side.worker_pipes.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, hand))?;
-        }
-        Ok(())
+        Ok(self.is_drained(queues))
     }
 }

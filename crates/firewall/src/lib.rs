@@ -2,7 +2,7 @@
 //! query and change a running firewall, `slipring ipfw` and `slipring dnctl`.
 //!
 //! ```text
-//!   ports --> FirewallWorker --> Dataplane (rules, pipes) --> FirewallWorker --> ports    never blocks
+//!   ports --> FirewallProcessor --> Dataplane (rules, pipes) --> FirewallProcessor --> ports    never blocks
 //!                                  ^ TaskQueue: whole rulesets, between bursts
 //!                                ControlPlane <--CommandBatch-- control socket <-- slipring ipfw
 //! ```

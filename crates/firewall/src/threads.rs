@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_cli::Failure;
-use slipring_datapath::poll_loop;
+use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 use slipring_dummynet::Dummynet;
 use slipring_ipfw::rule::{KeepState, RuleAction};
@@ -20,7 +20,7 @@ use crate::flags::FirewallPlan;
 use crate::randomness::Randomness;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
-use crate::worker::{FirewallWorker, ForwardingOptions};
+use crate::worker::{FirewallProcessor, ForwardingOptions};
 
 /// The parent of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
@@ -59,7 +59,7 @@ pub(crate) fn threads(
     let manner = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
     // Pipes can always send, so workers need the capabilities of the ports at their other end.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
-    let lane = |place: DataplaneId, queues: Vec<PortQueues>| {
+    let worker = |place: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
         // It denies everything until it receives the rules of the control plane.
         let firewall = Firewall::new(random.of_thread(place).seed, random.secret);
@@ -67,24 +67,24 @@ pub(crate) fn threads(
         let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
         let at = usize::from(place);
         let own = (mails[at].clone(), boards[at].clone());
-        let aside = || DeferredOutput::new(events.clone());
+        let aside = DeferredOutput::new(events.clone());
         if plan.threads == 1 {
-            return FirewallWorker::new(queues, join, own, aside(), manner);
+            return FirewallProcessor::new(join, own, aside, manner).into_worker(queues);
         }
-        let shared = CrossThreadLink::new(place, mails.clone(), common.clone());
-        FirewallWorker::new(queues, join.with_id(place), own, aside(), manner)
-            .with_cross_thread(shared)
+        let link = CrossThreadLink::new(place, mails.clone(), common.clone());
+        let processor = FirewallProcessor::new(join.with_id(place), own, aside, manner);
+        processor.with_cross_thread(link).into_worker(queues)
     };
     let patience = plan.opening.wait_policy;
     let tasks = if plan.threads == 1 {
         let queues = ports.into_iter().map(|port| port.queues).collect();
-        vec![poll_loop::task("firewall", lane(0, queues), patience)]
+        vec![worker(0, queues).into_task("firewall", patience)]
     } else {
         let (dealt, lanes) = distribute_queues(ports, plan.ports.len());
-        let dealer = Distributor::new(dealt, random.secret, manner, common.clone(), mails.clone());
-        let lanes = (0..).zip(lanes).map(|(place, queues)| lane(place, queues));
-        let lanes = lanes.map(|lane| poll_loop::task("firewall", lane, patience));
-        lanes.chain([poll_loop::task("firewall", dealer, patience)]).collect()
+        let distributor = Distributor::worker(dealt, random.secret, manner, common.clone(), mails.clone());
+        let workers = (0..).zip(lanes).map(|(place, queues)| worker(place, queues));
+        let workers = workers.map(|worker| worker.into_task("firewall", patience));
+        workers.chain([distributor.into_task("firewall", patience)]).collect()
     };
     Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
 }

@@ -1,16 +1,13 @@
-//! The loop of a firewall thread: from the rings of all ports through the rules and back.
-
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::thread::set_current_timer_slack;
-use slipring_datapath::poll_loop::{MAX_SLEEP, PollLoop};
-use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
+use slipring_datapath::environment::Clock;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::slots::{bytes, slots_of, whole_frames};
+use slipring_datapath::worker::{FrameProcessor, Worker};
 use slipring_ipfw::run::{FrameBatch, LogEvent, PortIndex};
-use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
+use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::{RxRing, SlotFlags};
 
 use crate::cross_thread::CrossThreadLink;
@@ -19,35 +16,32 @@ use crate::deferred_output::DeferredOutput;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// A sleep ends this long before a frame is due; the rest is spent spinning.
-const WAKE_MARGIN_NS: DataplaneNanos = 30_000;
-/// How long frames may take to leave at the end.
-const DRAIN_TIMEOUT_NS: DataplaneNanos = 100_000_000;
 /// Most frames that wait for room in the transmit ring of a port.
 const MAX_PENDING_FRAMES: usize = 1024;
 
-/// A port's queues, and frames that did not fit into them.
+/// A port: which queues of the worker are its own, and frames that did not fit into them.
 struct WorkerPort {
-    queues: Vec<BatchedTxQueue>,
+    first: usize,
+    count: usize,
+    /// Frames that wait for room in the first queue.
     pending: VecDeque<Vec<u8>>,
-    /// A frame at another port waits for room here.
-    is_waited_for: bool,
     /// The port can send; a capture that is read and a monitor cannot.
     can_send: bool,
 }
 
 impl WorkerPort {
-    fn new((queues, can_send): (Vec<Box<dyn Queue>>, bool)) -> Self {
-        let queues = queues.into_iter().map(BatchedTxQueue::new).collect();
-        Self { queues, pending: VecDeque::new(), is_waited_for: false, can_send }
+    /// Returns the queue for frames that came by the queue with this number of another port.
+    #[inline]
+    const fn queue_for(&self, number: usize) -> usize {
+        self.first + number % self.count
     }
 
     /// Sends a copy after those that wait, unless too many do.
-    fn copy_out(&mut self, frame: &[u8]) -> Result<(), DataplaneLoss> {
+    fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
         }
-        if self.pending.is_empty() && self.queues[0].copy_frame(frame) {
+        if self.pending.is_empty() && queues[self.first].copy_frame(frame) {
             return Ok(());
         }
         if self.pending.len() == MAX_PENDING_FRAMES {
@@ -57,42 +51,50 @@ impl WorkerPort {
         Ok(())
     }
 
-    fn send_pending(&mut self) {
-        while self.pending.front().is_some_and(|frame| self.queues[0].copy_frame(frame)) {
+    fn send_pending(&mut self, queues: &mut WorkerQueues) {
+        let queue = &mut queues[self.first];
+        while self.pending.front().is_some_and(|frame| queue.copy_frame(frame)) {
             self.pending.pop_front();
         }
     }
 
-    fn has_room(&mut self, queue: usize, slots: u32) -> bool {
-        let at = queue % self.queues.len();
-        // A port that cannot send never blocks others.
-        let fits = !self.can_send || self.pending.is_empty() && self.queues[at].has_room(slots);
-        self.is_waited_for |= !fits;
-        fits
-    }
-
-    /// Returns how many single-slot frames fit, at most `most`.
-    fn room(&mut self, queue: usize, most: u32) -> u32 {
-        let at = queue % self.queues.len();
+    /// Returns how many single-slot frames fit, at most `most`; if none does, room is waited for.
+    #[inline]
+    fn room(&self, queues: &mut WorkerQueues, number: usize, most: u32) -> u32 {
+        let queue = &mut queues[self.queue_for(number)];
         let room = match self.pending.is_empty() {
+            // A port that cannot send never blocks others.
             _ if !self.can_send => most,
-            true => self.queues[at].room(most),
+            true => queue.room(most),
             false => 0,
         };
-        self.is_waited_for |= room == 0;
+        if room == 0 {
+            queue.await_room();
+        }
         room
+    }
+
+    /// Whether a frame of this many slots fits; if it does not, room is waited for.
+    fn has_room(&self, queues: &mut WorkerQueues, number: usize, slots: u32) -> bool {
+        let queue = &mut queues[self.queue_for(number)];
+        let fits = !self.can_send || self.pending.is_empty() && queue.has_room(slots);
+        if !fits {
+            queue.await_room();
+        }
+        fits
     }
 }
 
 /// The ports, for frames that are no longer in a ring.
 struct PortOutput<'s> {
     ports: &'s mut [WorkerPort],
+    queues: &'s mut WorkerQueues,
     deferred: &'s mut DeferredOutput,
 }
 
 impl DataplaneOutput for PortOutput<'_> {
     fn send(&mut self, port: PortIndex, frame: &[u8]) -> Result<(), DataplaneLoss> {
-        self.ports[usize::from(port)].copy_out(frame)
+        self.ports[usize::from(port)].copy_out(self.queues, frame)
     }
 
     fn log(&mut self, event: LogEvent) {
@@ -136,9 +138,22 @@ impl FrameBatch for SingleSlotFrames<'_> {
     }
 }
 
+/// Where a burst came from.
+#[derive(Debug, Clone, Copy)]
+struct BurstSource {
+    /// The queue of the worker.
+    input: usize,
+    /// Its port.
+    port: usize,
+    /// Its number among the queues of its port.
+    number: usize,
+}
+
 /// Checks and forwards frames in one thread.
-pub(crate) struct FirewallWorker {
+pub(crate) struct FirewallProcessor {
     ports: Vec<WorkerPort>,
+    /// The source of each queue's frames.
+    sources: Vec<BurstSource>,
     dataplane: Dataplane,
     task_queue: Arc<TaskQueue>,
     stats: Arc<SharedDataplaneStats>,
@@ -146,13 +161,10 @@ pub(crate) struct FirewallWorker {
     /// Most slots that are taken at once.
     burst: u32,
     may_swap: bool,
-    /// By port: a frame in its rx ring waits for room at another port.
-    blocked: Vec<bool>,
     scratch: Vec<u8>,
     egress_ports: Vec<Option<PortIndex>>,
     /// The link to other threads.
     cross_thread: Option<CrossThreadLink>,
-    is_timer_slack_set: bool,
     /// Frames have been admitted.
     admits_frames: bool,
 }
@@ -164,301 +176,260 @@ pub(crate) struct ForwardingOptions {
     pub(crate) may_swap: bool,
 }
 
-impl FirewallWorker {
-    /// Creates a worker over the queues of each port, with whether that port can send.
+impl FirewallProcessor {
+    /// Creates a processor without ports.
     pub(crate) fn new(
-        ports: Vec<(Vec<Box<dyn Queue>>, bool)>,
         dataplane: Dataplane,
         (task_queue, stats): (Arc<TaskQueue>, Arc<SharedDataplaneStats>),
         deferred: DeferredOutput,
         ForwardingOptions { burst, may_swap }: ForwardingOptions,
     ) -> Self {
-        let ports: Vec<_> = ports.into_iter().map(WorkerPort::new).collect();
-        let blocked = vec![false; ports.len()];
         Self {
-            ports,
+            ports: Vec::new(),
+            sources: Vec::new(),
             dataplane,
             task_queue,
             stats,
             deferred,
             burst,
             may_swap,
-            blocked,
             scratch: Vec::new(),
             egress_ports: Vec::new(),
             cross_thread: None,
-            is_timer_slack_set: false,
             admits_frames: false,
         }
     }
 
-    /// Makes this worker one of several that receive frames from a distributor.
-    pub(crate) fn with_cross_thread(mut self, shared: CrossThreadLink) -> Self {
-        self.cross_thread = Some(shared);
+    /// Makes this one of several that receive frames from a distributor.
+    pub(crate) fn with_cross_thread(mut self, link: CrossThreadLink) -> Self {
+        self.cross_thread = Some(link);
         self
     }
 
-    /// Checks the frames of one queue. Returns how many slots they used.
-    fn process_rx(&mut self, from: usize, queue: usize, time: DataplaneNanos) -> u32 {
-        let rx = self.ports[from].queues[queue].queue.rings().rx;
-        let end = whole_frames(rx, self.burst);
-        let mut at = 0;
-        while at < end {
-            let rx = self.ports[from].queues[queue].queue.rings().rx;
-            let taken = match slots_of(rx, at, end) {
-                1 => self.process_single_slots(from, queue, (at, end), time),
-                slots => self.process_multi_slot(from, queue, (at, slots), time),
-            };
-            if taken == 0 {
-                self.blocked[from] = true;
-                break;
-            }
-            at += taken;
+    /// Creates the worker over the queues of each port, with whether that port can send.
+    pub(crate) fn into_worker(mut self, ports: Vec<(Vec<Box<dyn Queue>>, bool)>) -> Worker<Self> {
+        let mut queues = Vec::new();
+        for (port, (own, can_send)) in ports.into_iter().enumerate() {
+            let (first, count) = (queues.len(), own.len());
+            self.ports.push(WorkerPort { first, count, pending: VecDeque::new(), can_send });
+            let source = |number| BurstSource { input: first + number, port, number };
+            self.sources.extend((0..count).map(source));
+            queues.extend(own.into_iter().map(WorkerQueue::input));
         }
-        if at > 0 {
-            self.ports[from].queues[queue].queue.rings().rx.advance(at);
-        }
-        at
+        Worker::new(self, WorkerQueues::new(queues))
     }
 
     /// Checks consecutive single-slot frames, as many as fit at every possible output port. Returns
     /// how many.
     fn process_single_slots(
         &mut self,
-        from: usize,
-        queue: usize,
+        queues: &mut WorkerQueues,
+        source: BurstSource,
         (at, end): (u32, u32),
         time: DataplaneNanos,
     ) -> u32 {
-        let Self { ports: sides, dataplane: join, deferred: aside, egress_ports: ways, .. } = self;
-        let rx = sides[from].queues[queue].queue.rings().rx;
+        let Self { ports, dataplane, deferred, egress_ports, .. } = self;
+        let rx = queues[source.input].rx();
         let more = |i: u32| rx.slot(i).is_some_and(|slot| slot.flags.has(SlotFlags::MOREFRAG));
         let together = (at..end).take_while(|&i| !more(i)).count() as u32;
-        let targets = join.map().targets(from as PortIndex);
-        let room = |most, &to: &PortIndex| sides[usize::from(to)].room(queue, most);
+        let targets = dataplane.map().targets(source.port as PortIndex);
+        let room = |most, &to: &PortIndex| ports[usize::from(to)].room(queues, source.number, most);
         let count = targets.iter().fold(together, room);
         if count == 0 {
             return 0;
         }
-        let rx = sides[from].queues[queue].queue.rings().rx;
+        let rx = queues[source.input].rx();
         let mut frames = SingleSlotFrames { rx, first: at, shown: None };
-        let came = (from as PortIndex, time);
-        join.offer_all(&mut frames, count as usize, came, aside, ways);
+        let came = (source.port as PortIndex, time);
+        dataplane.offer_all(&mut frames, count as usize, came, deferred, egress_ports);
         frames.write_back();
-        let ways = std::mem::take(&mut self.egress_ports);
-        for (at, way) in (at..).zip(&ways) {
-            way.iter().for_each(|&to| self.forward(from, queue, (at, 1), usize::from(to)));
+        let egress_ports = std::mem::take(&mut self.egress_ports);
+        for (at, egress) in (at..).zip(&egress_ports) {
+            egress.iter().for_each(|&to| self.forward(queues, source, (at, 1), usize::from(to)));
         }
-        self.egress_ports = ways;
-        if !self.deferred.frames.is_empty() {
-            self.send_deferred();
-        }
+        self.egress_ports = egress_ports;
+        self.send_deferred(queues);
         count
     }
 
     /// Checks a frame of several slots. Returns its slots, or 0 if it does not fit.
     fn process_multi_slot(
         &mut self,
-        from: usize,
-        queue: usize,
+        queues: &mut WorkerQueues,
+        source: BurstSource,
         (at, slots): (u32, u32),
         time: DataplaneNanos,
     ) -> u32 {
-        if !self.can_forward(from, queue, slots) {
+        if !self.can_forward(queues, source, slots) {
             return 0;
         }
-        let Self { ports: sides, dataplane: join, deferred: aside, scratch, .. } = self;
-        let rx = sides[from].queues[queue].queue.rings().rx;
-        bytes(rx, at, slots, scratch);
-        if let Some(to) = join.offer(scratch, from as PortIndex, time, aside) {
-            self.forward(from, queue, (at, slots), usize::from(to));
+        let Self { dataplane, deferred, scratch, .. } = self;
+        bytes(queues[source.input].rx(), at, slots, scratch);
+        if let Some(to) = dataplane.offer(scratch, source.port as PortIndex, time, deferred) {
+            self.forward(queues, source, (at, slots), usize::from(to));
         }
-        if !self.deferred.frames.is_empty() {
-            self.send_deferred();
-        }
+        self.send_deferred(queues);
         slots
     }
 
     /// Returns whether there is room at every output port of this port.
-    fn can_forward(&mut self, from: usize, queue: usize, slots: u32) -> bool {
-        let Self { dataplane: join, ports: sides, .. } = self;
-        let targets = join.map().targets(from as PortIndex);
-        targets.iter().all(|&to| sides[usize::from(to)].has_room(queue, slots))
+    fn can_forward(&self, queues: &mut WorkerQueues, source: BurstSource, slots: u32) -> bool {
+        let targets = self.dataplane.map().targets(source.port as PortIndex);
+        let has_room =
+            |&to: &PortIndex| self.ports[usize::from(to)].has_room(queues, source.number, slots);
+        targets.iter().all(has_room)
     }
 
     /// Forwards a frame of an rx ring, by swapping its buffer if possible.
-    fn forward(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), to: usize) {
+    fn forward(
+        &mut self,
+        queues: &mut WorkerQueues,
+        source: BurstSource,
+        (at, slots): (u32, u32),
+        to: usize,
+    ) {
         // A frame of several slots may have been changed in the scratch buffer, so that is copied.
-        let Ok([source, target]) = self.ports.get_disjoint_mut([from, to]) else {
-            return self.forward_copy(from, queue, (at, slots), to);
-        };
-        let rx = source.queues[queue].queue.rings().rx;
-        let out = queue % target.queues.len();
+        let target = &self.ports[to];
         let is_direct = slots == 1 && target.pending.is_empty() && target.can_send;
-        if !is_direct || !target.queues[out].forward_frame(rx, at, slots, self.may_swap) {
-            self.forward_copy(from, queue, (at, slots), to);
+        let pair = [source.input, target.queue_for(source.number)];
+        let is_sent = is_direct
+            && queues.get_disjoint_mut(pair).is_ok_and(|[input, output]| {
+                output.forward_frame(input.rx(), at, slots, self.may_swap)
+            });
+        if !is_sent {
+            self.forward_copy(queues, source, (at, slots), to);
         }
     }
 
-    fn forward_copy(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), to: usize) {
+    fn forward_copy(
+        &mut self,
+        queues: &mut WorkerQueues,
+        source: BurstSource,
+        (at, slots): (u32, u32),
+        to: usize,
+    ) {
         if slots == 1 {
-            let rx = self.ports[from].queues[queue].queue.rings().rx;
+            let rx = queues[source.input].rx();
             self.scratch.clear();
             self.scratch.extend_from_slice(rx.frame(at).map_or(&[], |frame| frame.bytes));
         }
-        if let Err(why) = self.ports[to].copy_out(&self.scratch) {
+        if let Err(why) = self.ports[to].copy_out(queues, &self.scratch) {
             self.dataplane.count_unsent(why);
         }
     }
 
-    fn send_deferred(&mut self) {
+    #[inline]
+    fn send_deferred(&mut self, queues: &mut WorkerQueues) {
+        if self.deferred.frames.is_empty() {
+            return;
+        }
         for (port, frame) in self.deferred.frames.drain(..) {
-            if let Err(why) = self.ports[usize::from(port)].copy_out(&frame) {
+            if let Err(why) = self.ports[usize::from(port)].copy_out(queues, &frame) {
                 self.dataplane.count_unsent(why);
             }
         }
     }
 
-    /// Executes the tasks of other threads.
-    fn run_tasks(&mut self, time: DataplaneNanos) {
-        for letter in self.task_queue.drain() {
-            letter(&mut self.dataplane, &mut self.deferred, time);
+    fn run_due(&mut self, queues: &mut WorkerQueues, time: DataplaneNanos) {
+        let Self { ports, dataplane, deferred, .. } = self;
+        if dataplane.next_ns().is_some_and(|due| due <= time) {
+            dataplane.run(time, &mut PortOutput { ports, queues, deferred });
         }
-        self.send_deferred();
-    }
-
-    fn run_due(&mut self, time: DataplaneNanos) {
-        let Self { ports: sides, dataplane: join, deferred: aside, .. } = self;
-        if join.next_ns().is_some_and(|due| due <= time) {
-            join.run(time, &mut PortOutput { ports: sides, deferred: aside });
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), RunError> {
-        self.ports.iter_mut().flat_map(|side| &mut side.queues).try_for_each(BatchedTxQueue::flush)
     }
 
     fn pending_frames(&self) -> u64 {
-        self.ports.iter().map(|side| side.pending.len() as u64).sum()
-    }
-
-    /// Forwards one burst of each queue, and what is due.
-    fn forward_bursts(&mut self) -> Result<u32, RunError> {
-        for side in &mut self.ports {
-            side.queues.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
-            side.is_waited_for = false;
-            side.send_pending();
-        }
-        self.blocked.fill(false);
-        let mut moved = 0;
-        for from in 0..self.ports.len() {
-            for queue in 0..self.ports[from].queues.len() {
-                self.ports[from].queues[queue].queue.rx_sync()?;
-                moved += self.process_rx(from, queue, now());
-            }
-        }
-        self.run_due(now());
-        if let Some(shared) = &self.cross_thread {
-            shared.exchange(&mut self.dataplane);
-        }
-        self.flush()?;
-        Ok(moved)
+        self.ports.iter().map(|port| port.pending.len() as u64).sum()
     }
 }
 
-impl PollLoop for FirewallWorker {
-    fn queues(&self) -> Vec<&dyn Queue> {
-        let boxes = self.ports.iter().flat_map(|side| &side.queues);
-        boxes.map(|outbox| outbox.queue.as_ref()).collect()
+impl FrameProcessor for FirewallProcessor {
+    /// Checks the frames of one queue. Returns how many slots they used.
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
+        let (source, time) = (self.sources[input], clock.now());
+        let end = whole_frames(queues[input].rx(), self.burst);
+        let mut at = 0;
+        while at < end {
+            let taken = match slots_of(queues[input].rx(), at, end) {
+                1 => self.process_single_slots(queues, source, (at, end), time),
+                slots => self.process_multi_slot(queues, source, (at, slots), time),
+            };
+            if taken == 0 {
+                queues[input].block();
+                break;
+            }
+            at += taken;
+        }
+        if at > 0 {
+            queues[input].rx().advance(at);
+        }
+        at
     }
 
-    /// Executes tasks, and forwards frames once they are admitted.
-    fn step(&mut self) -> Result<u32, RunError> {
-        self.run_tasks(now());
-        if !self.task_queue.has_begun() {
-            return Ok(0);
+    /// Executes the tasks of other threads. Frames are admitted once the rules are in force.
+    fn run_tasks(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> bool {
+        for task in self.task_queue.drain() {
+            task(&mut self.dataplane, &mut self.deferred, clock.now());
         }
-        if !self.admits_frames {
+        self.send_deferred(queues);
+        if !self.admits_frames && self.task_queue.has_admitted_frames() {
             self.admits_frames = true;
-            self.cross_thread.iter().for_each(|shared| shared.common.begin());
+            self.cross_thread.iter().for_each(|link| link.common.begin());
         }
-        let moved = self.forward_bursts();
-        // Publish even if a lost port ends this step.
-        self.stats.publish(&self.dataplane, self.pending_frames());
-        moved
+        self.admits_frames
+    }
+
+    fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
+        self.ports.iter_mut().for_each(|port| port.send_pending(queues));
+        0
+    }
+
+    /// Does what is due, and exchanges frames with other threads.
+    fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
+        self.run_due(queues, clock.now());
+        if let Some(link) = &self.cross_thread {
+            link.exchange(&mut self.dataplane);
+        }
+        for port in self.ports.iter().filter(|port| !port.pending.is_empty()) {
+            queues[port.first].await_room();
+        }
+    }
+
+    fn next_due(&self) -> Option<Nanos> {
+        self.dataplane.next_ns()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.task_queue.as_fd())
-    }
-
-    fn before_wait(&mut self) -> Duration {
-        if !self.is_timer_slack_set {
-            // Without it, the kernel may end each sleep up to 50 us late.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
-            self.is_timer_slack_set = true;
-        }
-        let due =
-            self.dataplane.next_ns().unwrap_or(DataplaneNanos::MAX).saturating_sub(WAKE_MARGIN_NS);
-        Duration::from_nanos(due.saturating_sub(now())).min(MAX_SLEEP)
+        Some(self.task_queue.wake_fd())
     }
 
     /// Returns whether a port has ended and all received frames have left.
-    fn is_finished(&mut self) -> bool {
-        let mut boxes = self.ports.iter_mut().flat_map(|side| &mut side.queues);
-        let ended = match &self.cross_thread {
-            Some(shared) => {
-                // After a sync, everything distributed before the end is visible.
-                let is_read = |outbox: &mut BatchedTxQueue| {
-                    outbox.queue.rx_sync().is_err() || outbox.queue.rings().rx.avail() == 0
-                };
-                shared.is_over() && boxes.all(is_read)
-            }
-            None => {
-                boxes.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0)
-            }
+    fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
+        let has_ended = match &self.cross_thread {
+            // After a sync, everything distributed before the end is visible.
+            Some(link) => link.is_over() && queues.iter_mut().all(WorkerQueue::is_read_after_sync),
+            None => queues.is_any_exhausted(),
         };
-        ended
-            && self.task_queue.has_begun()
+        has_ended
+            && self.task_queue.has_admitted_frames()
             && self.dataplane.is_empty()
             && self.pending_frames() == 0
     }
 
-    /// Flushes outgoing frames for a bounded time. Those in pipes stay there.
-    fn drain(&mut self) -> Result<(), RunError> {
+    /// Sends what waits for room. Frames in pipes stay there.
+    fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         self.task_queue.close();
-        let until = now() + DRAIN_TIMEOUT_NS;
-        loop {
-            self.ports.iter_mut().for_each(WorkerPort::send_pending);
-            self.flush()?;
-            let mut boxes = self.ports.iter_mut().flat_map(|side| &mut side.queues);
-            if (boxes.all(BatchedTxQueue::is_idle) && self.pending_frames() == 0) || now() >= until
-            {
-                break;
-            }
-        }
-        self.update_stats();
+        self.ports.iter_mut().for_each(|port| port.send_pending(queues));
+        Ok(self.pending_frames() == 0)
+    }
+
+    fn publish(&mut self) {
+        self.stats.publish(&self.dataplane, self.pending_frames());
+    }
+
+    fn publish_final(&mut self) {
         self.stats.publish_final(&self.dataplane, self.pending_frames());
-        if let Some(shared) = &self.cross_thread {
-            shared.common.mark_finished();
+        if let Some(link) = &self.cross_thread {
+            link.common.mark_finished();
         }
-        Ok(())
-    }
-
-    fn update_stats(&mut self) {
-        let boxes = self.ports.iter_mut().flat_map(|side| &mut side.queues);
-        boxes.for_each(|outbox| outbox.queue.update_stats());
-    }
-}
-
-impl WaitSet for FirewallWorker {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        let has_begun = self.task_queue.has_begun();
-        for (side, &blocked) in self.ports.iter_mut().zip(&self.blocked) {
-            let tx = side.is_waited_for || !side.pending.is_empty();
-            let interest = Interest { rx: !blocked && has_begun, tx };
-            side.queues.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, interest))?;
-        }
-        Ok(())
     }
 }

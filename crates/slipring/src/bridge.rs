@@ -15,11 +15,10 @@ use slipring_cli::{
 use slipring_port::{Port, now};
 
 use crate::port_pair;
-use engine::{BridgeWorker, ForwardFn};
+use engine::ForwardFn;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
 use slipring_datapath::opening::{self, PortOpening};
-use slipring_datapath::poll_loop;
 use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
 
@@ -195,12 +194,8 @@ impl BridgePlan {
             }
         }
         let (burst, patience) = (self.burst, self.opening.wait_policy);
-        lanes
-            .into_iter()
-            .map(|[left, right]| {
-                poll_loop::task("bridge", BridgeWorker::new(left, right, burst, pass), patience)
-            })
-            .collect()
+        let worker = |[left, right]: [_; 2]| engine::worker(left, right, burst, pass);
+        lanes.into_iter().map(|lane| worker(lane).into_task("bridge", patience)).collect()
     }
 }
 

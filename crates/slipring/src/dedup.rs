@@ -16,12 +16,11 @@ use slipring_dedup::{Dedup, DedupLimits};
 use slipring_port::{Port, now};
 
 use crate::port_pair;
-use engine::{DedupOptions, DedupWorker};
+use engine::DedupOptions;
 use report::DedupFigures;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::opening::{self, PortOpening};
-use slipring_datapath::poll_loop;
 use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
 
@@ -109,10 +108,10 @@ impl DedupPlan {
 
     fn task(&self, ports: Vec<Port>, dedup: Dedup, figures: &DedupFigures) -> WorkerTask {
         let [input, output] = <[Port; 2]>::try_from(ports).expect("a port per name, and two names");
-        let ways = DedupOptions { burst: self.burst, may_swap: !self.copy, hold: self.hold };
-        let board = figures.stats.clone();
-        let lane = DedupWorker::new(input.queues, output.queues, dedup, ways, board);
-        poll_loop::task("dedup", lane, self.opening.wait_policy)
+        let options = DedupOptions { burst: self.burst, may_swap: !self.copy, hold: self.hold };
+        let stats = figures.stats.clone();
+        let worker = engine::worker(input.queues, output.queues, dedup, options, stats);
+        worker.into_task("dedup", self.opening.wait_policy)
     }
 
     fn check_expectations(

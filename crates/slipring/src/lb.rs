@@ -60,8 +60,8 @@ impl LbPlan {
         let ports = self.opening.open(&names, session)?;
         Confinement::for_ports(&ports).begin(session)?;
         let meter = PortMeter::new(&ports);
-        let lanes = setup::make_workers(ports, &self.groups, self.settings)?;
-        let mut figures = LbFigures::new(meter, &self.groups, &lanes, self.settings);
+        let workers = setup::make_workers(ports, &self.groups, self.settings)?;
+        let mut figures = LbFigures::new(meter, &self.groups, &workers, self.settings);
         if !self.is_classic_text(session) {
             let seed = self.settings.shows_key.then_some(self.settings.key);
             session.reporter.start(seed, "monotonic", &figures.ports())?;
@@ -71,7 +71,7 @@ impl LbPlan {
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let mut lines = ClassicLines::new(self.to_stdout, self.to_syslog, session)?;
         let tick = self.tick();
-        let workers = Workers::start(setup::tasks(lanes, self.opening.wait_policy))?;
+        let workers = Workers::start(setup::tasks(workers, self.opening.wait_policy))?;
         let watched = workers.watch(&signals, tick, deadline, |interim| {
             self.report(session, &mut figures, &mut lines, interim)
         });

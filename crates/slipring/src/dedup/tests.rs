@@ -2,18 +2,20 @@ use std::sync::Arc;
 
 use slipring_core::Host;
 use slipring_dedup::{Dedup, DedupLimits};
-use slipring_port::{OpenOptions, Port, now};
+use slipring_port::{OpenOptions, Port};
 
-use super::engine::{DedupOptions, DedupWorker};
+use super::engine::{self, DedupOptions, DedupProcessor};
 use super::report::SharedDedupStats;
 use slipring_datapath::captured_run::run_captured;
-use slipring_datapath::poll_loop::PollLoop;
+use slipring_datapath::environment::MachineClock;
+use slipring_datapath::virtual_time::{VirtualTime, lock};
+use slipring_datapath::worker::Worker;
 
 /// A worker between two pipes of several rings, and their far ends.
 struct Bed {
     source: Port,
     sink: Port,
-    lane: DedupWorker,
+    worker: Worker<DedupProcessor>,
 }
 
 impl Bed {
@@ -25,14 +27,9 @@ impl Bed {
         let [source, input, output, sink] = <[Port; 4]>::try_from(ports).unwrap();
         let dedup = Dedup::new(limits, [1, 2]).unwrap();
         let dedup = if ways.hold { dedup.holding() } else { dedup };
-        let lane = DedupWorker::new(
-            input.queues,
-            output.queues,
-            dedup,
-            ways,
-            Arc::new(SharedDedupStats::default()),
-        );
-        Self { source, sink, lane }
+        let stats = Arc::new(SharedDedupStats::default());
+        let worker = engine::worker(input.queues, output.queues, dedup, ways, stats);
+        Self { source, sink, worker }
     }
 
     fn send(&mut self, queue: usize, frames: &[&[u8]]) {
@@ -43,7 +40,7 @@ impl Bed {
     }
 
     fn step(&mut self) {
-        while self.lane.step().unwrap() > 0 {}
+        while self.worker.turn(&MachineClock).unwrap() > 0 {}
     }
 
     /// Frames that arrived, by queue.
@@ -124,20 +121,44 @@ fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
     assert_eq!(bed.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
 }
 
-#[test]
-fn held_frames_come_when_their_time_is_over() {
+/// Runs hold mode with a window of 5 ms in virtual time, from one port to another whose output
+/// stalls until a time; returns when and how often it waited.
+fn hold_in_virtual_time(arrivals: &[(u64, u8)], stalled_until: u64) -> (Vec<(u64, u8)>, u64) {
     let limits =
         DedupLimits { window_ns: Some(5_000_000), frames: None, bytes: DedupLimits::DEFAULT_BYTES };
-    let mut bed = Bed::new("time", limits, DedupOptions { hold: true, ..PASS });
-    let before = now();
-    bed.send(0, &[b"a"]);
-    let mut got = Vec::new();
-    while got.is_empty() {
-        bed.step();
-        [got, _] = bed.received();
+    let mut time = VirtualTime::until(u64::MAX);
+    let [from, to] = time.ports(64);
+    for &(at, byte) in arrivals {
+        lock(&from.traffic).arrivals.push_back((at, vec![byte; 60]));
     }
-    assert_eq!(got, [b"a"]);
-    assert!(now() - before > 5_000_000);
+    lock(&from.traffic).ends = true;
+    lock(&to.traffic).stalled_until = stalled_until;
+    let dedup = Dedup::new(limits, [1, 2]).unwrap().holding();
+    let options = DedupOptions { hold: true, ..PASS };
+    let (stats, queues) = (Arc::default(), (vec![from.queue], vec![to.queue]));
+    engine::worker(queues.0, queues.1, dedup, options, stats).run(&mut time).unwrap();
+    let sent = lock(&to.traffic).sent.iter().map(|(at, frame)| (*at, frame[0])).collect();
+    (sent, time.waits())
+}
+
+#[test]
+fn held_frames_come_when_their_time_is_over() {
+    let (sent, _) = hold_in_virtual_time(&[(1_000_000, 1), (2_000_000, 1), (3_000_000, 2)], 0);
+    assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), [1, 2]);
+    // The second copy does not extend the stay of the first.
+    for ((at, _), due) in sent.iter().zip([6_000_000, 8_000_000]) {
+        assert!((due..due + 1000).contains(at), "{sent:?}");
+    }
+}
+
+#[test]
+fn held_frames_that_find_no_room_wait_for_it_without_polling() {
+    let arrivals: Vec<_> = (0..100).map(|byte| (1_000_000, byte)).collect();
+    let (sent, waits) = hold_in_virtual_time(&arrivals, 400_000_000);
+    assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), Vec::from_iter(0..100));
+    assert_eq!(sent[0].0, 400_000_000);
+    // Some 300 of them poll for the due time of the window, 30 us before it.
+    assert!(waits < 1000, "{waits} waits");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The loop of `slipring lb`: one thread, queues of the input, and one queue of each output.
+//! What `slipring lb` does with frames: one thread, queues of the input, and one queue of each
+//! output.
 //!
 //! Every frame goes to each group. All groups but the last get copies; the last one gets the
 //! frame's own buffer if both rings are in one region. A full output delays no other output: its
@@ -8,13 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
-use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
-
-use slipring_datapath::poll_loop::PollLoop;
-use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
-
-/// Maximum time for frames to leave at the end.
-const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
+use slipring_datapath::environment::Clock;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::slots::{bytes, slots_of, whole_frames};
+use slipring_datapath::worker::FrameProcessor;
+use slipring_port::RunError;
 
 /// Counters of one thread for one output.
 #[derive(Debug, Default)]
@@ -47,10 +46,8 @@ pub(super) struct GroupOutputs {
     pub(super) spread: Arc<OutputSpread>,
 }
 
-/// The worker of one thread.
-pub(super) struct LbWorker {
-    pub(super) inputs: Vec<Box<dyn Queue>>,
-    pub(super) outputs: Vec<BatchedTxQueue>,
+/// Spreads the frames of one thread. Its queues are one of each output, followed by its inputs.
+pub(super) struct LbProcessor {
     pub(super) groups: Vec<GroupOutputs>,
     pub(super) splitter: FlowSplitter,
     pub(super) backlog: Backlog,
@@ -60,21 +57,19 @@ pub(super) struct LbWorker {
     pub(super) scratch: Vec<u8>,
 }
 
-impl LbWorker {
+impl LbProcessor {
     /// Sends waiting frames; returns their number.
-    fn send_backlog(&mut self) -> u32 {
+    fn send_backlog(&mut self, outputs: &mut [WorkerQueue]) -> u32 {
         if self.backlog.waiting() == 0 {
             return 0;
         }
         let mut sent = 0;
-        for (output, (outbox, board)) in
-            self.outputs.iter_mut().zip(&self.stats.outputs).enumerate()
-        {
+        for (output, (queue, stats)) in outputs.iter_mut().zip(&self.stats.outputs).enumerate() {
             while let Some(frame) = self.backlog.front(output) {
-                if !outbox.copy_frame(frame) {
+                if !queue.copy_frame(frame) {
                     break;
                 }
-                forwarded(board, frame.len());
+                forwarded(stats, frame.len());
                 self.backlog.pop(output);
                 sent += 1;
             }
@@ -82,19 +77,17 @@ impl LbWorker {
         sent
     }
 
+    fn output_count(&self) -> usize {
+        self.stats.outputs.len()
+    }
+}
+
+impl FrameProcessor for LbProcessor {
     /// Spreads the frames of one input; returns the number of their slots.
-    fn spread(&mut self, input: usize) -> u32 {
-        let Self {
-            inputs,
-            outputs,
-            groups: shares,
-            splitter,
-            backlog,
-            batch,
-            stats: board,
-            scratch,
-        } = self;
-        let rx = inputs[input].rings().rx;
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
+        let Self { groups, splitter, backlog, batch, stats, scratch } = self;
+        let (outputs, inputs) = queues.split_at_mut(stats.outputs.len());
+        let rx = inputs[input - outputs.len()].rx();
         let end = whole_frames(rx, *batch);
         let (mut at, mut received, mut non_ip) = (0, 0, 0);
         while at < end {
@@ -103,92 +96,59 @@ impl LbWorker {
             let (flow, len) = (splitter.split(frame), frame.len());
             received += 1;
             non_ip += u64::from(!flow.is_ip);
-            for (i, share) in shares.iter().enumerate() {
-                let output = share.first + share.spread.output(flow.hash);
-                let may_swap = i + 1 == shares.len();
+            for (i, group) in groups.iter().enumerate() {
+                let output = group.first + group.spread.output(flow.hash);
+                let may_swap = i + 1 == groups.len();
                 let is_behind = backlog.waiting_for(output) > 0;
                 if !is_behind && outputs[output].forward_frame(rx, at, slots, may_swap) {
-                    forwarded(&board.outputs[output], len);
+                    forwarded(&stats.outputs[output], len);
                 } else if let Some(loser) = backlog.push(output, bytes(rx, at, slots, scratch)) {
-                    add(&board.outputs[loser].dropped, 1);
+                    add(&stats.outputs[loser].dropped, 1);
                 }
             }
             at += slots;
         }
         rx.advance(at);
-        add(&board.received, received);
-        add(&board.non_ip, non_ip);
+        add(&stats.received, received);
+        add(&stats.non_ip, non_ip);
         at
     }
 
-    fn publish(&self) {
-        self.stats.free_bufs.store(self.backlog.free() as u64, Ordering::Relaxed);
-        for (output, board) in self.stats.outputs.iter().enumerate() {
-            board.waiting.store(self.backlog.waiting_for(output) as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-impl PollLoop for LbWorker {
-    fn queues(&self) -> Vec<&dyn Queue> {
-        let outputs = self.outputs.iter().map(|output| &output.queue);
-        self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
+    /// Sends waiting frames; returns their number.
+    fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
+        self.send_backlog(queues)
     }
 
-    /// Spreads one batch of each queue; returns the number of slots and frames moved.
-    fn step(&mut self) -> Result<u32, RunError> {
-        self.outputs.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
-        let mut moved = self.send_backlog();
-        for input in 0..self.inputs.len() {
-            self.inputs[input].rx_sync()?;
-            moved += self.spread(input);
+    fn after_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) {
+        if self.backlog.waiting() == 0 {
+            return;
         }
-        self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
-        self.publish();
-        Ok(moved)
+        for (output, queue) in queues[..self.output_count()].iter_mut().enumerate() {
+            if self.backlog.waiting_for(output) > 0 {
+                queue.await_room();
+            }
+        }
     }
 
     /// Whether no more frames will come, and all received frames were forwarded.
-    fn is_finished(&mut self) -> bool {
-        let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
-        ended && self.backlog.waiting() == 0
+    fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
+        queues.are_all_exhausted() && self.backlog.waiting() == 0
     }
 
-    /// Waits, for a bounded time, until waiting and queued frames have left.
-    fn drain(&mut self) -> Result<(), RunError> {
-        let until = now() + DRAIN_TIMEOUT_NS;
-        loop {
-            self.send_backlog();
-            self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
-            let all_left =
-                self.backlog.waiting() == 0 && self.outputs.iter_mut().all(BatchedTxQueue::is_idle);
-            if all_left || now() >= until {
-                break;
-            }
+    fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
+        self.send_backlog(queues);
+        Ok(self.backlog.waiting() == 0)
+    }
+
+    fn publish(&mut self) {
+        self.stats.free_bufs.store(self.backlog.free() as u64, Ordering::Relaxed);
+        for (output, stats) in self.stats.outputs.iter().enumerate() {
+            stats.waiting.store(self.backlog.waiting_for(output) as u64, Ordering::Relaxed);
         }
-        self.update_stats();
-        self.publish();
-        Ok(())
-    }
-
-    fn update_stats(&mut self) {
-        let outputs = self.outputs.iter_mut().map(|output| &mut output.queue);
-        self.inputs.iter_mut().chain(outputs).for_each(|queue| queue.update_stats());
     }
 }
 
-fn forwarded(board: &SharedOutputStats, len: usize) {
-    add(&board.forwarded, 1);
-    add(&board.forwarded_bytes, len as u64);
-}
-
-impl WaitSet for LbWorker {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        self.inputs.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))?;
-        for (output, outbox) in self.outputs.iter_mut().enumerate() {
-            let waits = self.backlog.waiting_for(output) > 0;
-            visit(&mut *outbox.queue, if waits { Interest::TX } else { Interest::NONE })?;
-        }
-        Ok(())
-    }
+fn forwarded(stats: &SharedOutputStats, len: usize) {
+    add(&stats.forwarded, 1);
+    add(&stats.forwarded_bytes, len as u64);
 }

@@ -8,10 +8,11 @@ use serde::Serialize;
 use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
 
-use super::engine::{LbWorker, SharedLbStats, SharedOutputStats};
+use super::engine::{LbProcessor, SharedLbStats, SharedOutputStats};
 use super::groups::OutputGroup;
 use super::settings::LbSettings;
 use slipring_datapath::meter::{PortMeter, bps, pps};
+use slipring_datapath::worker::Worker;
 
 /// Totals of one output, over all threads.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -59,13 +60,13 @@ impl LbFigures {
     pub(super) fn new(
         meter: PortMeter,
         groups: &[OutputGroup],
-        lanes: &[LbWorker],
+        workers: &[Worker<LbProcessor>],
         settings: LbSettings,
     ) -> Self {
         let numbered = groups.iter().enumerate();
         Self {
             meter,
-            stats: lanes.iter().map(|lane| lane.stats.clone()).collect(),
+            stats: workers.iter().map(|worker| worker.processor.stats.clone()).collect(),
             settings,
             groups: numbered.flat_map(|(i, group)| group.ports.iter().map(move |_| i)).collect(),
             group_count: groups.len(),

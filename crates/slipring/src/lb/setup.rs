@@ -6,11 +6,11 @@ use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{Port, WaitStrategy};
 
-use super::engine::{GroupOutputs, LbWorker, SharedLbStats, SharedOutputStats};
+use super::engine::{GroupOutputs, LbProcessor, SharedLbStats, SharedOutputStats};
 use super::groups::OutputGroup;
 use super::settings::LbSettings;
-use slipring_datapath::poll_loop;
-use slipring_datapath::slots::BatchedTxQueue;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 
 /// Creates a worker per thread: as many as requested, but none without a queue of the input.
@@ -18,7 +18,7 @@ pub(super) fn make_workers(
     ports: Vec<Port>,
     groups: &[OutputGroup],
     settings: LbSettings,
-) -> Result<Vec<LbWorker>, Failure> {
+) -> Result<Vec<Worker<LbProcessor>>, Failure> {
     let mut ports = ports.into_iter();
     let input = ports.next().expect("the input is opened first");
     let mut outputs: Vec<Port> = ports.collect();
@@ -26,42 +26,44 @@ pub(super) fn make_workers(
     if let Some(short) = outputs.iter().find(|port| port.queues.len() < threads) {
         return Err(too_few_queues(short, threads).into());
     }
-    let shares = group_outputs(groups, settings);
-    let mut lanes: Vec<LbWorker> = (0..threads)
-        .map(|thread| {
-            let boxes = outputs.iter_mut().map(|port| BatchedTxQueue::new(port.queues.remove(0)));
-            let boxes: Vec<BatchedTxQueue> = boxes.collect();
-            let spare = usize::from(thread < settings.backlog % threads);
-            make_worker(boxes, shares.clone(), settings.backlog / threads + spare, settings)
-        })
-        .collect();
+    let mut own_inputs: Vec<Vec<WorkerQueue>> = (0..threads).map(|_| Vec::new()).collect();
     for (i, queue) in input.queues.into_iter().enumerate() {
-        lanes[i % threads].inputs.push(queue);
+        own_inputs[i % threads].push(WorkerQueue::input(queue));
     }
-    Ok(lanes)
+    let groups = group_outputs(groups, settings);
+    let worker = |(thread, inputs): (usize, Vec<WorkerQueue>)| {
+        let own = outputs.iter_mut().map(|port| WorkerQueue::output(port.queues.remove(0)));
+        let own: Vec<_> = own.collect();
+        let spare = usize::from(thread < settings.backlog % threads);
+        let backlog = Backlog::new(own.len(), settings.backlog / threads + spare);
+        let processor = make_processor(own.len(), groups.clone(), backlog, settings);
+        Worker::new(processor, WorkerQueues::new(own.into_iter().chain(inputs)))
+    };
+    Ok(own_inputs.into_iter().enumerate().map(worker).collect())
 }
 
 /// Creates the tasks of the threads.
-pub(super) fn tasks(lanes: Vec<LbWorker>, patience: WaitStrategy) -> Vec<WorkerTask> {
-    lanes.into_iter().map(|lane| poll_loop::task("lb", lane, patience)).collect()
+pub(super) fn tasks(
+    workers: Vec<Worker<LbProcessor>>,
+    wait_strategy: WaitStrategy,
+) -> Vec<WorkerTask> {
+    workers.into_iter().map(|worker| worker.into_task("lb", wait_strategy)).collect()
 }
 
-fn make_worker(
-    outputs: Vec<BatchedTxQueue>,
-    shares: Vec<GroupOutputs>,
-    backlog: usize,
+fn make_processor(
+    outputs: usize,
+    groups: Vec<GroupOutputs>,
+    backlog: Backlog,
     settings: LbSettings,
-) -> LbWorker {
-    let boards = outputs.iter().map(|_| SharedOutputStats::default()).collect();
+) -> LbProcessor {
+    let outputs = (0..outputs).map(|_| SharedOutputStats::default()).collect();
     let splitter = FlowSplitter::new([settings.key, !settings.key]);
-    LbWorker {
-        inputs: Vec::new(),
-        backlog: Backlog::new(outputs.len(), backlog),
-        outputs,
-        groups: shares,
+    LbProcessor {
+        groups,
         splitter: if settings.looks_inside { splitter.decapsulating() } else { splitter },
+        backlog,
         batch: settings.batch,
-        stats: Arc::new(SharedLbStats { outputs: boards, ..SharedLbStats::default() }),
+        stats: Arc::new(SharedLbStats { outputs, ..SharedLbStats::default() }),
         scratch: Vec::new(),
     }
 }

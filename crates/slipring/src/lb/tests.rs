@@ -1,11 +1,12 @@
 use slipring_core::Host;
 use slipring_port::{OpenOptions, Port};
 
-use super::engine::LbWorker;
+use super::engine::LbProcessor;
 use super::groups::OutputGroup;
 use super::settings::LbSettings;
 use super::setup;
-use slipring_datapath::poll_loop::PollLoop;
+use slipring_datapath::environment::MachineClock;
+use slipring_datapath::worker::Worker;
 
 const SETTINGS: LbSettings = LbSettings {
     batch: 2048,
@@ -21,7 +22,7 @@ const SETTINGS: LbSettings = LbSettings {
 struct Bed {
     source: Port,
     sinks: Vec<Port>,
-    lanes: Vec<LbWorker>,
+    workers: Vec<Worker<LbProcessor>>,
 }
 
 impl Bed {
@@ -45,8 +46,8 @@ impl Bed {
             .iter()
             .map(|&n| OutputGroup { ports: ends.by_ref().take(n).collect() })
             .collect();
-        let lanes = setup::make_workers(near, &groups, settings).unwrap();
-        Self { source, sinks, lanes }
+        let workers = setup::make_workers(near, &groups, settings).unwrap();
+        Self { source, sinks, workers }
     }
 
     fn send(&mut self, queue: usize, frames: &[Vec<u8>]) {
@@ -55,12 +56,14 @@ impl Bed {
             queue.tx_sync().unwrap();
             chunk.iter().for_each(|frame| assert!(queue.rings().tx.push(frame)));
             queue.tx_sync().unwrap();
-            self.lanes.iter_mut().for_each(|lane| while lane.step().unwrap() > 0 {});
+            let workers = &mut self.workers;
+            workers.iter_mut().for_each(|worker| while worker.turn(&MachineClock).unwrap() > 0 {});
         }
     }
 
     fn step(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| while lane.step().unwrap() > 0 {});
+        let workers = &mut self.workers;
+        workers.iter_mut().for_each(|worker| while worker.turn(&MachineClock).unwrap() > 0 {});
     }
 
     fn received(&mut self, output: usize) -> Vec<Vec<u8>> {
@@ -78,7 +81,7 @@ impl Bed {
         &self,
         counter: fn(&super::engine::SharedOutputStats) -> &std::sync::atomic::AtomicU64,
     ) -> u64 {
-        let outputs = self.lanes.iter().flat_map(|lane| &lane.stats.outputs);
+        let outputs = self.workers.iter().flat_map(|worker| &worker.processor.stats.outputs);
         outputs.map(|board| counter(board).load(std::sync::atomic::Ordering::Relaxed)).sum()
     }
 }
@@ -177,7 +180,7 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
 #[test]
 fn threads_share_every_output() {
     let mut bed = Bed::new("threads", &[2], LbSettings { threads: 2, ..SETTINGS });
-    assert_eq!(bed.lanes.len(), 2);
+    assert_eq!(bed.workers.len(), 2);
     let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60)).collect();
     bed.send(0, &sent[..15]);
     bed.send(1, &sent[15..]);

@@ -250,7 +250,7 @@ impl Drop for ScriptFirewall {
 /// Executes the control plane's tasks, as a worker does between two bursts.
 fn serve(engine: &Mutex<ScriptEngine>, mail: &TaskQueue, now: &AtomicU64, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Acquire) {
-        poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], None).unwrap();
+        poll(&mut [PollFd::from_borrowed_fd(mail.wake_fd(), PollFlags::IN)], None).unwrap();
         let mut engine = engine.lock().unwrap();
         let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
         for letter in mail.drain() {

@@ -1,0 +1,142 @@
+//! Tasks for a worker from other threads: rules, routes, questions. The worker executes them
+//! between two turns.
+//!
+//! ```text
+//!   push() --> list --> wake_fd: ends the worker's wait --> drain(): FrameProcessor::run_tasks
+//! ```
+//!
+//! Frames are admitted once the first tasks have prepared the program:
+//! [`ControlQueue::admit_frames`].
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{io, mem};
+
+use slipring_ring::Doorbell;
+
+struct QueuedTasks<T> {
+    tasks: Vec<T>,
+    /// The owner executes no more tasks.
+    is_closed: bool,
+}
+
+/// A queue of tasks. Its owner checks it once per turn, which costs one load.
+pub struct ControlQueue<T> {
+    queued: Mutex<QueuedTasks<T>>,
+    /// There are tasks, or the owner is to be woken.
+    is_signalled: AtomicBool,
+    admits_frames: AtomicBool,
+    doorbell: Doorbell,
+}
+
+impl<T> ControlQueue<T> {
+    /// Creates an empty queue, which does not admit frames.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            queued: Mutex::new(QueuedTasks { tasks: Vec::new(), is_closed: false }),
+            is_signalled: AtomicBool::new(false),
+            admits_frames: AtomicBool::new(false),
+            doorbell: Doorbell::new()?,
+        })
+    }
+
+    /// Lets the owner take frames.
+    pub fn admit_frames(&self) {
+        // Release: pairs with the Acquire in `has_admitted_frames`.
+        self.admits_frames.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether frames may be taken.
+    #[inline]
+    pub fn has_admitted_frames(&self) -> bool {
+        // Acquire: pairs with the Release in `admit_frames`.
+        self.admits_frames.load(Ordering::Acquire)
+    }
+
+    /// Queues a task, unless the owner has ended.
+    pub fn push(&self, task: T) {
+        self.signal(|queued| queued.tasks.push(task));
+    }
+
+    /// Ends the owner's wait without a task.
+    pub fn wake(&self) {
+        self.signal(|_| ());
+    }
+
+    fn signal(&self, change: impl FnOnce(&mut QueuedTasks<T>)) {
+        let mut queued = self.lock();
+        if !queued.is_closed {
+            change(&mut queued);
+            // Release: pairs with the Acquire in `drain`.
+            self.is_signalled.store(true, Ordering::Release);
+            self.doorbell.ring();
+        }
+    }
+
+    /// Takes all queued tasks.
+    #[inline]
+    pub fn drain(&self) -> Vec<T> {
+        // Acquire: pairs with the Release in `signal`; the lock orders all else.
+        if !self.is_signalled.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        // All under the lock, as in `signal`: the doorbell rings only while this is signalled.
+        let mut queued = self.lock();
+        self.doorbell.clear();
+        self.is_signalled.store(false, Ordering::Relaxed);
+        mem::take(&mut queued.tasks)
+    }
+
+    /// Discards all queued and all future tasks.
+    pub fn close(&self) {
+        let mut queued = self.lock();
+        queued.is_closed = true;
+        queued.tasks.clear();
+    }
+
+    /// Returns the descriptor that is readable until the tasks are taken.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+
+    /// A poisoned lock is fine: the list is always consistent.
+    fn lock(&self) -> MutexGuard<'_, QueuedTasks<T>> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn rings(queue: &ControlQueue<u8>) -> bool {
+        let fd = queue.wake_fd();
+        poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&Timespec::default()))
+            == Ok(1)
+    }
+
+    #[test]
+    fn the_doorbell_rings_until_the_tasks_are_taken_and_for_no_other_reason() {
+        let queue = ControlQueue::new().unwrap();
+        assert!(!rings(&queue) && !queue.has_admitted_frames());
+        queue.admit_frames();
+        assert!(rings(&queue) && queue.has_admitted_frames());
+        assert_eq!((queue.drain(), rings(&queue)), (vec![], false));
+        queue.push(7);
+        assert!(rings(&queue));
+        assert_eq!((queue.drain(), rings(&queue)), (vec![7], false));
+        queue.push(8);
+        queue.close();
+        assert_eq!((queue.drain(), rings(&queue)), (vec![], false));
+        queue.push(9);
+        queue.admit_frames();
+        assert!(!rings(&queue) && queue.drain().is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Time, sleep and the stop signal of a worker's loop.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::thread::set_current_timer_slack;
+use slipring_port::{Nanos, Queue, RunError, WaitStrategy, Waiter, now};
+
+use crate::queues::WorkerQueues;
+use crate::workers::WorkersStop;
+
+/// Tells the time. Reading it costs some 20 ns: once per burst, never per frame.
+pub trait Clock {
+    /// Returns the current time.
+    fn now(&self) -> Nanos;
+}
+
+/// What a worker's loop depends on besides its queues.
+pub trait Environment: Clock {
+    /// Waits until a queue has what is waited for there, a task has come, or it is `until`, or
+    /// time to stop. A time that has passed makes this one look at the queues.
+    ///
+    /// # Errors
+    /// If a port is lost.
+    fn wait(&mut self, queues: &mut WorkerQueues, until: Nanos) -> Result<(), RunError>;
+
+    /// Whether the loop must stop.
+    fn is_stopped(&self) -> bool;
+
+    /// Lets time pass while sent frames leave.
+    fn relax(&mut self);
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct MachineClock;
+
+impl Clock for MachineClock {
+    #[inline]
+    fn now(&self) -> Nanos {
+        now()
+    }
+}
+
+/// The machine's clock and descriptors.
+pub(crate) struct RealTime<'s> {
+    waiter: Waiter,
+    stop: &'s WorkersStop,
+    has_precise_sleeps: bool,
+}
+
+impl<'s> RealTime<'s> {
+    /// Waits on these queues, and on `wake_fd` if there is one.
+    pub(crate) fn new(
+        queues: Vec<&dyn Queue>,
+        wake_fd: Option<BorrowedFd<'_>>,
+        strategy: WaitStrategy,
+        stop: &'s WorkersStop,
+    ) -> io::Result<Self> {
+        let mut waiter = Waiter::new(queues, strategy)?;
+        waiter.add_fd(stop.doorbell.as_fd())?;
+        wake_fd.map_or(Ok(()), |fd| waiter.add_fd(fd))?;
+        Ok(Self { waiter, stop, has_precise_sleeps: false })
+    }
+
+    /// Without this, the kernel may end each sleep of this thread up to 50 us late.
+    fn request_precise_sleeps(&mut self) {
+        if !self.has_precise_sleeps {
+            // A kernel that refuses ends sleeps late, which spends nothing but time.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+            self.has_precise_sleeps = true;
+        }
+    }
+}
+
+impl Clock for RealTime<'_> {
+    #[inline]
+    fn now(&self) -> Nanos {
+        now()
+    }
+}
+
+impl Environment for RealTime<'_> {
+    fn wait(&mut self, queues: &mut WorkerQueues, until: Nanos) -> Result<(), RunError> {
+        self.request_precise_sleeps();
+        let time = Duration::from_nanos(until.saturating_sub(now()));
+        self.waiter.wait(queues, Some(time)).map(drop)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_set()
+    }
+
+    fn relax(&mut self) {
+        std::hint::spin_loop();
+    }
+}

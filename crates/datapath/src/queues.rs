@@ -1,0 +1,370 @@
+//! The queues of a worker, and what every program does with them.
+//!
+//! ```text
+//!   rx_sync --> slots of whole frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
+//!        block() when a frame finds no room    await_room() at the queue that has none
+//! ```
+//!
+//! The syncs are the worker's ([`crate::worker`]); a program reads frames, fills tx slots and says
+//! what it waits for.
+//!
+//! # Invariants
+//! 1. `filled` tx slots after the head are written and not published; [`WorkerQueue::flush`]
+//!    publishes them once per turn.
+//! 2. A queue is waited on for frames unless its frames wait for room elsewhere, and for room only
+//!    if frames wait for it: so a wait never returns for what no turn can use.
+//!
+//! Not for: decisions about frames.
+
+use std::ops::{Deref, DerefMut};
+
+use slipring_port::{Interest, Queue, QueueRings, RunError, Visit, WaitSet};
+use slipring_ring::{RxRing, SlotFlags, TxRing};
+
+/// A queue of a worker. Its tx ring is filled frame by frame and published once per turn.
+pub struct WorkerQueue {
+    queue: Box<dyn Queue>,
+    /// Frames are taken from it.
+    is_input: bool,
+    /// Slots filled and not published.
+    filled: u32,
+    /// Free slots after those, as of the last check.
+    free: u32,
+    /// A frame in the rx ring waits for room at another queue.
+    is_blocked: bool,
+    /// Frames wait for room in the tx ring.
+    is_short: bool,
+}
+
+impl WorkerQueue {
+    /// Wraps a queue that frames are taken from; frames may also be sent to it.
+    pub fn input(queue: Box<dyn Queue>) -> Self {
+        Self { is_input: true, ..Self::output(queue) }
+    }
+
+    /// Wraps a queue that frames are only sent to. It must have no other sender.
+    pub fn output(queue: Box<dyn Queue>) -> Self {
+        Self { queue, is_input: false, filled: 0, free: 0, is_blocked: false, is_short: false }
+    }
+
+    /// Returns the rx ring.
+    #[inline]
+    pub fn rx(&mut self) -> &mut RxRing {
+        self.queue.rings().rx
+    }
+
+    /// Returns both rings, for a program that moves whole batches. It must not use the functions
+    /// that fill single frames as well.
+    #[inline]
+    pub fn rings(&mut self) -> QueueRings<'_> {
+        self.queue.rings()
+    }
+
+    /// Whether a frame of this many slots fits.
+    #[inline]
+    pub fn has_room(&mut self, slots: u32) -> bool {
+        if self.free < slots {
+            self.free = self.queue.rings().tx.avail() - self.filled;
+        }
+        slots <= self.free
+    }
+
+    /// Returns how many frames of one slot fit, at most `most`.
+    #[inline]
+    pub fn room(&mut self, most: u32) -> u32 {
+        let fits = self.has_room(most);
+        if fits { most } else { self.free }
+    }
+
+    /// Forwards the frame in slots `at..at + slots` of `rx`: swaps its buffers if both rings are in
+    /// one region and `may_swap` is set, else copies. Returns false, and does nothing, if the frame
+    /// does not fit.
+    #[inline]
+    pub fn forward_frame(&mut self, rx: &mut RxRing, at: u32, slots: u32, may_swap: bool) -> bool {
+        if !self.has_room(slots) {
+            return false;
+        }
+        let tx = self.queue.rings().tx;
+        let may_swap = may_swap && rx.same_region(tx);
+        for (i, j) in (at..at + slots).zip(self.filled..) {
+            let Some(slot) = rx.slot(i) else { continue };
+            let flags = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
+            if may_swap && rx.swap(i, tx, j) {
+                tx.set(j, slot.len.into(), flags | SlotFlags::BUF_CHANGED);
+            } else {
+                tx.write_copy(j, rx, i, flags);
+            }
+        }
+        self.consume(slots);
+        true
+    }
+
+    /// Copies a frame. Returns false, and does nothing, if it does not fit.
+    pub fn copy_frame(&mut self, frame: &[u8]) -> bool {
+        let size = self.queue.rings().tx.buf_size() as usize;
+        let slots = frame.len().div_ceil(size).max(1) as u32;
+        if !self.has_room(slots) {
+            return false;
+        }
+        let tx = self.queue.rings().tx;
+        for (i, part) in (0..slots).zip(frame.chunks(size)) {
+            let j = self.filled + i;
+            let more = i + 1 < slots;
+            tx.write(j, part, if more { SlotFlags::MOREFRAG } else { SlotFlags::default() });
+        }
+        self.consume(slots);
+        true
+    }
+
+    fn consume(&mut self, slots: u32) {
+        self.filled += slots;
+        self.free -= slots;
+    }
+
+    /// Declares that the next frame waits for room at another queue: until the next turn, no more
+    /// frames are waited for here.
+    #[inline]
+    pub fn block(&mut self) {
+        self.is_blocked = true;
+    }
+
+    /// Declares that frames wait for room here: the next wait ends when there is some.
+    #[inline]
+    pub fn await_room(&mut self) {
+        self.is_short = true;
+    }
+
+    /// Whether no more frames will come, and all have been taken.
+    pub fn is_exhausted(&mut self) -> bool {
+        self.queue.ended() && self.queue.rings().rx.avail() == 0
+    }
+
+    /// Whether no frame is left to take, after one more sync: what another thread sent before it
+    /// said that it ended is then visible. A lost port has none left.
+    pub fn is_read_after_sync(&mut self) -> bool {
+        self.queue.rx_sync().is_err() || self.queue.rings().rx.avail() == 0
+    }
+
+    /// Takes what has arrived; returns whether there is a frame.
+    #[inline]
+    pub fn receive(&mut self) -> Result<bool, RunError> {
+        self.queue.rx_sync()?;
+        Ok(self.queue.rings().rx.avail() > 0)
+    }
+
+    /// Publishes the filled slots, and syncs if there is anything to sync.
+    #[inline]
+    pub fn flush(&mut self) -> Result<(), RunError> {
+        let tx = self.queue.rings().tx;
+        if self.filled > 0 {
+            tx.advance(self.filled);
+            (self.filled, self.free) = (0, 0);
+        } else if tx.with_driver() == 0 {
+            return Ok(());
+        }
+        self.queue.tx_sync()
+    }
+
+    /// Begins a turn: nothing waits, and slots of frames that have left are taken back if room is
+    /// getting short.
+    #[inline]
+    fn begin_turn(&mut self) -> Result<(), RunError> {
+        (self.is_blocked, self.is_short) = (false, false);
+        let tx = self.queue.rings().tx;
+        if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
+    }
+
+    /// Whether all sent frames have left.
+    fn is_idle(&mut self) -> bool {
+        self.filled == 0 && self.queue.rings().tx.with_driver() == 0
+    }
+}
+
+/// All queues of a worker, by index. As a slice, several can be borrowed at once.
+pub struct WorkerQueues {
+    queues: Vec<WorkerQueue>,
+    /// The queues that frames are taken from.
+    inputs: Vec<usize>,
+    /// The input that a turn begins with: a position in `inputs`.
+    first: usize,
+    /// Frames are taken.
+    admits_frames: bool,
+}
+
+impl WorkerQueues {
+    /// Collects the queues of a worker.
+    pub fn new(queues: impl IntoIterator<Item = WorkerQueue>) -> Self {
+        let queues: Vec<_> = queues.into_iter().collect();
+        let inputs = (0..queues.len()).filter(|&at| queues[at].is_input).collect();
+        Self { queues, inputs, first: 0, admits_frames: true }
+    }
+
+    /// Returns the rx ring of one queue and the tx ring of another, or of the same.
+    #[inline]
+    pub fn ring_pair(&mut self, from: usize, to: usize) -> (&mut RxRing, &mut TxRing) {
+        if from == to {
+            let rings = self.queues[from].queue.rings();
+            return (rings.rx, rings.tx);
+        }
+        let pair = self.queues.get_disjoint_mut([from, to]);
+        let [source, target] = pair.expect("a worker has the queues that it forwards between");
+        (source.queue.rings().rx, target.queue.rings().tx)
+    }
+
+    /// Whether one input will deliver no more frames, and all its frames are taken.
+    pub fn is_any_exhausted(&mut self) -> bool {
+        let Self { queues, inputs, .. } = self;
+        inputs.iter().any(|&at| queues[at].is_exhausted())
+    }
+
+    /// Whether no input will deliver more frames, and all their frames are taken.
+    pub fn are_all_exhausted(&mut self) -> bool {
+        let Self { queues, inputs, .. } = self;
+        inputs.iter().all(|&at| queues[at].is_exhausted())
+    }
+
+    /// Publishes all filled slots.
+    #[inline]
+    pub fn flush(&mut self) -> Result<(), RunError> {
+        self.queues.iter_mut().try_for_each(WorkerQueue::flush)
+    }
+
+    pub(crate) fn all(&self) -> Vec<&dyn Queue> {
+        self.queues.iter().map(|queue| &*queue.queue).collect()
+    }
+
+    /// Sets whether waits end for frames.
+    pub(crate) fn admit(&mut self, admits_frames: bool) {
+        self.admits_frames = admits_frames;
+    }
+
+    #[inline]
+    pub(crate) fn begin_turn(&mut self) -> Result<(), RunError> {
+        self.queues.iter_mut().try_for_each(WorkerQueue::begin_turn)
+    }
+
+    pub(crate) fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Returns the queue whose frames a turn takes after those of `position` other inputs.
+    #[inline]
+    pub(crate) fn input_at(&self, position: usize) -> usize {
+        let (at, count) = (self.first + position, self.inputs.len());
+        self.inputs[if at < count { at } else { at - count }]
+    }
+
+    /// Ends a turn. The next one begins with another input that found no room, if there is one, so
+    /// that inputs with a common output take turns.
+    #[inline]
+    pub(crate) fn end_turn(&mut self) {
+        let count = self.inputs.len();
+        let is_blocked = |step: &usize| self.queues[self.input_at(*step)].is_blocked;
+        if let Some(step) = (1..count).find(is_blocked) {
+            self.first = (self.first + step) % count;
+        }
+    }
+
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.queues.iter_mut().all(WorkerQueue::is_idle)
+    }
+
+    pub(crate) fn update_stats(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.queue.update_stats());
+    }
+}
+
+impl Deref for WorkerQueues {
+    type Target = [WorkerQueue];
+
+    fn deref(&self) -> &[WorkerQueue] {
+        &self.queues
+    }
+}
+
+impl DerefMut for WorkerQueues {
+    fn deref_mut(&mut self) -> &mut [WorkerQueue] {
+        &mut self.queues
+    }
+}
+
+/// Waits for frames at the inputs that are not blocked, and for room where frames wait for it.
+impl WaitSet for WorkerQueues {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let admits_frames = self.admits_frames;
+        self.queues.iter_mut().try_for_each(|queue| {
+            let rx = queue.is_input && !queue.is_blocked && admits_frames;
+            visit(&mut *queue.queue, Interest { rx, tx: queue.is_short })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::{bytes, slots_of};
+    use slipring_core::Host;
+    use slipring_port::{OpenOptions, Port};
+
+    /// Two pipes in one region: into the first, out of the second.
+    fn pipes(name: &str) -> [Port; 4] {
+        let names = ["{0", "}0", "{1", "}1"].map(|end| format!("{name}{end}"));
+        let names = names.map(|name| slipring_core::parse(&name).unwrap());
+        let options = OpenOptions { slots: 64, ..OpenOptions::default() };
+        Host::new().open_all(&names, &options).unwrap().try_into().unwrap()
+    }
+
+    fn received(port: &mut Port) -> Vec<Vec<u8>> {
+        port.rx_sync().unwrap();
+        let mut frames = Vec::new();
+        let rx = port.queues[0].rings().rx;
+        while rx.packet(&mut Vec::new(), |frame| frames.push(frame.to_vec())).is_some() {}
+        frames
+    }
+
+    #[test]
+    fn frames_of_several_slots_pass_whole_by_exchange_and_by_copy() {
+        let [mut source, mut inlet, mut outlet, mut sink] = pipes("slots");
+        let sent: Vec<Vec<u8>> =
+            [60usize, 5000, 2048, 2049, 9000].iter().map(|&len| vec![len as u8; len]).collect();
+        let mut outbox = WorkerQueue::output(outlet.queues.remove(0));
+        for may_swap in [true, false] {
+            for frame in &sent {
+                assert!(source.queues[0].rings().tx.push(frame));
+            }
+            source.tx_sync().unwrap();
+            inlet.rx_sync().unwrap();
+            let rx = inlet.queues[0].rings().rx;
+            let (end, mut at, mut scratch) = (rx.avail(), 0, Vec::new());
+            for frame in &sent {
+                let slots = slots_of(rx, at, end);
+                assert_eq!(bytes(rx, at, slots, &mut scratch), &frame[..]);
+                assert!(outbox.forward_frame(rx, at, slots, may_swap));
+                at += slots;
+            }
+            assert_eq!(at, end);
+            rx.advance(at);
+            outbox.flush().unwrap();
+            assert_eq!(received(&mut sink), sent);
+            outbox.flush().unwrap();
+            inlet.rx_sync().unwrap();
+            source.tx_sync().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_frame_that_does_not_fit_whole_is_not_begun() {
+        let [_, _, mut outlet, mut sink] = pipes("room");
+        let mut outbox = WorkerQueue::output(outlet.queues.remove(0));
+        assert!((0..62).all(|_| outbox.copy_frame(&[1; 60])));
+        assert!(!outbox.copy_frame(&[2; 3000]));
+        assert!(outbox.copy_frame(&[3; 60]));
+        assert!(!outbox.copy_frame(&[4; 60]));
+        outbox.flush().unwrap();
+        assert_eq!(received(&mut sink).len(), 63);
+        sink.rx_sync().unwrap();
+        assert!(!outbox.is_idle());
+        outbox.flush().unwrap();
+        assert!(outbox.is_idle() && outbox.copy_frame(&[2; 3000]));
+    }
+}

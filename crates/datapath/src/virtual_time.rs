@@ -1,0 +1,215 @@
+//! A worker's loop in virtual time, for tests: a clock that only moves when the loop waits, and
+//! ports whose frames arrive by a timetable.
+//!
+//! ```text
+//!   arrive(at, frame) --> far end of a pipe --> VirtualQueue --> Worker --> VirtualQueue --> sent()
+//!                     VirtualTime: jumps to the next arrival, or to the time a wait ends
+//! ```
+//!
+//! A run takes no real time and is the same each time. What a look at the queues costs, it costs
+//! here too ([`LOOK_NS`]), or polling for a due time would never get there.
+//!
+//! Not for: measuring.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use slipring_abi::name::PortName;
+use slipring_core::Host;
+use slipring_port::{
+    Nanos, OpenOptions, Queue, QueueCounters, QueueRings, RunError, WaitFds, WaitSet,
+};
+
+use crate::environment::{Clock, Environment};
+use crate::queues::WorkerQueues;
+
+/// What a look at the queues costs.
+pub const LOOK_NS: Nanos = 100;
+
+/// The clock of a test, and the loop's way to wait.
+#[derive(Debug, Clone)]
+pub struct VirtualTime {
+    now: Arc<AtomicU64>,
+    /// When the loop is told to stop.
+    stop_at: Nanos,
+    waits: u64,
+}
+
+impl VirtualTime {
+    /// Begins at 0, and stops the loop at `stop_at`.
+    #[must_use]
+    pub fn until(stop_at: Nanos) -> Self {
+        Self { now: Arc::default(), stop_at, waits: 0 }
+    }
+
+    /// Returns how often the loop has waited.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.waits
+    }
+
+    /// Opens ports of one queue and `slots` slots per ring, all in one region.
+    ///
+    /// # Panics
+    /// If they cannot be opened.
+    #[must_use]
+    pub fn ports<const N: usize>(&self, slots: u32) -> [VirtualPort; N] {
+        let end = |i: usize, end: char| PortName::parse(&format!("virtual{end}{i}"));
+        let names = (0..N).flat_map(|i| [end(i, '{'), end(i, '}')]).collect::<Result<Vec<_>, _>>();
+        let options = OpenOptions { slots, ..OpenOptions::default() };
+        let ports = Host::new().open_all(&names.expect("they are names of pipes"), &options);
+        let ports = ports.expect("a process may open pipes");
+        let mut queues = ports.into_iter().flat_map(|port| port.queues);
+        let mut queue = || queues.next().expect("a pipe has a queue at each end");
+        std::array::from_fn(|_| {
+            let (near, far, traffic) = (queue(), queue(), Arc::default());
+            let port_traffic = Arc::clone(&traffic);
+            let queue = Box::new(VirtualQueue { near, far, now: self.now.clone(), traffic });
+            VirtualPort { queue, traffic: port_traffic }
+        })
+    }
+
+    fn advance_to(&self, time: Nanos) {
+        self.now.fetch_max(time, Ordering::Relaxed);
+    }
+}
+
+impl Clock for VirtualTime {
+    fn now(&self) -> Nanos {
+        self.now.load(Ordering::Relaxed)
+    }
+}
+
+impl Environment for VirtualTime {
+    fn wait(&mut self, queues: &mut WorkerQueues, until: Nanos) -> Result<(), RunError> {
+        self.waits += 1;
+        self.relax();
+        loop {
+            let (mut is_ready, mut next) = (false, until.min(self.stop_at));
+            queues.each(&mut |queue, interest| {
+                queue.rx_sync()?;
+                queue.tx_sync()?;
+                let deadline = queue.deadline().filter(|&deadline| deadline > self.now());
+                next = next.min(deadline.unwrap_or(next));
+                let rings = queue.rings();
+                is_ready |= interest.rx && rings.rx.avail() > 0;
+                is_ready |= interest.tx && rings.tx.avail() > 0;
+                Ok(())
+            })?;
+            if is_ready || self.now() >= until.min(self.stop_at) {
+                return Ok(());
+            }
+            self.advance_to(next);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.now() >= self.stop_at
+    }
+
+    fn relax(&mut self) {
+        self.now.fetch_add(LOOK_NS, Ordering::Relaxed);
+    }
+}
+
+/// A port of one queue: what the program gets, and what the test sees.
+pub struct VirtualPort {
+    /// The queue, for the program.
+    pub queue: Box<dyn Queue>,
+    /// The traffic, for the test.
+    pub traffic: SharedTraffic,
+}
+
+/// The frames of a port, shared with the test.
+pub type SharedTraffic = Arc<Mutex<VirtualTraffic>>;
+
+/// What arrives at a port, and what has left it.
+#[derive(Debug, Default)]
+pub struct VirtualTraffic {
+    /// Frames to come, with the times of their arrival, in order.
+    pub arrivals: VecDeque<(Nanos, Vec<u8>)>,
+    /// No more frames come after these.
+    pub ends: bool,
+    /// Until then, frames to send stay in the ring.
+    pub stalled_until: Nanos,
+    /// Frames sent, with the times of their departure.
+    pub sent: Vec<(Nanos, Vec<u8>)>,
+}
+
+/// Locks the traffic of a port.
+pub fn lock(traffic: &SharedTraffic) -> MutexGuard<'_, VirtualTraffic> {
+    traffic.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The near end of a pipe whose far end follows a timetable.
+struct VirtualQueue {
+    near: Box<dyn Queue>,
+    far: Box<dyn Queue>,
+    now: Arc<AtomicU64>,
+    traffic: SharedTraffic,
+}
+
+impl VirtualQueue {
+    fn now(&self) -> Nanos {
+        self.now.load(Ordering::Relaxed)
+    }
+}
+
+impl Queue for VirtualQueue {
+    fn rings(&mut self) -> QueueRings<'_> {
+        self.near.rings()
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let now = self.now();
+        let mut traffic = lock(&self.traffic);
+        self.near.tx_sync()?;
+        if now < traffic.stalled_until {
+            return Ok(());
+        }
+        self.far.rx_sync()?;
+        let (rx, mut scratch) = (self.far.rings().rx, Vec::new());
+        while rx.packet(&mut scratch, |frame| traffic.sent.push((now, frame.to_vec()))).is_some() {}
+        self.far.rx_sync()?;
+        self.near.tx_sync()
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        let now = self.now();
+        let mut traffic = lock(&self.traffic);
+        self.near.rx_sync()?;
+        self.far.tx_sync()?;
+        while traffic.arrivals.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((at, frame)) = traffic.arrivals.pop_front()
+        {
+            if !self.far.rings().tx.push(&frame) {
+                traffic.arrivals.push_front((at, frame));
+                break;
+            }
+        }
+        self.far.tx_sync()?;
+        self.near.rx_sync()
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        WaitFds::default()
+    }
+
+    /// The next arrival, or the end of a stall.
+    fn deadline(&self) -> Option<Nanos> {
+        let traffic = lock(&self.traffic);
+        let arrival = traffic.arrivals.front().map(|(at, _)| *at);
+        let stall = Some(traffic.stalled_until).filter(|&until| until > self.now());
+        arrival.into_iter().chain(stall).min()
+    }
+
+    fn ended(&self) -> bool {
+        let traffic = lock(&self.traffic);
+        traffic.ends && traffic.arrivals.is_empty()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.near.counters()
+    }
+}
