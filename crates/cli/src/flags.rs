@@ -4,6 +4,8 @@
 //! functions after adding the command's flags. A flag whose long name the command already has is
 //! left alone.
 
+mod common;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,6 +16,11 @@ use slipring_abi::name::PortName;
 
 use crate::ReportFormat;
 use crate::units::TimeSpan;
+
+use common::common;
+pub use common::{
+    burst, copy, cpus, duration, help_of, link_wait, run_name, seed, threads, with_note,
+};
 
 /// The value name that marks a flag as taking a port, for completion.
 pub const PORT_VALUE: &str = "PORT";
@@ -27,12 +34,7 @@ pub const CODE_VALUE: &str = "CODE";
 /// `-i PORT`: a port by its name.
 #[must_use]
 pub fn port() -> Arg {
-    Arg::new("interface")
-        .short('i')
-        .long("interface")
-        .value_name(PORT_VALUE)
-        .value_parser(PortName::parse)
-        .help("Port to open")
+    common("interface").value_parser(PortName::parse)
 }
 
 /// The classic name under which the command was called: a hidden flag with that name as its value.
@@ -53,13 +55,7 @@ const CALLED_AS: &str = "called-as";
 /// `-T TIME`: how often to report, a second by default.
 #[must_use]
 pub fn period() -> Arg {
-    Arg::new("period")
-        .short('T')
-        .long("period")
-        .value_name("TIME")
-        .default_value("1000")
-        .value_parser(read_period)
-        .help("Report this often; 0 for the summary only [default unit: ms]")
+    common("period").default_value("1000").value_parser(read_period)
 }
 
 /// Returns the period of `-T`; `None` for no reports but the last.
@@ -82,63 +78,31 @@ fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
 /// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
 #[must_use]
 pub fn reporting(command: Command) -> Command {
-    let json = Arg::new("json")
-        .short('j')
-        .long("json")
-        .value_name("FORM")
+    let json = common("json")
         .num_args(0..=1)
         .require_equals(true)
         .default_missing_value("document")
-        .value_parser(["document", "lines"])
-        .help("Report as one JSON document, or as one object per event (lines)");
-    let quiet = Arg::new("quiet")
-        .short('q')
-        .long("quiet")
-        .action(ArgAction::SetTrue)
-        .help("Report only results and errors");
-    let verbose = Arg::new("verbose")
-        .short('v')
-        .long("verbose")
-        .action(ArgAction::Count)
-        .help("Say more; twice for system calls and library messages");
-    let color = Arg::new("color")
-        .long("color")
-        .value_name("WHEN")
-        .default_value("auto")
-        .value_parser(["auto", "always", "never"])
-        .help("Colour messages; auto is a terminal without NO_COLOR");
+        .value_parser(["document", "lines"]);
+    let quiet = common("quiet");
+    let verbose = common("verbose").action(ArgAction::Count);
+    let color = common("color").default_value("auto").value_parser(["auto", "always", "never"]);
     add_flags(command, [json, quiet, verbose, color])
 }
 
 /// `--config`, `--print-config`, `--check`: flags from a file.
 #[must_use]
 pub fn configuration(command: Command) -> Command {
-    let config = Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .value_hint(ValueHint::FilePath)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("Read flags from a TOML file; the command line wins");
-    let print = Arg::new("print-config")
-        .long("print-config")
-        .action(ArgAction::SetTrue)
-        .help("Print the merged settings as TOML and stop");
-    let check = Arg::new("check")
-        .long("check")
-        .action(ArgAction::SetTrue)
-        .help("Validate flags and file, touch nothing and stop");
+    let config =
+        common("config").value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(PathBuf));
+    let (print, check) = (common("print-config"), common("check"));
     add_flags(command, [config, print, check])
 }
 
 /// `--run-dir`: where sockets and counters live.
 #[must_use]
 pub fn run_dir(command: Command) -> Command {
-    let dir = Arg::new("run-dir")
-        .long("run-dir")
-        .value_name("DIR")
-        .value_hint(ValueHint::DirPath)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("Directory of sockets and counters");
+    let dir =
+        common("run-dir").value_hint(ValueHint::DirPath).value_parser(clap::value_parser!(PathBuf));
     add_flags(command, [dir])
 }
 

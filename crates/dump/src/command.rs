@@ -16,9 +16,10 @@ const SAVING_HEADING: &str = "Saving";
 /// The flag table.
 #[must_use]
 pub fn command() -> Command {
-    let port = flags::port()
-        .value_parser(port_by_name)
-        .help("Port to capture from; an interface without a kind is only listened to");
+    let port = flags::with_note(
+        flags::port().value_parser(port_by_name),
+        "an interface without a kind is only listened to",
+    );
     let filter = Arg::new("filter")
         .value_name("FILTER")
         .num_args(0..)

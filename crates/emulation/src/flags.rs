@@ -2,13 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags;
-use slipring_cli::units::{ByteCount, Count, TimeSpan, UnitError};
+use slipring_cli::units::ByteCount;
 use slipring_cli::{Diagnostic, Failure};
 
 use super::control;
@@ -190,12 +189,10 @@ pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
 pub(super) fn command() -> Command {
     let command = Command::new("emulate")
         .about("Pass frames between two ports, or two captures, as a link would")
-        .arg(
-            flags::port()
-                .action(ArgAction::Append)
-                .value_parser(PortName::parse_classic)
-                .help("Port, twice: frames from the first to the second go up, others down"),
-        )
+        .arg(flags::with_note(
+            flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic),
+            "twice: frames from the first to the second go up, others down",
+        ))
         .args(run());
     let command = links(command).args(places()).args(routing()).args(old());
     let command = flags::configuration(flags::reporting(opening::flags(command)));
@@ -233,14 +230,6 @@ fn switch(id: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
 }
 
-fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
-    TimeSpan::parse(text, Duration::from_secs(1))
-}
-
-fn millis(text: &str) -> Result<TimeSpan, UnitError> {
-    TimeSpan::parse(text, Duration::from_millis(1))
-}
-
 fn whole_links() -> [Arg; 7] {
     let link = |id: &'static str, help: &'static str| {
         own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS_HEADING)
@@ -270,23 +259,14 @@ fn run() -> [Arg; 3] {
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath)
             .conflicts_with("interface"),
-        own("duration", "TIME", "Stop after this long [default unit: s]")
-            .short('t')
-            .allow_hyphen_values(true)
-            .value_parser(seconds),
-        own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
-            .short('T')
-            .default_value("1000")
-            .allow_hyphen_values(true)
-            .value_parser(millis),
+        flags::duration().allow_hyphen_values(true),
+        flags::period().allow_hyphen_values(true),
     ]
 }
 
 fn limits() -> [Arg; 3] {
     [
-        own("seed", "N", "Seed of every random stream [default: chosen and told]")
-            .allow_hyphen_values(true)
-            .value_parser(str::parse::<Count>),
+        flags::with_note(flags::seed(), "chosen and told by default").allow_hyphen_values(true),
         own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
             .short('d')
             .allow_hyphen_values(true),
@@ -302,10 +282,7 @@ fn places() -> [Arg; 4] {
             "pipeline",
             "Two threads, a port each: what one takes in leaves by the other, at the same times",
         ),
-        own("cpu", "CPUS", "Processors to pin the threads to: 2,3")
-            .short('C')
-            .value_delimiter(',')
-            .value_parser(value_parser!(u32).range(..4096)),
+        flags::cpus(),
         own(
             "burst",
             "SIZE",
@@ -314,20 +291,13 @@ fn places() -> [Arg; 4] {
         .short('b')
         .default_value("256")
         .value_parser(BurstLimit::parse_classic),
-        own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
-            .short('w')
-            .allow_hyphen_values(true)
-            .value_parser(seconds),
+        flags::link_wait().allow_hyphen_values(true),
     ]
 }
 
 fn outputs() -> [Arg; 5] {
     [
-        own(
-            "name",
-            "NAME",
-            "Name by which ctl and top find this run [default: its process number]",
-        ),
+        flags::with_note(flags::run_name(), "its process number by default"),
         own("log", "FILE", "Write every frame with its fate to a pcapng file")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),

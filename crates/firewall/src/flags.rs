@@ -24,14 +24,13 @@ Examples:
   slipring firewall tap:a tap:b --name edge --default accept";
 
 pub(crate) fn command() -> Command {
-    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let command = Command::new("firewall")
         .about("Pass frames between ports by ipfw's rules, through dummynet's pipes")
         .args([
-            flags::port()
-                .action(ArgAction::Append)
-                .value_parser(PortName::parse_classic)
-                .help("Port, twice or more"),
+            flags::with_note(
+                flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic),
+                "twice or more",
+            ),
             Arg::new("words")
                 .value_name(flags::PORT_VALUE)
                 .num_args(0..)
@@ -40,7 +39,7 @@ pub(crate) fn command() -> Command {
         ])
         .args(about_rules())
         .args([
-            value("name", "NAME", "Name by which slipring ipfw finds this run"),
+            flags::run_name(),
             value("log", "FILE", "Where rules with `log` write [default: standard error]")
                 .value_hint(ValueHint::FilePath)
                 .value_parser(clap::value_parser!(PathBuf)),
@@ -52,28 +51,13 @@ pub(crate) fn command() -> Command {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("1"),
-            value("seed", "N", "Seed of what prob selects and pipes lose [default: drawn]")
-                .value_parser(str::parse::<Count>),
-            Arg::new("copy")
-                .short('c')
-                .long("copy")
-                .action(ArgAction::SetTrue)
-                .help("Copy frames, never exchange buffers"),
-            value("burst", "SLOTS", "Slots taken at most at a time")
-                .short('b')
-                .default_value("256")
-                .value_parser(clap::value_parser!(u32).range(1..=65_536)),
-            value("threads", "N", "Threads that check frames, beside the one at the ports")
-                .default_value("1")
-                .value_parser(clap::value_parser!(u16).range(1..=64)),
-            value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
-                .short('w')
-                .default_value("2")
-                .value_parser(seconds),
+            flags::with_note(flags::seed(), "of what prob selects and pipes lose; drawn by default"),
+            flags::copy(),
+            flags::burst().default_value("256"),
+            flags::with_note(flags::threads(64), "they check them, beside one at the ports"),
+            flags::link_wait().default_value("2"),
             flags::period(),
-            value("duration", "TIME", "Stop after this long; 0 is never with --bench [default unit: s]")
-                .short('t')
-                .value_parser(seconds),
+            flags::with_note(flags::duration(), "0 is never with --bench"),
         ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     let command = flags::run_dir(command);

@@ -36,7 +36,7 @@ struct BridgePlan {
     opening: PortOpening,
     burst: u32,
     copy: bool,
-    threads: u32,
+    threads: u16,
     link_wait: Duration,
     period: Option<Duration>,
     duration: Option<Duration>,
@@ -49,54 +49,25 @@ Examples:
   slipring bridge tap:a tap:b --json=lines";
 
 fn command() -> Command {
-    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
+    let port = flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic);
     let command =
         Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
-            flags::port()
-                .action(ArgAction::Append)
-                .value_parser(PortName::parse_classic)
-                .help("Port, once or twice; one alone is joined to its host's stack"),
+            flags::with_note(port, "once or twice; one alone is joined to its host's stack"),
             Arg::new("words")
                 .value_name(flags::PORT_VALUE)
                 .num_args(0..=3)
                 .help("The same, without -i; a third word is the burst"),
-            Arg::new("burst")
-                .short('b')
-                .long("burst")
-                .value_name("SLOTS")
-                .default_value("1024")
-                .value_parser(clap::value_parser!(u32).range(1..=65_536))
-                .help("Slots moved at most at a time"),
-            Arg::new("copy")
-                .short('c')
-                .long("copy")
-                .action(ArgAction::SetTrue)
-                .help("Copy frames, never exchange buffers"),
+            flags::burst().default_value("1024"),
+            flags::copy(),
             Arg::new("loopback")
                 .short('L')
                 .long("loopback")
                 .action(ArgAction::SetTrue)
                 .help("Send frames of the one port back where they came from"),
-            Arg::new("wait")
-                .short('w')
-                .long("wait")
-                .value_name("TIME")
-                .value_parser(seconds)
-                .help("Wait this long for the links to come up [default unit: s]"),
-            Arg::new("threads")
-                .short('p')
-                .long("threads")
-                .value_name("N")
-                .default_value("1")
-                .value_parser(clap::value_parser!(u32).range(1..=1024))
-                .help("Threads; queues are dealt out among them"),
+            flags::link_wait(),
+            flags::with_note(flags::threads(1024), "queues are dealt out among them").short('p'),
             flags::period(),
-            Arg::new("duration")
-                .short('t')
-                .long("duration")
-                .value_name("TIME")
-                .value_parser(seconds)
-                .help("Stop after this long [default unit: s]"),
+            flags::duration(),
         ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
@@ -185,7 +156,7 @@ impl BridgePlan {
     /// Distributes the queues over the threads: both queues of a frame belong to the same thread.
     fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
-        let threads = self.threads.min(most).max(1) as usize;
+        let threads = u32::from(self.threads).min(most).max(1) as usize;
         let pass: ForwardFn = if self.copy { slipring_ring::copy } else { slipring_ring::forward };
         let mut lanes: Vec<_> = (0..threads).map(|_| [Vec::new(), Vec::new()]).collect();
         for (side, port) in ports.into_iter().enumerate() {

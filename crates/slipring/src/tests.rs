@@ -1,6 +1,7 @@
 //! What holds for every command.
 
 mod examples;
+mod flags;
 mod instead;
 mod kinds;
 mod metrics;

@@ -65,10 +65,10 @@ fn command() -> Command {
     let command = Command::new("trace")
         .about("Show the frames that pass a port, one line each")
         .arg(
-            flags::port()
-                .value_parser(slipring_dump::port_by_name)
-                .required(true)
-                .help("Port to watch; an interface without a kind is only listened to"),
+            flags::with_note(
+                flags::port().value_parser(slipring_dump::port_by_name).required(true),
+                "an interface without a kind is only listened to",
+            ),
         )
         .args([count, write, hex, link, filter])
         .after_help(

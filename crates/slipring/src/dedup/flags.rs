@@ -17,7 +17,6 @@ Examples:
   slipring dedup -i pcap:in.pcap -i pcap:out.pcap -W 1ms -F 1000";
 
 pub(super) fn command() -> Command {
-    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let micros = |text: &str| TimeSpan::parse(text, Duration::from_micros(1));
     let value = |id: &'static str, name: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name(name).help(help)
@@ -26,10 +25,10 @@ pub(super) fn command() -> Command {
         Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
     };
     let command = Command::new("dedup").about("Pass frames from one port to another, once").args([
-        flags::port()
-            .action(ArgAction::Append)
-            .value_parser(PortName::parse_classic)
-            .help("Port, twice: where frames come from, and where they go"),
+        flags::with_note(
+            flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic),
+            "twice: where frames come from, and where they go",
+        ),
         Arg::new("words")
             .value_name(flags::PORT_VALUE)
             .num_args(0..=2)
@@ -47,19 +46,11 @@ pub(super) fn command() -> Command {
         value("memory", "SIZE", "Bytes of frames that are remembered at most")
             .default_value("256MiB")
             .value_parser(str::parse::<ByteCount>),
-        switch("copy", "Copy frames, never exchange buffers").short('c'),
-        value("burst", "SLOTS", "Slots moved at most at a time")
-            .short('b')
-            .default_value("1024")
-            .value_parser(clap::value_parser!(u32).range(1..=65_536)),
-        value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
-            .short('w')
-            .default_value("2")
-            .value_parser(seconds),
+        flags::copy(),
+        flags::burst().default_value("1024"),
+        flags::link_wait().default_value("2"),
         flags::period(),
-        value("duration", "TIME", "Stop after this long [default unit: s]")
-            .short('t')
-            .value_parser(seconds),
+        flags::duration(),
         value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
             .help_heading("Expectations")
             .value_parser(str::parse::<ShareOfWhole>),

@@ -1,10 +1,8 @@
 //! The flags of `slipring gen`: pkt-gen's letters, each with a long name, and our own.
 
-use std::time::Duration;
-
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Count, RateUnit, RateWithUnit, ShareOfWhole, TimeSpan};
+use slipring_cli::units::{Count, RateUnit, RateWithUnit, ShareOfWhole};
 use slipring_cli::{flags, metrics};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
@@ -45,10 +43,6 @@ fn switch(id: &'static str, short: char, help: &'static str) -> Arg {
     Arg::new(id).long(id).short(short).action(ArgAction::SetTrue).help(help)
 }
 
-fn seconds(text: &str) -> Result<TimeSpan, slipring_cli::units::UnitError> {
-    TimeSpan::parse(text, Duration::from_secs(1))
-}
-
 fn rate(text: &str) -> Result<RateWithUnit, slipring_cli::units::UnitError> {
     RateWithUnit::parse(text, RateUnit::Packets)
 }
@@ -68,7 +62,7 @@ fn what() -> [Arg; 5] {
         value("count", 'n', "N", "Packets in all; 0 for no end")
             .value_parser(str::parse::<Count>)
             .default_value("0"),
-        own("duration", "TIME", "Stop after this long [default unit: s]").value_parser(seconds),
+        flags::duration().short(None),
     ]
 }
 
@@ -95,7 +89,7 @@ fn frames() -> Vec<Arg> {
         own("vlan", "VID[:PRIO]", "VLAN tag; twice for an outer and an inner one").action(ArgAction::Append),
         own("ttl", "N", "Time to live, or hop limit").value_parser(value_parser!(u8)).default_value("64"),
         own("tos", "N", "Type of service, or traffic class").value_parser(value_parser!(u8)).default_value("0"),
-        own("seed", "N", "Seed of all random choices").value_parser(str::parse::<Count>).default_value("1"),
+        flags::seed().default_value("1"),
         own("stream", "N", "Number of the first thread's stream, to tell several senders apart")
             .value_parser(value_parser!(u16))
             .default_value("0"),
@@ -140,14 +134,11 @@ fn pace() -> [Arg; 2] {
 
 fn threads() -> Vec<Arg> {
     let threads = [
-        value(
-            "threads",
-            'p',
-            "N",
-            "Threads; each sends on one queue, and received queues are dealt out",
+        flags::with_note(
+            flags::threads(1024),
+            "each sends on one queue, and received queues are dealt out",
         )
-        .value_parser(value_parser!(u16).range(1..=1024))
-        .default_value("1"),
+        .short('p'),
         value("cpus", 'c', "N", "CPUs to spread the threads over, 0 for all; needs -a")
             .value_parser(value_parser!(u32).range(0..=4096))
             .default_value("1"),
@@ -196,9 +187,7 @@ fn capture() -> Vec<Arg> {
 fn reports() -> Vec<Arg> {
     let reports = [
         flags::period(),
-        value("wait", 'w', "TIME", "Wait this long for the link and its carrier [default unit: s]")
-            .value_parser(seconds)
-            .default_value("2"),
+        flags::with_note(flags::link_wait(), "with their carriers").default_value("2"),
         switch("exit-when-idle", 'W', "Receive until nothing has come for a second"),
         Arg::new("latency").long("latency").action(ArgAction::SetTrue).help(
             "Measure how old frames are on arrival; senders on this machine stamp each by itself",

@@ -30,10 +30,10 @@ pub(super) fn command() -> Command {
     let number = clap::value_parser!(u32).range(1..=65_535);
     let command =
         Command::new("lb").about("Spread the flows of a port over groups of outputs").args([
-            flags::port()
-                .required(true)
-                .value_parser(PortName::parse_classic)
-                .help("Port whose frames are spread"),
+            flags::with_note(
+                flags::port().required(true).value_parser(PortName::parse_classic),
+                "its frames are spread",
+            ),
             value("pipes", "[PREFIX:]N", "A group of N pipes, named after the prefix or the port")
                 .short('p')
                 .action(ArgAction::Append)
@@ -54,21 +54,17 @@ pub(super) fn command() -> Command {
                 .short('b')
                 .default_value("2048")
                 .value_parser(number),
-            value(
-                "threads",
-                "N",
-                "Threads; each has queues of the input and a ring of each output",
-            )
-            .default_value("1")
-            .value_parser(clap::value_parser!(u32).range(1..=256)),
+            flags::with_note(
+                flags::threads(256),
+                "each has queues of the input and a ring of each output",
+            ),
             switch("consistent", "An output that comes or goes moves only flows of its own"),
             switch("inner", "Frames inside of VXLAN, Geneve and GRE count, not those around them"),
-            value("seed", "N", "Key of the hash; random by default, and 0 with --consistent")
-                .value_parser(str::parse::<Count>),
-            value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
-                .short('w')
-                .default_value("2")
-                .value_parser(seconds),
+            flags::with_note(
+                flags::seed(),
+                "the key of the hash; random by default, and 0 with --consistent",
+            ),
+            flags::link_wait().default_value("2"),
             switch("busy-wait", "The same as --spin").short('W').conflicts_with("sleep"),
             value(
                 "stdout-stats",
@@ -87,9 +83,7 @@ pub(super) fn command() -> Command {
             .default_value("0")
             .value_parser(seconds),
             flags::period(),
-            value("duration", "TIME", "Stop after this long [default unit: s]")
-                .short('t')
-                .value_parser(seconds),
+            flags::duration(),
         ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
@@ -134,7 +128,7 @@ fn settings(matches: &ArgMatches) -> LbSettings {
     LbSettings {
         batch: number("batch"),
         backlog: usize::try_from(count("extra-bufs").unwrap_or(0)).unwrap_or(usize::MAX),
-        threads: number("threads"),
+        threads: matches.get_one::<u16>("threads").copied().unwrap_or(1),
         key: known_key.unwrap_or_else(slipring_ring::secret_word),
         shows_key: known_key.is_some(),
         is_consistent,

@@ -7,7 +7,7 @@ pub(super) struct LbSettings {
     pub(super) batch: u32,
     /// Frames that may wait for outputs that are full, over all threads.
     pub(super) backlog: usize,
-    pub(super) threads: u32,
+    pub(super) threads: u16,
     /// Keys the hash.
     pub(super) key: u64,
     /// Whether the key may be shown: it was given, or is the one of `--consistent`. Who knows a drawn

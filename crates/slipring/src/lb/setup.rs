@@ -22,7 +22,7 @@ pub(super) fn make_workers(
     let mut ports = ports.into_iter();
     let input = ports.next().expect("the input is opened first");
     let mut outputs: Vec<Port> = ports.collect();
-    let threads = settings.threads.min(input.queues.len() as u32).max(1) as usize;
+    let threads = usize::from(settings.threads).min(input.queues.len()).max(1);
     if let Some(short) = outputs.iter().find(|port| port.queues.len() < threads) {
         return Err(too_few_queues(short, threads).into());
     }

@@ -40,16 +40,15 @@ fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
     TimeSpan::parse(text, Duration::from_secs(1))
 }
 
-fn millis(text: &str) -> Result<TimeSpan, UnitError> {
-    TimeSpan::parse(text, Duration::from_millis(1))
-}
-
 fn what() -> [Arg; 3] {
     [
         own("file", "FILE", "Capture to send: pcap or pcapng")
             .short('f')
             .value_hint(ValueHint::FilePath),
-        flags::port().value_parser(PortName::parse_classic).help("Port to send to"),
+        flags::with_note(
+            flags::port().value_parser(PortName::parse_classic),
+            "frames are sent to it",
+        ),
         own("virtual", "FILE", "Write what would be sent, and when, to a capture instead")
             .value_hint(ValueHint::FilePath)
             .conflicts_with("interface"),
@@ -89,20 +88,10 @@ fn sending() -> [Arg; 5] {
             .short('b')
             .default_value("128")
             .value_parser(BurstLimit::parse),
-        own("wait", "TIME", "Wait this long for the link to come up [default unit: s]")
-            .short('w')
-            .value_parser(seconds),
-        own("cpu", "CPU", "Processor to pin the sending thread to; further ones are not needed")
-            .short('C')
-            .value_delimiter(',')
-            .action(ArgAction::Append)
-            .value_parser(value_parser!(u32).range(..4096)),
-        own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
-            .short('T')
-            .default_value("1000")
-            .value_parser(millis),
-        own("duration", "TIME", "Stop after this long [default unit: s]")
-            .short('t')
-            .value_parser(seconds),
+        flags::link_wait(),
+        flags::with_note(flags::cpus(), "one thread sends, and needs one")
+            .action(ArgAction::Append),
+        flags::period(),
+        flags::duration(),
     ]
 }
