@@ -39,7 +39,7 @@ use crate::deferred_output::DeferredOutput;
 use crate::distributor::FlowDistribution;
 use crate::lint;
 use crate::save::{self, ShaperState};
-use crate::shaper_commands::{ShaperReply, of_shaper, shape};
+use crate::shaper_commands::{CommandsResult, ShaperReply, changes_shaper, of_shaper, shape};
 use crate::state_file::StateFile;
 use crate::task_queue::TaskQueue;
 use crate::threads::distribution_obstacle;
@@ -373,13 +373,15 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Has every engine apply a change. If a shaper command fails, nothing changes.
+    /// Has every engine apply a change. If one of them refuses a shaper command, nothing changes in
+    /// any of them.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
         let DataplaneChange { ruleset, shaper, counters, states, options: manner, rows } = change;
         let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
         if is_nothing && states.is_empty() {
             return Ok(ChangeReport::default());
         }
+        self.try_shaper(&shaper, rows)?;
         let engines = self.engines.len() as u32;
         let mut states = self.partition_states(states).into_iter();
         let answers = self.change_on_engines(|| {
@@ -404,11 +406,28 @@ impl ControlPlane {
         });
         let answers = answers.map_err(|fault| vec![(fault, None)])?;
         let without_room = answers.iter().map(|(_, without_room, _)| without_room).sum();
-        let first = answers.into_iter().next().map_or(Ok(Vec::new()), |(changed, ..)| changed);
-        let unmade = |(at, message, exit)| (CommandFault::new(message, exit), Some(at));
-        let said =
-            first.map_err(|failed| failed.into_iter().map(unmade).collect::<ChangeFaults>())?;
-        Ok(ChangeReport { replies: said, states_without_room: without_room })
+        let replies = replies_of(answers.into_iter().map(|(changed, ..)| changed))?;
+        Ok(ChangeReport { replies, states_without_room: without_room })
+    }
+
+    /// Tries the shaper's commands on a copy in every engine, if there are several: what one refuses
+    /// must not change the others. A single engine restores its own shaper.
+    fn try_shaper(
+        &self,
+        commands: &[(usize, ShaperCommand)],
+        rows: RowOrder,
+    ) -> Result<(), ChangeFaults> {
+        let has_changes = commands.iter().any(|(_, command)| changes_shaper(command));
+        if self.engines.len() < 2 || !has_changes {
+            return Ok(());
+        }
+        let tried = self.run_on_engines(|| {
+            let commands = commands.to_vec();
+            move |join: &mut Dataplane, _: &mut _, now| {
+                shape(&mut join.shaper_mut().clone(), &commands, rows, now).0
+            }
+        });
+        replies_of(tried.map_err(|fault| vec![(fault, None)])?).map(drop)
     }
 
     /// Partitions states by the engine that handles their flow.
@@ -477,6 +496,19 @@ impl ControlPlane {
     }
 }
 
+/// Returns the replies of the first engine, which has the pipes' frames, unless one has refused.
+fn replies_of(
+    results: impl IntoIterator<Item = CommandsResult>,
+) -> Result<Vec<ShaperReply>, ChangeFaults> {
+    let fault = |(at, message, exit)| (CommandFault::new(message, exit), Some(at));
+    let all: Result<Vec<_>, _> = results.into_iter().collect();
+    let all = all.map_err(|failed| failed.into_iter().map(fault).collect::<ChangeFaults>())?;
+    Ok(all.into_iter().next().unwrap_or_default())
+}
+
 fn write_warning(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be written, and has what was before: {error}", path.display())
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,11 @@ pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
+/// Returns whether the command changes the shaper, rather than show it.
+pub(crate) const fn changes_shaper(command: &ShaperCommand) -> bool {
+    !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
+}
+
 /// Executes commands in the shaper, all or none; reports every one that fails.
 pub(crate) fn shape(
     shaper: &mut Dummynet<u32>,
@@ -35,10 +40,7 @@ pub(crate) fn shape(
     rows: RowOrder,
     now: DataplaneNanos,
 ) -> (CommandsResult, Vec<ShaperEvent<u32>>) {
-    let changes = |command: &ShaperCommand| {
-        !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
-    };
-    let saved = (commands.iter().filter(|(_, command)| changes(command)).count() > 1)
+    let saved = (commands.iter().filter(|(_, command)| changes_shaper(command)).count() > 1)
         .then(|| shaper.clone());
     let (mut texts, mut events, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (at, command) in commands {

@@ -1,6 +1,5 @@
 //! Classifies commands by what they change, and so by what the engines must receive.
 
-use slipring_dummynet::text::DummynetCommand as ShaperCommand;
 use slipring_ipfw::rule::RESERVED_SET;
 use slipring_ipfw::run::{CommandFileError, Firewall, LineError, Ruleset};
 use slipring_ipfw::text::{
@@ -10,6 +9,7 @@ use slipring_ipfw::text::{
 
 use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
 use crate::dataplane::DataplaneNanos;
+use crate::shaper_commands::changes_shaper;
 
 /// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
 /// only if needed.
@@ -23,13 +23,10 @@ pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<
 
 /// Returns whether the step changes what a state file contains.
 pub(super) fn changes_anything(step: &CommandStep) -> bool {
-    let shapes = |shaper: &ShaperCommand| {
-        !matches!(shaper, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
-    };
     changes_rules(&step.command)
         || changes_tables(&step.command)
         || matches!(step.command, IpfwCommand::State(_))
-        || step.shaper.as_ref().is_some_and(shapes)
+        || step.shaper.as_ref().is_some_and(changes_shaper)
 }
 
 const fn changes_rules(command: &IpfwCommand) -> bool {
