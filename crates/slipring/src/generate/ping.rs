@@ -121,8 +121,8 @@ impl<S: GenSource> Pinger<S> {
     fn receive(&mut self, all: &PacketBudget) -> Result<u64, RunError> {
         let mut ear = lock(&self.rx_stats);
         let mut new = 0;
-        self.queues.receive(all, &self.answers, |bytes, more, time| {
-            new += u64::from(ear.observe(bytes, more, time).is_some());
+        self.queues.receive(all, &self.answers, |slot| {
+            new += u64::from(ear.observe(slot).is_some());
         })?;
         Ok(new)
     }

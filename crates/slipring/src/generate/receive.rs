@@ -93,8 +93,19 @@ pub(super) struct RxStats {
     dump: bool,
     /// Bytes before each frame that are not part of it.
     header: usize,
-    /// Whether the next slot continues a packet.
-    is_mid_packet: bool,
+}
+
+/// A received slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReceivedSlot<'r> {
+    /// Its bytes.
+    pub(super) bytes: &'r [u8],
+    /// Whether it continues a packet.
+    pub(super) continues: bool,
+    /// Whether the packet goes on in the next slot of the queue.
+    pub(super) more: bool,
+    /// When it was received.
+    pub(super) time: Nanos,
 }
 
 /// Upper bound of the histogram of ages: a minute, in ns.
@@ -110,7 +121,7 @@ impl RxStats {
     /// ages.
     pub(super) fn new(verify: StampCheck, latency: bool, dump: bool) -> Self {
         let (tracker, ages) = (Tracker::new(verify), latency.then(ages));
-        Self { tracker, ages, dump, header: 0, is_mid_packet: false }
+        Self { tracker, ages, dump, header: 0 }
     }
 
     /// Skips a virtio-net header of `header` bytes before each frame.
@@ -118,20 +129,19 @@ impl RxStats {
         Self { header, ..self }
     }
 
-    /// Processes one slot of a frame that arrived at `time`; it is the last slot unless `more` is
-    /// set. Returns the age of the frame if it is new and carries the time at which it was sent.
+    /// Processes one slot. Returns the age of its frame if it is the first slot, the frame is new
+    /// and carries the time at which it was sent.
     #[inline(always)]
-    pub(super) fn observe(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
-        let goes_on = std::mem::replace(&mut self.is_mid_packet, more);
-        let header = if goes_on { 0 } else { self.header };
-        let bytes = bytes.get(header..).unwrap_or_default();
+    pub(super) fn observe(&mut self, slot: ReceivedSlot<'_>) -> Option<Nanos> {
+        let header = if slot.continues { 0 } else { self.header };
+        let bytes = slot.bytes.get(header..).unwrap_or_default();
         if self.dump {
-            dump(if goes_on { "rx …" } else { "rx" }, bytes);
+            dump(if slot.continues { "rx …" } else { "rx" }, bytes);
         }
-        if goes_on {
+        if slot.continues {
             return None;
         }
-        let age = self.track(bytes, more, time)?;
+        let age = self.track(bytes, slot.more, slot.time)?;
         if let Some(ages) = &mut self.ages {
             ages.saturating_record(age);
         }
@@ -160,39 +170,47 @@ impl RxStats {
 
 /// The receiving queues of a thread.
 pub(super) struct RxQueues {
-    queues: Vec<Box<dyn Queue>>,
+    queues: Vec<RxQueue>,
     burst: u32,
     /// Bytes before each frame that are not part of it.
     header: u64,
 }
 
+/// A receiving queue. A burst may cut a packet, and other queues have their turn in between.
+struct RxQueue {
+    queue: Box<dyn Queue>,
+    /// Whether the next slot continues a packet.
+    is_mid_packet: bool,
+}
+
 impl RxQueues {
     /// Receives `burst` slots at a time; `header` bytes before each frame do not count.
     pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32, header: usize) -> Self {
-        Self { queues, burst, header: header as u64 }
+        let queue = |queue| RxQueue { queue, is_mid_packet: false };
+        Self { queues: queues.into_iter().map(queue).collect(), burst, header: header as u64 }
     }
 
     /// Returns the queues, for a waiter.
     pub(super) fn all(&self) -> Vec<&dyn Queue> {
-        self.queues.iter().map(AsRef::as_ref).collect()
+        self.queues.iter().map(|own| &*own.queue).collect()
     }
 
     /// Returns the first queue, which also sends.
     pub(super) fn first(&mut self) -> &mut dyn Queue {
-        &mut *self.queues[0]
+        &mut *self.queues[0].queue
     }
 
-    /// Receives one batch from each queue and passes each slot to `hear`: its bytes, whether the
-    /// packet continues, and the time of receipt. Returns the packets and bytes received.
+    /// Receives one batch from each queue and passes each slot to `observe`. Returns the packets
+    /// and bytes received.
     #[inline(always)]
     pub(super) fn receive(
         &mut self,
         budget: &PacketBudget,
         progress: &Progress,
-        mut hear: impl FnMut(&[u8], bool, Nanos),
+        mut observe: impl FnMut(ReceivedSlot<'_>),
     ) -> Result<SentBatch, RunError> {
         let mut sum = SentBatch::default();
-        for queue in &mut self.queues {
+        for RxQueue { queue, is_mid_packet } in &mut self.queues {
             queue.rx_sync()?;
             let ring = queue.rings().rx;
             let (avail, max) = (ring.avail(), budget.remaining(self.burst));
@@ -201,9 +219,11 @@ impl RxQueues {
             }
             let (time, mut batch) = (now(), SentBatch::default());
             for frame in ring.batch(max).frames() {
-                hear(frame.bytes, frame.more(), time);
-                batch.bytes += frame.bytes.len() as u64;
-                batch.packets += u64::from(!frame.more());
+                let (bytes, more): (&[u8], _) = (frame.bytes, frame.more());
+                let continues = std::mem::replace(is_mid_packet, more);
+                observe(ReceivedSlot { bytes, continues, more, time });
+                batch.bytes += bytes.len() as u64;
+                batch.packets += u64::from(!more);
             }
             batch.bytes = batch.bytes.saturating_sub(batch.packets * self.header);
             budget.take(batch.packets);
@@ -217,18 +237,19 @@ impl RxQueues {
 
     /// Whether no more frames will ever come.
     fn ended(&mut self) -> bool {
-        self.queues.iter_mut().all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
+        let mut queues = self.queues.iter_mut().map(|own| &mut own.queue);
+        queues.all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
     }
 
     fn update_stats(&mut self) {
-        self.queues.iter_mut().for_each(|queue| queue.update_stats());
+        self.queues.iter_mut().for_each(|own| own.queue.update_stats());
     }
 }
 
 /// Waits for all queues to receive.
 impl WaitSet for RxQueues {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        self.queues.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))
+        self.queues.iter_mut().try_for_each(|own| visit(&mut *own.queue, Interest::RX))
     }
 }
 
@@ -274,10 +295,10 @@ impl GenReceiver {
     #[inline(always)]
     fn step(&mut self) -> Result<u64, RunError> {
         let mut ear = lock(&self.rx_stats);
-        let hear = |bytes: &[u8], more, time| {
-            ear.observe(bytes, more, time);
+        let observe = |slot: ReceivedSlot<'_>| {
+            ear.observe(slot);
         };
-        Ok(self.queues.receive(&self.budget, &self.progress, hear)?.packets)
+        Ok(self.queues.receive(&self.budget, &self.progress, observe)?.packets)
     }
 }
 
@@ -321,6 +342,7 @@ impl ReceiveUntil {
 
 #[cfg(test)]
 mod tests {
+    use slipring_port::{OpenOptions, Port};
     use slipring_traffic::{Generator, GeneratorShare, Sizes, TrafficPattern};
 
     use super::*;
@@ -334,12 +356,46 @@ mod tests {
         let mut ear = RxStats::new(StampCheck::Checksum, true, false);
         for n in 0..3 {
             generator.write(n, &mut frame);
-            assert_eq!(ear.observe(&frame[..400], true, n + 7), Some(7));
-            assert_eq!(ear.observe(&frame[400..], false, n + 7), None);
+            let first =
+                ReceivedSlot { bytes: &frame[..400], continues: false, more: true, time: n + 7 };
+            let last = ReceivedSlot { bytes: &frame[400..], continues: true, more: false, ..first };
+            assert_eq!(ear.observe(first), Some(7));
+            assert_eq!(ear.observe(last), None);
         }
         let total = ear.report().total;
         assert_eq!((total.frames, total.new, total.corrupt), (3, 3, 0));
         assert_eq!(ear.histogram().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn packets_of_several_queues_that_a_burst_cuts_are_counted_once() {
+        let pattern =
+            TrafficPattern { sizes: Sizes::fixed(3000).unwrap(), ..TrafficPattern::default() };
+        let mut generator = Generator::new(&pattern, 1, GeneratorShare::ONLY).unwrap();
+        let names = ["cut{0@conf:rings=2", "cut}0@conf:rings=2"];
+        let names = names.map(|name| slipring_core::parse(name).unwrap());
+        let options = OpenOptions { slots: 64, ..OpenOptions::default() };
+        let ports = slipring_core::Host::new().open_all(&names, &options).unwrap();
+        let [mut source, sink] = <[Port; 2]>::try_from(ports).unwrap();
+        let mut frame = [0; 3000];
+        for n in 0..20 {
+            generator.write(n, &mut frame);
+            assert!(source.queues[n as usize % 2].rings().tx.push(&frame));
+        }
+        source.tx_sync().unwrap();
+        // Both queues deliver the first slot of a packet before either delivers the second.
+        let mut queues = RxQueues::new(sink.queues, 1, 0);
+        let mut stats = RxStats::new(StampCheck::Mark, false, false);
+        let (budget, progress) = (PacketBudget::new(u64::MAX), Progress::default());
+        for _ in 0..100 {
+            queues
+                .receive(&budget, &progress, |slot| {
+                    stats.observe(slot);
+                })
+                .unwrap();
+        }
+        let total = stats.report().total;
+        assert_eq!((total.frames, total.new, total.corrupt), (20, 20, 0));
     }
 
     #[test]
