@@ -25,6 +25,16 @@ pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) ->
     sleeping.map(take_announcement)
 }
 
+/// As [`must_ring_all`], for a waker that can only kick the host. The host takes the announcement of
+/// the program at the other end by [`must_ring`], and rings for it; its own was taken here.
+#[inline(always)]
+pub(crate) fn must_kick<W: SharedWord>(guest: &W, host: &W) -> bool {
+    W::full_fence();
+    let guest = guest.acquire() != 0;
+    // Both are looked at: the kick serves both.
+    take_announcement(host) || guest
+}
+
 #[inline(always)]
 fn take_announcement<W: SharedWord>(sleeping: &W) -> bool {
     sleeping.acquire() != 0 && sleeping.take() != 0

@@ -13,23 +13,25 @@
 //!
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
-mod ownership;
+mod layout;
+pub(crate) mod ownership;
 mod wake_signals;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-use crate::index::{SlotIdx, prev};
+use crate::index::SlotIdx;
 use crate::kern::{KernRing, RingHalves};
-use crate::mem::{RingDir, RingMem, RingOwnership};
+use crate::mem::{RingDir, RingMem};
 use crate::persistent_words::PersistentWords;
 use crate::pipe::return_changed;
 use crate::protocol::{DirectionStorage, PipeReceiver, PipeSender, SharedWord};
 use crate::region::{Region, RegionError};
 use crate::sync_words::{HOST_OWNER, HalfWords, MappedSyncWords};
 
+pub use layout::DirectionLayout;
 pub use ownership::{HostedSyncError, SyncReport};
-use ownership::{acquire, release, sync_report};
+use ownership::{acquire, release, report_for_kick, sync_report};
 pub use wake_signals::WakeSignals;
 
 /// The memory of one direction.
@@ -145,59 +147,6 @@ pub fn hosted_direction(
     ))
 }
 
-/// Where a direction is, for resuming it or syncing it in another process: offsets of both rings in
-/// their region, offset of the words in theirs (the host's own, or the same), and the number of
-/// slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirectionLayout {
-    /// The words.
-    pub words: u64,
-    /// The sender's ring.
-    pub tx: u64,
-    /// The receiver's ring.
-    pub rx: u64,
-    /// Slots of either.
-    pub num_slots: u32,
-}
-
-impl DirectionLayout {
-    /// Resumes a direction whose process ended, possibly in the middle of a sync.
-    ///
-    /// A sync publishes its word after all writes that the word covers, and repeating those writes
-    /// is harmless. So the words say how far both ends are, and the receiver's tail says how much
-    /// its program has seen.
-    ///
-    /// # Errors
-    /// [`RegionError`] where no such direction can lie.
-    pub fn resume(
-        &self,
-        region: &Arc<Region>,
-        words: &Arc<Region>,
-    ) -> Result<(HostedTx, HostedRx), RegionError> {
-        let own = Some(PersistentWords::resume(words, self.words)?);
-        let tx = RingMem::resume(region, self.tx, self.num_slots, RingOwnership::BytesAndBufs)?;
-        let rx = RingMem::resume(region, self.rx, self.num_slots, RingOwnership::Bytes)?;
-        let shared = HostedStorage(Arc::new(HostedDirection {
-            tx,
-            rx,
-            host_words: own,
-            shared: OnceLock::new(),
-        }));
-        let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
-        let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
-        // Written by the program: it counts as far as it can be true.
-        let told = shared.0.rx.tail().load(Ordering::Acquire);
-        let receiver = PipeReceiver::resume(shared.clone(), told).map_err(wrong)?;
-        let tail = prev(shared.freed().acquire(), self.num_slots);
-        let tx = KernRing::resumed(shared.0.tx.clone(), sender.sent(), tail);
-        let rx = KernRing::resumed(shared.0.rx.clone(), receiver.freed(), receiver.sent());
-        Ok((
-            HostedTx { kern: tx, sender, direction: shared.clone(), who: HOST_OWNER },
-            HostedRx { kern: rx, receiver, direction: shared, who: HOST_OWNER },
-        ))
-    }
-}
-
 /// Moves the words of a direction to where other processes find them, if they are not there yet.
 /// They stay there as long as the direction exists. Both halves start with `host_sleeps` set
 /// ([`SleepAnnouncement::already_announced`](crate::SleepAnnouncement::already_announced)).
@@ -300,7 +249,7 @@ macro_rules! half {
                 &mut self,
                 see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
             ) -> Result<SyncReport, HostedSyncError> {
-                self.sync_by(|half| half.sync_held(see))
+                self.sync_by(|half| half.sync_held(see), sync_report)
             }
 
             /// Owns the half for one sync, if others may sync it too.
@@ -308,15 +257,46 @@ macro_rules! half {
             fn sync_by(
                 &mut self,
                 sync: impl FnOnce(&mut Self) -> Result<u32, HostedSyncError>,
+                report: impl FnOnce(u32, &HalfWords, u32) -> SyncReport,
             ) -> Result<SyncReport, HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else {
                     return Ok(sync(self)?.into());
                 };
-                acquire(side, self.who)?;
+                acquire(&side.owner, &side.by_host, self.who)?;
                 let slots = self.catch_up().and_then(|()| sync(self));
                 let side = |dir| self.direction.0.shared_half(dir).expect("it stays shared");
-                release(side($mine));
-                Ok(sync_report(slots?, side($other), self.who))
+                release(&side($mine).owner);
+                Ok(report(slots?, side($other), self.who))
+            }
+
+            /// As [`Self::sync`], for a program without doorbells, whose host judges impossible
+            /// indices: the program wakes both kinds of sleepers by a kick of the host
+            /// ([`SyncReport::wake_host`]).
+            ///
+            /// # Errors
+            /// [`HostedSyncError`]; no slot was moved. [`HostedSyncError::HostOnly`] also if the
+            /// indices are impossible, or the half is no longer lent to this program.
+            #[inline]
+            pub fn sync_or_leave(&mut self) -> Result<SyncReport, HostedSyncError> {
+                if !self.is_lent() {
+                    return Err(HostedSyncError::HostOnly);
+                }
+                self.sync_by(
+                    |half| match half.kern.peek_released() {
+                        Some(head) => half.move_to(head),
+                        None => Err(HostedSyncError::HostOnly),
+                    },
+                    |slots, other, _| report_for_kick(slots, other),
+                )
+            }
+
+            /// Whether the half is still lent to this program.
+            #[must_use]
+            #[inline]
+            pub fn is_lent(&self) -> bool {
+                let side = self.direction.0.shared_half($mine);
+                // Acquire: pairs with the release in `WakeSignals::set_holder`.
+                side.is_some_and(|side| side.holder.acquire() == self.who)
             }
 
             /// Reports what the host has synced since, for a program whose syncs the host does.
@@ -404,6 +384,20 @@ impl HostedTx {
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<u32, HostedSyncError> {
         let head = self.kern.released()?;
+        self.send_to(head, see)
+    }
+
+    #[inline(always)]
+    fn move_to(&mut self, head: SlotIdx) -> Result<u32, HostedSyncError> {
+        self.send_to(head, |_, _, _| {})
+    }
+
+    #[inline(always)]
+    fn send_to(
+        &mut self,
+        head: SlotIdx,
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<u32, HostedSyncError> {
         let head = self.kern.whole_packets(head);
         let sent = self.kern.pending(head);
         see(&self.kern, self.kern.hwcur(), head);
@@ -425,7 +419,7 @@ impl HostedRx {
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<SyncReport, HostedSyncError> {
-        self.sync_by(|half| half.sync_both(see, |_, _, _| {}))
+        self.sync_by(|half| half.sync_both(see, |_, _, _| {}), sync_report)
     }
 
     #[inline(always)]
@@ -445,6 +439,21 @@ impl HostedRx {
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<u32, HostedSyncError> {
         let head = self.kern.released()?;
+        self.receive_to(head, released, see)
+    }
+
+    #[inline(always)]
+    fn move_to(&mut self, head: SlotIdx) -> Result<u32, HostedSyncError> {
+        self.receive_to(head, |_, _, _| {}, |_, _, _| {})
+    }
+
+    #[inline(always)]
+    fn receive_to(
+        &mut self,
+        head: SlotIdx,
+        released: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<u32, HostedSyncError> {
         let freed = self.kern.pending(head);
         released(&self.kern, self.kern.hwcur(), head);
         let tail = self.receiver.sync(head).map_err(|_| HostedSyncError::Corrupt)?;

@@ -121,6 +121,18 @@ impl KernRing {
             .map(Self::from_indices)
     }
 
+    /// The driver's half of a ring that another process created, in a mapping of its memory, for a
+    /// program that syncs the ring itself. [`Self::resync`] sets where it stands.
+    ///
+    /// # Errors
+    /// [`RegionError::NotARegion`] if no such ring can lie there.
+    pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
+        let impossible = RegionError::NotARegion("a ring lies outside of it");
+        RingMem::foreign(region, offset, num_slots)
+            .map(|mem| Self::resumed(mem, 0, 0))
+            .ok_or(impossible)
+    }
+
     fn from_indices(mem: RingMem) -> Self {
         let word = |word: &AtomicU32| word.load(Ordering::Acquire);
         let (head, tail) = (word(mem.head()), word(mem.tail()));
@@ -129,7 +141,7 @@ impl KernRing {
 
     /// Continues where another driver of the ring has left off; false, with nothing done, if the
     /// indices are not within the ring.
-    pub(crate) fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
+    pub fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
         let possible = hwcur.max(hwtail) < self.mem.num_slots();
         if possible {
             (self.hwcur, self.hwtail) = (hwcur, hwtail);
@@ -145,21 +157,38 @@ impl KernRing {
     /// repeated.
     #[inline]
     pub fn released(&mut self) -> Result<SlotIdx, Reinit> {
-        // Acquire: pairs with the release in `AppRing::advance`.
-        let head = self.mem.head().load(Ordering::Acquire);
-        let cur = self.mem.cur().load(Ordering::Relaxed);
-        let n = self.mem.num_slots();
-        let held = distance(self.hwcur, self.hwtail, n);
-        let right = head < n
-            && cur < n
-            && distance(self.hwcur, head, n) <= held
-            && distance(self.hwcur, head, n) <= distance(self.hwcur, cur, n)
-            && distance(self.hwcur, cur, n) <= held;
-        if !right {
+        let (head, cur) = self.app_indices();
+        if !self.is_possible(head, cur) {
             return Err(self.reinit(head, cur));
         }
         self.released = head;
         Ok(head)
+    }
+
+    /// As [`Self::released`], but leaves a ring with impossible indices as it is.
+    #[inline]
+    #[must_use]
+    pub fn peek_released(&self) -> Option<SlotIdx> {
+        let (head, cur) = self.app_indices();
+        self.is_possible(head, cur).then_some(head)
+    }
+
+    #[inline(always)]
+    fn app_indices(&self) -> (u32, u32) {
+        // Acquire: pairs with the release in `AppRing::advance`.
+        let head = self.mem.head().load(Ordering::Acquire);
+        (head, self.mem.cur().load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn is_possible(&self, head: u32, cur: u32) -> bool {
+        let n = self.mem.num_slots();
+        let held = distance(self.hwcur, self.hwtail, n);
+        head < n
+            && cur < n
+            && distance(self.hwcur, head, n) <= held
+            && distance(self.hwcur, head, n) <= distance(self.hwcur, cur, n)
+            && distance(self.hwcur, cur, n) <= held
     }
 
     #[cold]
@@ -368,6 +397,19 @@ impl KernRing {
     #[must_use]
     pub fn view(&self) -> RingView {
         RingView::of(&self.mem)
+    }
+
+    /// Whether payloads may begin at an offset within their buffers, as the ring's creator has
+    /// published it.
+    #[must_use]
+    pub fn has_published_offsets(&self) -> bool {
+        self.mem.offset_mask() != 0
+    }
+
+    /// Whether another process created the ring, and frees it and the buffers of its slots.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.mem.is_foreign()
     }
 
     /// The end of the last whole packet among the slots `hwcur..head`: an incomplete packet before

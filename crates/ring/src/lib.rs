@@ -85,7 +85,7 @@ pub use kern::{KernRing, KernSlots, Reinit, RingHalves};
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use offsets::RingOffsets;
 pub use owned::OwnedBuf;
-pub use persistent_words::PersistentWords;
+pub use persistent_words::{AttachedWords, PersistentWords};
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use protocol::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord};
 pub use region::{

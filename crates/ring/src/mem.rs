@@ -414,6 +414,16 @@ impl RingMem {
         self.block.offsets.set(offsets);
     }
 
+    /// Whether another process created the ring.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.block.owned == RingOwnership::Nothing
+    }
+
+    /// The mask of payload offsets that the ring's creator has published.
+    pub(crate) fn offset_mask(&self) -> u64 {
+        self.long(offset_of!(NetmapRing, offset_mask)).load(Ordering::Relaxed)
+    }
+
     /// As [`Self::set_offsets`], if they were published to the program before.
     pub(crate) fn set_host_offsets(&self, offsets: RingOffsets) {
         self.block.offsets.set(Some(offsets));

@@ -2,6 +2,8 @@
 //! within three preemptions. Each also runs with one ordering weakened, and must then fail: a model
 //! that cannot fail proves nothing.
 
+mod halves;
+
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicU32, fence};

@@ -9,10 +9,7 @@ use crate::region::{Region, RegionError};
 
 /// The words, in `LINES` cache line pairs; their bytes return to the region on drop.
 #[derive(Debug)]
-pub struct PersistentWords<const LINES: u64 = 1> {
-    region: Arc<Region>,
-    offset: u64,
-}
+pub struct PersistentWords<const LINES: u64 = 1>(AttachedWords<LINES>);
 
 impl<const LINES: u64> PersistentWords<LINES> {
     const LEN: u64 = LINES * ARENA_ALIGN_BYTES;
@@ -22,8 +19,8 @@ impl<const LINES: u64> PersistentWords<LINES> {
     /// # Errors
     /// [`RegionError::OutOfRingSpace`].
     pub fn new(region: &Arc<Region>) -> Result<Self, RegionError> {
-        let at = region.alloc_ring_bytes(Self::LEN)?;
-        Ok(Self { region: region.clone(), offset: at })
+        let offset = region.alloc_ring_bytes(Self::LEN)?;
+        Ok(Self(AttachedWords { region: region.clone(), offset }))
     }
 
     /// Resumes the words of a previous process at `at`, with their values.
@@ -32,16 +29,42 @@ impl<const LINES: u64> PersistentWords<LINES> {
     /// [`RegionError::OutOfRingSpace`] if the range is not free, or not in the ring area.
     pub fn resume(region: &Arc<Region>, at: u64) -> Result<Self, RegionError> {
         region.reserve_ring_bytes(at, Self::LEN)?;
-        Ok(Self { region: region.clone(), offset: at })
+        Ok(Self(AttachedWords { region: region.clone(), offset: at }))
     }
 
     /// Their offset in the region, for [`Self::resume`].
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.0.offset
     }
 
     /// Word `i` of line pair `line`.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[must_use]
+    #[inline(always)]
+    pub fn word(&self, line: u64, i: u64) -> &AtomicU64 {
+        self.0.word(line, i)
+    }
+}
+
+/// The same kind of words, created and owned by another process, in a mapping of its memory.
+#[derive(Debug)]
+pub struct AttachedWords<const LINES: u64 = 1> {
+    region: Arc<Region>,
+    offset: u64,
+}
+
+impl<const LINES: u64> AttachedWords<LINES> {
+    /// Finds the words at `offset`; `None` if the offset is impossible.
+    #[must_use]
+    pub fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
+        let inside = region.in_ring_area(offset, LINES * ARENA_ALIGN_BYTES);
+        inside.then(|| Self { region: region.clone(), offset })
+    }
+
+    /// As [`PersistentWords::word`].
     ///
     /// # Panics
     /// If there is no such word.
@@ -55,7 +78,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
 
 impl<const LINES: u64> Drop for PersistentWords<LINES> {
     fn drop(&mut self) {
-        self.region.release_ring_bytes(self.offset, Self::LEN);
+        self.0.region.release_ring_bytes(self.0.offset, Self::LEN);
     }
 }
 

@@ -5,8 +5,6 @@
 //!        | at | tail | owner | guest_sleeps | host_sleeps | by_host | holder |   the same once more
 //!          sender's                                                              receiver's
 //! ```
-//!
-//! `include/net/netmap_sync.h` has the same layout for programs in C.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;

@@ -1,17 +1,21 @@
 //! Programs that sleep at one end of a pipe while another program is lent rings of that end, in any
 //! order.
 
+use std::os::fd::OwnedFd;
+
 use slipring_ring::{DeviceMapping, HostedRx, HostedTx, RingView, SyncReport};
 
 use super::*;
 
 const SLEEPER: u64 = 9;
 
-/// A program that syncs its rings itself and kicks through the device.
+/// A program that syncs its rings itself and kicks through the device, as C programs do.
 struct Guest<'w> {
     client: Client<'w>,
     tx: HostedTx,
     rx: HostedRx,
+    /// Rung when there are frames, for a program that sleeps without the device.
+    doorbell: OwnedFd,
 }
 
 impl<'w> Guest<'w> {
@@ -27,22 +31,23 @@ impl<'w> Guest<'w> {
         let region = DeviceMapping::new(file, end).unwrap().into_region(data, BUF as u32).unwrap();
         let tx = HostedTx::attach(&region, place(TxRx::Tx), who).unwrap();
         let rx = HostedRx::attach(&region, place(TxRx::Rx), who).unwrap();
-        Self { client, tx, rx }
+        let doorbell = halves.into_iter().find(|half| half.dir == TxRx::Rx).unwrap().doorbell;
+        Self { client, tx, rx, doorbell }
     }
 
     /// Sends the requested number of slots without a kick.
     fn send(&mut self, slots: u32) -> SyncReport {
         let view = self.tx.kern().view();
         view.advance_to(after(&view, view.head(), slots));
-        self.tx.sync().unwrap()
+        self.tx.sync_or_leave().unwrap()
     }
 
     /// Receives everything and gives it back.
     fn read(&mut self) -> SyncReport {
-        self.rx.sync().unwrap();
+        self.rx.sync_or_leave().unwrap();
         let view = self.rx.kern().view();
         view.advance_to(view.tail());
-        self.rx.sync().unwrap()
+        self.rx.sync_or_leave().unwrap()
     }
 
     /// Kicks for the slots that were moved.
@@ -100,6 +105,20 @@ fn who_sleeps_for_room_is_told_by_a_reader_that_is_lent_its_rings_later() {
     let moved = a.read();
     a.tell(moved);
     assert_eq!(told(&world), [SLEEPER]);
+}
+
+#[test]
+fn a_program_that_sleeps_on_its_doorbell_is_rung_for_when_the_other_end_kicks() {
+    let world = World::new();
+    let (mut a, b) = (Guest::new(world.bound("x{1")), Guest::new(world.bound("x}1")));
+    let rings = || rustix::io::read(&b.doorbell, &mut [0; 8]).is_ok();
+    for _ in 0..3 {
+        b.rx.signs().announce_guest_sleep();
+        assert!(!rings(), "nothing was sent");
+        let moved = a.send(1);
+        a.tell(moved);
+        assert!(rings());
+    }
 }
 
 #[test]

@@ -43,22 +43,27 @@ pub enum HostedSyncError {
 
 /// Acquires a half for a sync by `who`.
 #[inline(always)]
-pub(super) fn acquire(side: &HalfWords, who: u32) -> Result<(), HostedSyncError> {
+pub(crate) fn acquire<W: SharedWord>(
+    owner: &W,
+    by_host: &W,
+    who: u32,
+) -> Result<(), HostedSyncError> {
     // The host's threads exclude each other by a lock; one that panicked has left the word set.
-    if !(side.owner.claim(who) || who == HOST_OWNER && side.owner.acquire() == HOST_OWNER) {
+    if !(owner.claim(who) || who == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
-    if who != HOST_OWNER && side.by_host.acquire() != 0 {
-        release(side);
+    // After the claim: the host may have set it in its last sync.
+    if who != HOST_OWNER && by_host.acquire() != 0 {
+        release(owner);
         return Err(HostedSyncError::HostOnly);
     }
     Ok(())
 }
 
 #[inline(always)]
-pub(super) fn release(side: &HalfWords) {
+pub(crate) fn release(owner: &impl SharedWord) {
     // Release: pairs with the next owner's claim.
-    side.owner.release(0);
+    owner.release(0);
 }
 
 /// Reports which sleepers `who` must wake now that it has published for the other half.
@@ -77,4 +82,11 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, who: u32) -> SyncReport
     }
     let [guest, host] = doorbell::must_ring_all([&other.guest_sleeps, &other.host_sleeps]);
     SyncReport { slots, wake_guest: guest, wake_host: host }
+}
+
+/// As [`sync_report`], for a program that wakes both kinds of sleepers by a kick of the host.
+#[inline(always)]
+pub(super) fn report_for_kick(slots: u32, other: &HalfWords) -> SyncReport {
+    let wake_host = slots > 0 && doorbell::must_kick(&other.guest_sleeps, &other.host_sleeps);
+    SyncReport { slots, wake_guest: false, wake_host }
 }

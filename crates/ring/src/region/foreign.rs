@@ -21,7 +21,8 @@ const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 /// A device's mapped memory, before its layout is known.
 #[derive(Debug)]
 pub struct DeviceMapping {
-    fd: OwnedFd,
+    /// `None` if the mapping must not keep the device open.
+    fd: Option<OwnedFd>,
     base: NonNull<u8>,
     bytes: u64,
 }
@@ -32,11 +33,21 @@ impl DeviceMapping {
     /// # Errors
     /// [`RegionError`] when there is nothing to map, or the device refuses.
     pub fn new(device: OwnedFd, bytes: u64) -> Result<Self, RegionError> {
+        let mut mapping = Self::borrowing(device.as_fd(), bytes)?;
+        mapping.fd = Some(device);
+        Ok(mapping)
+    }
+
+    /// As [`Self::new`], with a descriptor that its owner will close: the mapping keeps none.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn borrowing(device: BorrowedFd<'_>, bytes: u64) -> Result<Self, RegionError> {
         if !(1..=MAX_MAPPING_BYTES).contains(&bytes) {
             return Err(RegionError::NotARegion("the device says an impossible size"));
         }
-        let base = map(&device, 0, bytes, MapFlags::empty())?;
-        Ok(Self { fd: device, base, bytes })
+        let base = map(device, 0, bytes, MapFlags::empty())?;
+        Ok(Self { fd: None, base, bytes })
     }
 
     /// Copies the bytes at `at` into `out`; false, with nothing done, if they are out of bounds.
@@ -60,8 +71,22 @@ impl DeviceMapping {
     /// # Errors
     /// [`RegionError::NotARegion`] if they cannot lie there.
     pub fn into_region(self, data_start: u64, buf_size: u32) -> Result<Arc<Region>, RegionError> {
+        self.into_region_of(data_start, buf_size, u32::MAX)
+    }
+
+    /// As [`Self::into_region`], with `max_bufs` buffers at most.
+    ///
+    /// # Errors
+    /// As [`Self::into_region`].
+    pub fn into_region_of(
+        self,
+        data_start: u64,
+        buf_size: u32,
+        max_bufs: u32,
+    ) -> Result<Arc<Region>, RegionError> {
         let space = self.bytes.saturating_sub(data_start);
         let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
+        let bufs = bufs.min(max_bufs);
         // Buffer 0 begins HEADROOM after the start of the area, as in regions of our own.
         let buf_start = data_start.checked_sub(HEADROOM_BYTES).filter(|_| bufs > RESERVED_BUFS);
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
@@ -73,7 +98,7 @@ impl DeviceMapping {
         // - `this` is never dropped nor used again, so the descriptor has one owner.
         let fd = unsafe { std::ptr::read(&raw const this.fd) };
         let base = this.base;
-        Ok(Arc::new(Region::from_mapping(Some(Arc::new(fd)), base, header)))
+        Ok(Arc::new(Region::from_mapping(fd.map(Arc::new), base, header)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Allocating and mapping a region's memory.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -29,7 +29,7 @@ pub(super) fn allocate(
 }
 
 pub(super) fn map(
-    fd: &OwnedFd,
+    fd: impl AsFd,
     at: u64,
     bytes: u64,
     how: MapFlags,
