@@ -66,6 +66,40 @@ pub fn encode_delegated_rings(
     Some(bytes)
 }
 
+/// Decodes an answer: the program's number, whether rx syncs write their time, and the rings.
+/// `None` if the answer is malformed.
+#[must_use]
+pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedRingLayout>)> {
+    let (who, stamps, count) = decode_head(bytes)?;
+    let ring = |bytes: &[u8]| {
+        Some(DelegatedRingLayout {
+            words: long_at(bytes, 0)?,
+            tx: long_at(bytes, 8)?,
+            rx: long_at(bytes, 16)?,
+            num_slots: word_at(bytes, 24)?,
+            receives: word_at(bytes, 28)? != 0,
+            ring: word_at(bytes, 32)?,
+        })
+    };
+    let rings = bytes.get(LENT_HEAD_LEN..)?.chunks(LENT_RING_LEN).take(count).map(ring);
+    Some((who, stamps, rings.collect::<Option<_>>()?))
+}
+
+/// The program's number, whether rx syncs write their time, and the count, of either kind of answer.
+fn decode_head(bytes: &[u8]) -> Option<(u32, bool, usize)> {
+    let count = word_at(bytes, 12)? as usize;
+    let known = word_at(bytes, 0)? == LENT_VERSION && count <= LENT_RINGS;
+    known.then_some((word_at(bytes, 4)?, word_at(bytes, 8)? != 0, count))
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+fn long_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
 /// Borrows the bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`]
 /// bytes.
 pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
@@ -136,6 +170,29 @@ pub fn encode_delegated_queues(
     Some(bytes)
 }
 
+/// Decodes an answer: the program's number, whether rx syncs write their time, the token that the
+/// native socket exchanges for the sockets, and the queues. `None` if the answer is malformed.
+#[must_use]
+pub fn decode_delegated_queues(
+    bytes: &[u8],
+) -> Option<(u32, bool, u64, Vec<DelegatedQueueLayout>)> {
+    let (who, stamps, count) = decode_head(bytes)?;
+    let queue = |bytes: &[u8]| {
+        Some(DelegatedQueueLayout {
+            words: long_at(bytes, 0)?,
+            tx: long_at(bytes, 8)?,
+            rx: long_at(bytes, 16)?,
+            num_slots: word_at(bytes, 24)?,
+            cells: word_at(bytes, 28)?,
+            max_slot_len: word_at(bytes, 32)?,
+            bufs: word_at(bytes, 36)?,
+            flags: word_at(bytes, 40)?,
+        })
+    };
+    let queues = bytes.get(LENT_QUEUES_HEAD_LEN..)?.chunks(LENT_QUEUE_LEN).take(count).map(queue);
+    Some((who, stamps, long_at(bytes, 16)?, queues.collect::<Option<_>>()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +213,8 @@ mod tests {
         assert_eq!([word(0), word(4), word(8), word(12), word(16)], [1, 7, 1, 2, 9]);
         assert_eq!([word(24), word(32), word(40), word(48), word(64)], [1, 2, 3, 4, 5]);
         assert_eq!(word(72), 1);
+        assert_eq!(decode_delegated_queues(&bytes), Some((7, true, 9, [queue; 2].into())));
+        assert_eq!(decode_delegated_queues(&bytes[..100]), None);
         assert_eq!(encode_delegated_queues(7, true, 9, &[queue; LENT_RINGS + 1]), None);
     }
 
@@ -169,6 +228,8 @@ mod tests {
         assert_eq!([word(0), word(4), word(8), word(12)], [1, 7, 0, 2]);
         assert_eq!([word(16), word(24), word(32)], [1, 2, 3]);
         assert_eq!([word(40), word(44), word(48), word(56)], [4, 1, 5, 1]);
+        assert_eq!(decode_delegated_rings(&bytes), Some((7, false, [ring; 2].into())));
+        assert_eq!(decode_delegated_rings(&bytes[..80]), None);
         assert_eq!(encode_delegated_rings(7, false, &[ring; LENT_RINGS + 1]), None);
     }
 }

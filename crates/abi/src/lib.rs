@@ -32,7 +32,8 @@ pub use csb::*;
 pub use delegation::{
     DelegatedQueueLayout, DelegatedRingLayout, LENT_QUEUES_SIZE, LENT_RINGS, LENT_SIZE,
     LENT_SOFTWARE, LENT_VERSION, LENT_ZERO_COPY, NIOCKICK, NIOCLEND, NIOCLENDQ,
-    encode_delegated_queues, encode_delegated_rings,
+    decode_delegated_queues, decode_delegated_rings, encode_delegated_queues,
+    encode_delegated_rings,
 };
 pub use ioctl::{NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC};
 pub use layout::Plain;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use slipring_abi::{
     NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
@@ -11,7 +12,7 @@ use slipring_abi::{
 
 use crate::delegation::RingDelegation;
 use crate::message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
-use crate::socket::{MAX_MESSAGE, connected, receive, send};
+use crate::socket::{MAX_MESSAGE, connected, connected_within, receive, send};
 
 /// One open file, on its own connection.
 #[derive(Debug)]
@@ -31,8 +32,20 @@ impl NativeClient {
     /// The kernel's: no daemon listens there, or the user may not connect;
     /// [`TrustError`](crate::trust::TrustError).
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
-        Ok(Self { socket: connected(path)?, buffer: Mutex::new(buffer) })
+        Ok(Self::over(connected(path)?))
+    }
+
+    /// As [`Self::connect`], for a program that does not know whether a daemon serves the socket:
+    /// neither this nor any later call waits for longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; `WouldBlock` after the timeout.
+    pub fn connect_within(path: &Path, timeout: Duration) -> io::Result<Self> {
+        connected_within(path, timeout).map(Self::over)
+    }
+
+    fn over(socket: OwnedFd) -> Self {
+        Self { socket, buffer: Mutex::new(vec![0; MAX_MESSAGE].into_boxed_slice()) }
     }
 
     /// Performs a call.
@@ -137,6 +150,16 @@ impl NativeClient {
         let bytes = answer.argument.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
         let fd = fds.into_iter().next();
         fd.zip(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Takes the sockets of the queues that a device lent with `token`.
+    ///
+    /// # Errors
+    /// `ENOENT` if there are none for this user, or they were taken before.
+    pub fn take_sockets(&self, token: u64) -> io::Result<Vec<OwnedFd>> {
+        let argument = token.to_ne_bytes().to_vec();
+        let call = NativeCall { argument, ..NativeCall::plain(NativeOp::Sockets, 0) };
+        Ok(self.call(&call)?.1)
     }
 
     /// Borrows the bound rings, to be synced by the program itself until the connection ends.

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -12,7 +13,7 @@ use rustix::net::{
 };
 
 use crate::delegation::MAX_RINGS;
-use crate::trust::connect_to;
+use crate::trust::{connect_to, connect_within};
 
 /// Maximum size of a message in bytes: netmap's longest request and its framing.
 pub const MAX_MESSAGE: usize = 16 << 10;
@@ -25,6 +26,11 @@ const BACKLOG: i32 = 128;
 /// Connects to the daemon at `path`, which must run as root or as this user.
 pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
+}
+
+/// As [`connected`], with a socket that waits for `timeout` at most, also for the connection.
+pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
+    connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }
 
 /// The daemon's listening socket; its file is removed on drop.

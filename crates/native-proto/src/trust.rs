@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::net::{
@@ -143,8 +144,35 @@ pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
 /// # Errors
 /// [`TrustError`], or the kernel's: no process listens.
 pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
+    connect_with(path, kind, flags, None)
+}
+
+/// As [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
+///
+/// # Errors
+/// As [`connect_to`]; `EAGAIN` after the timeout.
+pub fn connect_within(
+    path: &Path,
+    kind: SocketType,
+    flags: SocketFlags,
+    timeout: Duration,
+) -> io::Result<OwnedFd> {
+    connect_with(path, kind, flags, Some(timeout))
+}
+
+fn connect_with(
+    path: &Path,
+    kind: SocketType,
+    flags: SocketFlags,
+    timeout: Option<Duration>,
+) -> io::Result<OwnedFd> {
     check_dir(path.parent().unwrap_or(Path::new("")))?;
     let socket = socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)?;
+    // The timeout for sending is that of the connection, too.
+    if timeout.is_some() {
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, timeout)?;
+    }
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     check_peer(path, &socket)?;
     Ok(socket)
