@@ -25,6 +25,7 @@
 //! process dies. Offloads that were switched off for the port are only restored by dropping it.
 
 mod btf;
+mod delegated;
 mod ends;
 mod layout;
 mod owner;
@@ -35,6 +36,8 @@ mod setup;
 mod socket;
 mod sys;
 mod umem;
+
+pub use delegated::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
 
 use std::any::Any;
 use std::sync::Arc;

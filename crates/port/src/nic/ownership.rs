@@ -12,7 +12,7 @@
 //! which slot corresponds to index 0. Nothing else is stored: the driver's slots refer to the
 //! buffers that the kernel has.
 //!
-//! `include/net/netmap_sync_nic.h` has the same layout for programs in C.
+//! The host's side is here; the program's in `xdp/delegated.rs`.
 
 #[cfg(test)]
 mod models;
@@ -22,17 +22,18 @@ use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, PersistentWords, Region, Slot, SlotIdx};
 
-pub(crate) use words::SyncDirection;
-use words::{
-    HOST_OWNER, OwnershipCell, OwnershipStorage, OwnershipWord, claim_for_host, release_by_host,
-    set_by_host,
+pub(crate) use words::{
+    ClientClaim, OwnershipCell, OwnershipStorage, OwnershipWord, SyncDirection, claim_for_client,
+    release_by_client,
 };
+use words::{HOST_OWNER, claim_for_host, release_by_host, set_by_host};
 
 /// What programs have counted since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCounts {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Packets that were dropped: refused by the device, or too long to be received.
     pub(crate) refused: u64,
 }
 

@@ -4,6 +4,8 @@
 //! slot. The kernel's slots (`tail..head`) refer, in any order, to exactly the buffers that it has
 //! and those in reserve: after a kill the successor learns the buffers from them.
 
+mod delegated;
+
 use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
@@ -100,6 +102,7 @@ impl RxSide {
         let taken = ends.resume_read()?;
         let counted = turns.take_counts(SyncDirection::Rx);
         self.counters.received(TrafficCounts { packets: counted.packets, bytes: counted.bytes });
+        self.counters.dropped(DropCause::RxTooLong, counted.refused);
         if posted == 0 && taken == 0 {
             return Ok(());
         }
@@ -397,6 +400,9 @@ impl Drop for RxSide {
     /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
     /// once. The socket was closed before.
     fn drop(&mut self) {
+        if self.ring.is_foreign() {
+            return;
+        }
         let mut buffers: Vec<BufIdx> = self.posted.drain().collect();
         buffers.append(&mut self.reserve);
         let mut at = self.tail;

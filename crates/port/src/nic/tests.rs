@@ -1,5 +1,7 @@
 //! The two sides of a queue over a device that is two lists: the guarantees for any driver.
 
+mod delegated;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 

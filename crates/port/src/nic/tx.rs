@@ -14,6 +14,8 @@
 //! buffer gets the other one. So the kernel's slots refer to exactly the buffers that it has, and
 //! after a kill the successor learns the buffers from them.
 
+mod delegated;
+
 use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
@@ -403,6 +405,9 @@ impl Drop for TxSide {
     /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
     /// once. The socket was closed before.
     fn drop(&mut self) {
+        if self.ring.is_foreign() {
+            return;
+        }
         let mut at = self.ring.next(self.tail);
         let end = self.ring.hwcur();
         let mut buffers = self.flight.drain();

@@ -89,6 +89,11 @@ pub(super) fn make_rings(socket: BorrowedFd<'_>, sizes: RingSizes) -> io::Result
     xdp(libc::XDP_UMEM_COMPLETION_RING, sizes.completion)?;
     xdp(libc::XDP_RX_RING, sizes.rx)?;
     xdp(libc::XDP_TX_RING, sizes.tx)?;
+    map_rings(socket, sizes)
+}
+
+/// Maps the rings of a socket.
+pub(super) fn map_rings(socket: BorrowedFd<'_>, sizes: RingSizes) -> io::Result<KernelRings> {
     // SAFETY: plain integers.
     let zeros = unsafe { std::mem::zeroed::<libc::xdp_mmap_offsets>() };
     // SAFETY: plain integers.

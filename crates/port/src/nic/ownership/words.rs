@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use slipring_ring::PersistentWords;
+use slipring_ring::{AttachedWords, PersistentWords};
 
 /// Value of `Owner` while the host syncs; 0 means none.
 pub(crate) const HOST_OWNER: u64 = 1;
@@ -95,6 +95,15 @@ impl OwnershipStorage for PersistentWords<2> {
     }
 }
 
+impl OwnershipStorage for AttachedWords<2> {
+    type Cell = AtomicU64;
+
+    #[inline(always)]
+    fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &AtomicU64 {
+        self.word(direction as u64, word as u64)
+    }
+}
+
 /// Claims a direction for the host; false while a program syncs it.
 #[inline(always)]
 pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
@@ -142,10 +151,6 @@ pub(crate) enum ClientClaim {
 }
 
 /// Claims a direction for the program with number `who`.
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the models run it; C programs have it in a header")
-)]
 #[inline(always)]
 pub(crate) fn claim_for_client(
     words: &impl OwnershipStorage,
@@ -168,7 +173,6 @@ pub(crate) fn claim_for_client(
 }
 
 /// Releases a direction for the program.
-#[cfg_attr(not(test), allow(dead_code, reason = "as `claim_for_client`"))]
 #[inline(always)]
 pub(crate) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {
     // Release: pairs with the next claim.

@@ -1,0 +1,269 @@
+//! A queue of an interface that this process syncs, lent by a daemon: the program's side of
+//! [`crate::nic::ownership`].
+//!
+//! ```text
+//!   claim --> host only, or busy: nothing       rings stand where the anchors and the kernel's
+//!     |                                           indices say; buffers are known from the slots
+//!     +--> resume --> anything out of the ordinary? --> the daemon does it
+//!              |
+//!              +--> TxSide::sync / RxSide::sync, as the daemon's --> counts --> release
+//! ```
+//!
+//! The directions are separate, so that each can have a thread of its own.
+//!
+//! # Invariants
+//! 1. Between two syncs a direction keeps only what the kernel's indices and the slots say, too: the
+//!    daemon can continue at any instant, even after a kill.
+//! 2. A sync that finds something that a program cannot judge leaves it where it is.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use slipring_abi::{DelegatedQueueLayout, LENT_SOFTWARE};
+use slipring_ring::{AttachedWords, KernRing, Region, RegionError, RingView};
+
+use super::ends::{RxEnds, TxEnds, kick};
+use super::layout::UmemLayout;
+use super::ring::{Consumer, Producer};
+use super::socket::fault;
+use super::sys::{self, RingSizes};
+use crate::nic::ownership::{
+    ClientClaim, OwnershipCell, OwnershipStorage, OwnershipWord, SyncDirection, claim_for_client,
+    release_by_client,
+};
+use crate::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
+use crate::stats::{DropCause, QueueCounters, QueueSnapshot};
+
+/// What a program's sync has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientSync {
+    /// It is done, or another client is syncing the direction.
+    Done,
+    /// The daemon has to do it.
+    ByHost,
+}
+
+/// A queue, split into its directions.
+#[derive(Debug)]
+pub struct DelegatedXdpQueue {
+    /// The AF_XDP socket.
+    pub socket: Arc<OwnedFd>,
+    /// The sending direction, if it is lent.
+    pub tx: Option<DelegatedTx>,
+    /// The receiving direction, if it is lent.
+    pub rx: Option<DelegatedRx>,
+}
+
+/// The words of a queue, in the memory that the program maps.
+type Words = AttachedWords<2>;
+
+impl DelegatedXdpQueue {
+    /// Attaches to a queue that the daemon has lent to the program with number `who`: its socket,
+    /// and rings and words in `region`.
+    ///
+    /// # Errors
+    /// If they cannot lie there, or the socket's rings cannot be mapped.
+    pub fn attach(
+        region: &Arc<Region>,
+        socket: OwnedFd,
+        layout: &DelegatedQueueLayout,
+        who: u32,
+    ) -> io::Result<Self> {
+        let cells = layout.cells;
+        let is_sized = layout.num_slots > 1
+            && layout.num_slots.is_power_of_two()
+            && cells.is_power_of_two()
+            && cells >= layout.num_slots;
+        if !is_sized {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let words = Words::attach(region, layout.words).ok_or(io::ErrorKind::InvalidData)?;
+        let sizes = RingSizes { fill: cells, completion: cells, rx: cells, tx: cells };
+        let rings = sys::map_rings(socket.as_fd(), sizes)?;
+        let umem = UmemLayout::new(region);
+        let tx_ends = TxEnds {
+            layout: umem,
+            tx: Producer::new(rings.tx),
+            completion: Consumer::new(rings.completion),
+        };
+        let rx_ends =
+            RxEnds { layout: umem, fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) };
+        let impossible = |_: RegionError| io::Error::from(io::ErrorKind::InvalidData);
+        let ring = |at: u64| match at {
+            0 => Ok(None),
+            at => KernRing::attach(region, at, layout.num_slots).map(Some).map_err(impossible),
+        };
+        let limits = TxLimits { packet: layout.max_slot_len, chains: false, enabled: true };
+        let fixup = OffloadFixup::new(layout.flags & LENT_SOFTWARE != 0, false, 0);
+        let zero_copy = sys::is_zero_copy(socket.as_fd())?;
+        let client =
+            QueueClient { words: Arc::new(words), who, socket: Arc::new(socket), zero_copy };
+        let tx = ring(layout.tx)?.map(|ring| {
+            let make = |ring, counters| TxSide::attach(ring, limits, counters);
+            DelegatedTx(DelegatedDirection::new(&client, SyncDirection::Tx, tx_ends, ring, make))
+        });
+        let rx = ring(layout.rx)?.map(|ring| {
+            let make = |ring, counters| RxSide::attach(ring, fixup, counters);
+            DelegatedRx(DelegatedDirection::new(&client, SyncDirection::Rx, rx_ends, ring, make))
+        });
+        Ok(Self { socket: client.socket, tx, rx })
+    }
+}
+
+/// The program, as both directions of a queue know it.
+#[derive(Debug, Clone)]
+struct QueueClient {
+    words: Arc<Words>,
+    who: u32,
+    socket: Arc<OwnedFd>,
+    zero_copy: bool,
+}
+
+/// One direction: a side of the driver kit, and the kernel's rings.
+#[derive(Debug)]
+struct DelegatedDirection<S, E> {
+    ends: E,
+    client: QueueClient,
+    side: S,
+    ring: RingView,
+    way: SyncDirection,
+    counters: Arc<QueueCounters>,
+    /// The part of the counters that was added to the words.
+    published: QueueSnapshot,
+    /// Whether a sync has taken place.
+    resumed: bool,
+}
+
+impl<S, E> DelegatedDirection<S, E> {
+    fn new(
+        client: &QueueClient,
+        way: SyncDirection,
+        ends: E,
+        ring: KernRing,
+        make: impl FnOnce(KernRing, Arc<QueueCounters>) -> S,
+    ) -> Self {
+        let (view, counters) = (ring.view(), Arc::<QueueCounters>::default());
+        Self {
+            ends,
+            client: client.clone(),
+            side: make(ring, counters.clone()),
+            ring: view,
+            way,
+            counters,
+            published: QueueSnapshot::default(),
+            resumed: false,
+        }
+    }
+
+    fn is_lent(&self) -> bool {
+        let holder = self.client.words.cell(self.way, OwnershipWord::Holder);
+        holder.acquire() == u64::from(self.client.who)
+    }
+
+    /// Owns the direction for one sync. `sync` gets the anchors, and whether it is the first one;
+    /// it returns whether it could do all that there was.
+    #[inline(always)]
+    fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
+        match claim_for_client(&*self.client.words, self.way, self.client.who) {
+            ClientClaim::Claimed => {}
+            ClientClaim::Busy => return ClientSync::Done,
+            ClientClaim::HostOnly => return ClientSync::ByHost,
+        }
+        let anchors = [OwnershipWord::In, OwnershipWord::Out]
+            .map(|word| self.client.words.cell(self.way, word).load_relaxed() as u32);
+        let first = !std::mem::replace(&mut self.resumed, true);
+        let done = sync(self, anchors, first);
+        self.publish_counts();
+        release_by_client(&*self.client.words, self.way);
+        if done { ClientSync::Done } else { ClientSync::ByHost }
+    }
+
+    /// Adds to the words what has been counted since the last call.
+    #[inline]
+    fn publish_counts(&mut self) {
+        let now = self.counters.snapshot();
+        let last = std::mem::replace(&mut self.published, now);
+        let new = |cause| now.dropped(cause) - last.dropped(cause);
+        let (now, last, refused) = match self.way {
+            SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
+            SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
+        };
+        // Refused frames were with the kernel, too.
+        let also = if self.way == SyncDirection::Tx { refused } else { 0 };
+        let counts = [
+            (OwnershipWord::Packets, now.packets - last.packets + also),
+            (OwnershipWord::Bytes, now.bytes - last.bytes),
+            (OwnershipWord::Refused, refused),
+        ];
+        for (word, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let word = self.client.words.cell(self.way, word);
+            word.store_relaxed(word.load_relaxed().wrapping_add(count));
+        }
+    }
+}
+
+/// The sending direction of a queue.
+#[derive(Debug)]
+pub struct DelegatedTx(DelegatedDirection<TxSide, TxEnds>);
+
+impl DelegatedTx {
+    /// Sends what was queued; frees what was sent.
+    #[inline]
+    pub fn sync(&mut self) -> ClientSync {
+        self.0.sync_by(|this, anchors, first| {
+            let DelegatedDirection { side, ends, client, .. } = this;
+            let (socket, zero_copy) = (client.socket.as_fd(), client.zero_copy);
+            side.resume_delegated(ends, anchors, first) == Ok(true)
+                && side.sync(ends, |side, ends| kick(side, ends, socket, zero_copy)).is_ok()
+        })
+    }
+
+    /// Whether the queue is still lent to this program.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        self.0.is_lent()
+    }
+
+    /// The ring.
+    #[must_use]
+    pub fn ring(&self) -> &RingView {
+        &self.0.ring
+    }
+}
+
+/// The receiving direction of a queue.
+#[derive(Debug)]
+pub struct DelegatedRx(DelegatedDirection<RxSide, RxEnds>);
+
+impl DelegatedRx {
+    /// Returns what was read; takes what has arrived.
+    #[inline]
+    pub fn sync(&mut self) -> ClientSync {
+        self.0.sync_by(|this, anchors, first| {
+            let DelegatedDirection { side, ends, client, .. } = this;
+            side.resume_delegated(ends, anchors, first) == Ok(true)
+                && side.sync(ends).is_ok()
+                && wake_kernel(ends, &client.socket)
+        })
+    }
+
+    /// Whether the queue is still lent to this program.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        self.0.is_lent()
+    }
+
+    /// The ring.
+    #[must_use]
+    pub fn ring(&self) -> &RingView {
+        &self.0.ring
+    }
+}
+
+/// Makes the kernel take posted buffers, if it wants to be called; false on a lasting error.
+#[inline]
+fn wake_kernel(ends: &RxEnds, socket: &OwnedFd) -> bool {
+    let lasting = |error| fault("receive", error);
+    !ends.fill.needs_wakeup() || sys::kick_rx(socket.as_fd()).or_else(lasting).is_ok()
+}
