@@ -30,6 +30,10 @@ mod error;
 mod exports;
 #[cfg(feature = "links")]
 mod frame_store;
+#[allow(unsafe_code)]
+mod netmap;
+#[allow(unsafe_code)]
+mod netmap_exports;
 mod network;
 mod options;
 #[allow(unsafe_code)]
@@ -41,4 +45,5 @@ mod structs;
 mod wait;
 
 pub use exports::*;
+pub use netmap_exports::{NmInprocessCalls, nm_inprocess_calls};
 pub use structs::*;

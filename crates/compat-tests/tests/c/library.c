@@ -632,7 +632,7 @@ frames_at(struct nm_desc *d)
 static int
 is_lent(struct nm_desc *d)
 {
-	return nm_sync_port_(d->fd) != NULL;
+	return nm_inprocess && nm_inprocess->active(d->fd) != 0;
 }
 
 static void

@@ -28,11 +28,12 @@ time(time_t *at)
 static int
 shut(struct nm_desc *d)
 {
-	int kept = dup(d->fd), null = open("/dev/null", O_RDWR);
+	int kept = dup(d->fd), null = open("/dev/null", O_RDWR), ready;
 
 	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
 	stands = time(NULL);
-	nm_sync_port_(d->fd)->second = (uint32_t)stands;
+	/* Whether it asks the device or not, it does not ask again in this second. */
+	nm_inprocess->sync(d->fd, NM_SYNC_TX_IN_POLL, &ready);
 	return kept;
 }
 

@@ -44,16 +44,29 @@ pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
     c_source(name, &[&["-static", "-pthread"], more].concat())
 }
 
+/// Builds a static program with our C library, which syncs its ports in its own process.
+pub(crate) fn c_program_with_library(name: &str) -> PathBuf {
+    let library = libnetmap().join("libslipring.a");
+    let system = ["-lgcc_eh", "-lm", "-ldl"];
+    let found = ["-DNETMAP_INPROCESS_LINKED", library.to_str().unwrap()];
+    c_program(name, &[&found, &system[..]].concat())
+}
+
 /// Builds a program from `tests/c/NAME.c` and our headers, linked in the machine's default way.
 pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
+    c_source_as(name, name, more)
+}
+
+/// As [`c_source`], with another name for the program.
+pub(crate) fn c_source_as(program: &str, name: &str, more: &[&str]) -> PathBuf {
     // Under a temporary name first: another run may be using the old program.
-    let fresh = built().join(format!("{name}-{}", std::process::id()));
+    let fresh = built().join(format!("{program}-{}", std::process::id()));
     let include = format!("-I{}", include().display());
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&fresh).arg(include);
     cc.arg(of_tests("c").join(format!("{name}.c"))).args(more);
     stdout(cc.output().unwrap());
-    let program = built().join(name);
+    let program = built().join(program);
     fs::rename(fresh, &program).unwrap();
     program
 }

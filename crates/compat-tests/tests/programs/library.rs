@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::builds::{c_program, libnetmap};
-use super::stage::Stage;
+use super::builds::{c_program_with_library, c_source_as, libnetmap};
+use super::stage::{Stage, good};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let library = libnetmap().join("libnetmap.a");
-        c_program("library", &[library.to_str().unwrap()])
-    })
+    PROGRAM.get_or_init(|| c_program_with_library("library"))
 }
 
 /// Defines one test per scenario of `tests/c/library.c`, with syncs in the program and without.
@@ -56,4 +53,33 @@ scenarios! {
     forks_and_second_openers_share_the_rings
     wrong_indices_are_the_devices_to_judge
     a_port_that_is_no_pipe_is_the_devices
+}
+
+/// Builds `where` as `program`, runs it, and returns its output.
+fn synced(program: &str, build: &[&str], library_path: Option<&Path>) -> String {
+    let (stage, program) = (Stage::new(), c_source_as(program, "where", build));
+    let mut run = stage.command(program);
+    // The loader prefers it to what is installed.
+    run.env("LD_LIBRARY_PATH", library_path.unwrap_or(Path::new("/nonexistent")));
+    good(run.output().unwrap())
+}
+
+#[test]
+fn a_program_that_knows_only_the_headers_syncs_by_the_library_if_it_can_be_loaded() {
+    assert_eq!(synced("where-loads", &[], Some(libnetmap())), "here, here\n");
+}
+
+#[test]
+fn a_static_program_that_knows_only_the_headers_works_by_the_device() {
+    assert_eq!(synced("where-static", &["-static"], Some(libnetmap())), "by the device, by the device\n");
+}
+
+#[test]
+fn a_program_finds_the_library_that_it_is_linked_with() {
+    let directory = format!("-L{}", libnetmap().display());
+    let shared = ["-Wl,--no-as-needed", &directory, "-lnetmap"];
+    assert_eq!(synced("where-shared", &shared, Some(libnetmap())), "here, here\n");
+    let library = libnetmap().join("libnetmap.a");
+    let archive = ["-DNETMAP_INPROCESS_LINKED", library.to_str().unwrap(), "-lgcc_s", "-lm"];
+    assert_eq!(synced("where-archive", &archive, None), "here, here\n");
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::builds::c_program;
+use super::builds::c_program_with_library;
 use super::stage::Stage;
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| c_program("queues", &[]))
+    PROGRAM.get_or_init(|| c_program_with_library("queues"))
 }
 
 /// A cable with one queue in each direction, on which the host sends nothing.

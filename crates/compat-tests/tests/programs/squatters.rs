@@ -1,4 +1,4 @@
-//! Processes of other users that listen where a program compiled with our headers connects.
+//! Processes of other users that listen where a program that syncs its own queues connects.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use rustix::net::{
 use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
-use super::builds::c_program;
+use super::builds::c_program_with_library;
 
 const ROOT: u32 = 0;
 const STRANGER: u32 = 4242;
@@ -26,7 +26,7 @@ const QUESTION: usize = 24;
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| c_program("squatters", &[]))
+    PROGRAM.get_or_init(|| c_program_with_library("squatters"))
 }
 
 /// A device's directory, inside the directory of its sockets.

@@ -1,0 +1,114 @@
+//! Netmap ports that this process syncs itself, for `<net/netmap_sync.h>`.
+//!
+//! ```text
+//!   nm_open, nmport_open     --> start: the device lends the rings of a pipe (NIOCLEND), or the queues
+//!                                  of an interface (NIOCLENDQ, and their sockets from the native socket)
+//!   ioctl(NIOC*SYNC), poll   --> sync: HostedTx and HostedRx, or DelegatedTx and DelegatedRx
+//!                                  nothing lent, once a second, after an error: the device syncs
+//! ```
+//!
+//! The rings of pipes are those of `slipring-ring`, the queues those of `slipring-port`, whose
+//! protocols `loom` explores. The descriptor stays the device's: all calls but syncs go there.
+//!
+//! # Invariants
+//! 1. A forked child has no ports here: its table is gone ([`table`]).
+//! 2. The directions of a port have a lock each, so that two threads can use one descriptor.
+//! 3. If another file has got the number of a port that was closed without [`stop`], the port's half
+//!    is lent to another program or [`sweep`] finds it.
+
+mod device;
+mod rings;
+mod table;
+
+use std::ffi::c_int;
+
+pub(crate) use device::keeping_errno;
+use rings::{SyncWishes, SyncedPort};
+use table::PortSlot;
+
+/// The direction of rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SyncedDirection {
+    Tx,
+    Rx,
+}
+
+/// The result of the syncs of a direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Synced {
+    /// Whether the device need not sync.
+    pub(crate) done: bool,
+    /// Whether a ring has slots beyond `cur`.
+    pub(crate) ready: bool,
+}
+
+/// Syncs the rings of `fd` in this process from now on, if the device lends them.
+pub(crate) fn start(fd: c_int, memory_bytes: u64, flags: u64) {
+    let wishes = SyncWishes::new(flags);
+    if !wishes.allow_sync() {
+        return;
+    }
+    let Some(slot) = table::make_slot(fd) else { return };
+    slot.take();
+    if let Some(port) = SyncedPort::borrow(fd, memory_bytes, wishes) {
+        slot.put(port);
+    }
+}
+
+/// Ends that, before `fd` is closed.
+pub(crate) fn stop(fd: c_int) {
+    if let Some(slot) = table::slot(fd) {
+        slot.take();
+    }
+}
+
+/// Releases ports whose descriptors were closed without [`stop`].
+pub(crate) fn sweep() {
+    for (fd, slot) in table::slots() {
+        if !slot.is_current(fd) {
+            slot.take();
+        }
+    }
+}
+
+/// Syncs the rings of a direction, unless the device is to do it this time.
+#[inline]
+pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> Synced {
+    table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, direction, false))
+}
+
+/// As [`sync`] of the tx rings, by a poll that only waits for frames: programs may not want that.
+#[inline]
+pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
+    table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, SyncedDirection::Tx, true))
+}
+
+#[inline(always)]
+fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> Synced {
+    // The thread that is syncing will move whatever there is. Nothing is known to be ready.
+    let Some(mut rings) = slot.rings(direction).try_lock() else {
+        return Synced { done: true, ready: false };
+    };
+    match &mut *rings {
+        Some(rings) if polls && !rings.syncs_in_poll() => Synced { done: true, ready: false },
+        Some(rings) if !slot.asks_device() => rings.sync(fd),
+        _ => Synced::default(),
+    }
+}
+
+/// Records the device's answer to a sync of `fd`.
+pub(crate) fn record_device(fd: c_int, failed: bool) {
+    if let Some(slot) = table::slot(fd) {
+        slot.record_device(failed);
+    }
+}
+
+/// Number of queues of `fd` that are synced here; -1 for the end of a pipe, 0 if the device syncs it.
+pub(crate) fn is_active(fd: c_int) -> c_int {
+    table::slot(fd).map_or(0, PortSlot::active_queues)
+}
+
+/// The AF_XDP socket of a queue, which stays ours; -1 if there is none.
+pub(crate) fn socket_of(fd: c_int, queue: usize) -> c_int {
+    table::slot(fd).and_then(|slot| slot.socket(queue)).unwrap_or(-1)
+}

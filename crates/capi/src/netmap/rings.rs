@@ -1,0 +1,250 @@
+//! Rings that the device has lent, and how they are borrowed.
+
+use std::ffi::c_int;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipring_abi::{
+    DelegatedRingLayout, LENT_QUEUES_SIZE, LENT_SIZE, LENT_VERSION, NIOCLEND, NIOCLENDQ,
+    NR_DO_RX_POLL, NR_NO_TX_POLL, NR_TIMESTAMP, NetmapRing, Plain, decode_delegated_queues,
+    decode_delegated_rings,
+};
+use slipring_native_proto::{NativeClient, SOCKET_NAME};
+use slipring_port::xdp::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
+use slipring_ring::{
+    DeviceMapping, DirectionLayout, HostedRx, HostedSyncError, HostedTx, Region, RegionError,
+    RingView, SyncReport,
+};
+
+use super::device::{borrowed, control, keeping_errno, kick, proc_path, time_of_day};
+use super::{Synced, SyncedDirection};
+
+/// How long the native socket may keep the program waiting.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a program wants its port to be synced.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SyncWishes {
+    flags: u64,
+}
+
+impl SyncWishes {
+    pub(super) fn new(flags: u64) -> Self {
+        Self { flags }
+    }
+
+    /// Whether this process may sync at all.
+    pub(super) fn allow_sync(self) -> bool {
+        let wish = std::env::var_os("NETMAP_INPROCESS");
+        let is_off = wish.is_some_and(|wish| wish.as_encoded_bytes().first() == Some(&b'0'));
+        !is_off && self.flags & NR_DO_RX_POLL == 0
+    }
+}
+
+/// One ring of a port.
+#[derive(Debug)]
+enum SyncedRing {
+    PipeTx(HostedTx),
+    PipeRx(HostedRx),
+    QueueTx(DelegatedTx),
+    QueueRx(DelegatedRx),
+}
+
+impl SyncedRing {
+    /// Syncs the ring; false if the device has to.
+    #[inline(always)]
+    fn sync(&mut self, fd: c_int) -> bool {
+        match self {
+            Self::PipeTx(half) => after_pipe_sync(fd, half.sync_or_leave()),
+            Self::PipeRx(half) => after_pipe_sync(fd, half.sync_or_leave()),
+            Self::QueueTx(queue) => keeping_errno(|| queue.sync() == ClientSync::Done),
+            Self::QueueRx(queue) => keeping_errno(|| queue.sync() == ClientSync::Done),
+        }
+    }
+
+    fn is_lent(&self) -> bool {
+        match self {
+            Self::PipeTx(half) => half.is_lent(),
+            Self::PipeRx(half) => half.is_lent(),
+            Self::QueueTx(queue) => queue.is_lent(),
+            Self::QueueRx(queue) => queue.is_lent(),
+        }
+    }
+
+    fn view(&self) -> RingView {
+        match self {
+            Self::PipeTx(half) => half.kern().view(),
+            Self::PipeRx(half) => half.kern().view(),
+            Self::QueueTx(queue) => queue.ring().clone(),
+            Self::QueueRx(queue) => queue.ring().clone(),
+        }
+    }
+}
+
+/// Wakes the other end; returns whether the device need not sync.
+#[inline(always)]
+fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bool {
+    match synced {
+        Ok(report) => {
+            if report.wake_host {
+                keeping_errno(|| kick(fd));
+            }
+            true
+        }
+        // The party that is syncing will move whatever there is.
+        Err(HostedSyncError::Busy) => true,
+        Err(_) => false,
+    }
+}
+
+/// The rings of one direction of a port.
+#[derive(Debug)]
+pub(super) struct SyncedRings {
+    rings: Vec<(SyncedRing, RingView)>,
+    direction: SyncedDirection,
+    syncs_in_poll: bool,
+    /// Whether every rx sync writes its time, even if the ring does not request it.
+    writes_times: bool,
+    /// Set during a sync: one that has panicked leaves the rings to the device.
+    is_syncing: bool,
+}
+
+impl SyncedRings {
+    /// Whether a poll that waits for the other direction syncs these rings, too.
+    #[inline]
+    pub(super) fn syncs_in_poll(&self) -> bool {
+        self.syncs_in_poll
+    }
+
+    pub(super) fn are_lent(&self) -> bool {
+        self.rings.iter().all(|(ring, _)| ring.is_lent())
+    }
+
+    /// Syncs all rings.
+    #[inline]
+    pub(super) fn sync(&mut self, fd: c_int) -> Synced {
+        if std::mem::replace(&mut self.is_syncing, true) {
+            return Synced::default();
+        }
+        let mut synced = Synced { done: true, ready: false };
+        for (ring, view) in &mut self.rings {
+            synced.done &= ring.sync(fd);
+            let wants_time = self.writes_times || view.flags() & NR_TIMESTAMP != 0;
+            if self.direction == SyncedDirection::Rx && wants_time {
+                let (seconds, micros) = time_of_day();
+                view.set_timestamp(seconds, micros);
+            }
+            synced.ready |= view.is_ready();
+        }
+        self.is_syncing = false;
+        synced
+    }
+}
+
+/// The AF_XDP sockets of a port's queues.
+pub(super) type PortSockets = Vec<Arc<OwnedFd>>;
+
+/// A port whose rings the device has lent.
+#[derive(Debug)]
+pub(super) struct SyncedPort {
+    /// The file, as the kernel names it.
+    pub(super) file: PathBuf,
+    pub(super) sockets: PortSockets,
+    pub(super) tx: SyncedRings,
+    pub(super) rx: SyncedRings,
+}
+
+/// Rings as the device has lent them.
+#[derive(Debug, Default)]
+struct Loan {
+    tx: Vec<SyncedRing>,
+    rx: Vec<SyncedRing>,
+    sockets: PortSockets,
+    writes_times: bool,
+}
+
+impl SyncedPort {
+    /// Borrows the rings that `fd` has bound; `None` if the device lends nothing.
+    pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncWishes) -> Option<Self> {
+        let file = fs::read_link(proc_path(fd)).ok()?;
+        // A loan that we cannot use ends with the descriptor; until then the device syncs.
+        let loan = borrow_pipe(fd, memory_bytes);
+        let loan = loan.or_else(|| borrow_queues(fd, memory_bytes, &file))?;
+        let rings = |rings: Vec<SyncedRing>, direction| SyncedRings {
+            rings: rings.into_iter().map(with_view).collect(),
+            direction,
+            syncs_in_poll: wishes.flags & NR_NO_TX_POLL == 0,
+            writes_times: loan.writes_times,
+            is_syncing: false,
+        };
+        let (tx, rx) = (rings(loan.tx, SyncedDirection::Tx), rings(loan.rx, SyncedDirection::Rx));
+        Some(Self { file, sockets: loan.sockets, tx, rx })
+    }
+}
+
+fn with_view(ring: SyncedRing) -> (SyncedRing, RingView) {
+    let view = ring.view();
+    (ring, view)
+}
+
+/// Maps the memory of `fd`, with `max_bufs` buffers from where the ring at `ring` says.
+fn region(fd: c_int, memory_bytes: u64, ring: u64, max_bufs: u32) -> io::Result<Arc<Region>> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let refused = |_: RegionError| invalid();
+    let device = borrowed(fd).ok_or_else(invalid)?;
+    // The port ends with the program's own descriptor, so we keep no other.
+    let mapping = DeviceMapping::borrowing(device, memory_bytes).map_err(refused)?;
+    let mut header = [0; size_of::<NetmapRing>()];
+    let header = mapping.read(ring, &mut header).then(|| NetmapRing::read_from(&header)).flatten();
+    let header = header.ok_or_else(invalid)?;
+    let data_start = ring.checked_add_signed(header.buf_ofs).ok_or_else(invalid)?;
+    mapping.into_region_of(data_start, header.nr_buf_size, max_bufs).map_err(refused)
+}
+
+/// Borrows the rings of a pipe's end.
+fn borrow_pipe(fd: c_int, memory_bytes: u64) -> Option<Loan> {
+    let mut answer = [0; LENT_SIZE];
+    answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
+    control(fd, NIOCLEND, &mut answer).ok()?;
+    let (who, writes_times, layouts) = decode_delegated_rings(&answer)?;
+    let first = layouts.first()?;
+    let ring = if first.receives { first.rx } else { first.tx };
+    let region = region(fd, memory_bytes, ring, u32::MAX).ok()?;
+    let mut loan = Loan { writes_times, ..Loan::default() };
+    for &DelegatedRingLayout { words, tx, rx, num_slots, receives, .. } in &layouts {
+        let layout = DirectionLayout { words, tx, rx, num_slots };
+        if receives {
+            loan.rx.push(SyncedRing::PipeRx(HostedRx::attach(&region, layout, who).ok()?));
+        } else {
+            loan.tx.push(SyncedRing::PipeTx(HostedTx::attach(&region, layout, who).ok()?));
+        }
+    }
+    Some(loan)
+}
+
+/// Borrows the queues of an interface from the device whose file is `file`.
+fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
+    let mut answer = [0; LENT_QUEUES_SIZE];
+    answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
+    control(fd, NIOCLENDQ, &mut answer).ok()?;
+    let (who, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
+    // The native socket is next to the directory of the device.
+    let path = file.parent()?.parent()?.join(SOCKET_NAME);
+    let client = NativeClient::connect_within(&path, SOCKET_TIMEOUT).ok()?;
+    let sockets = client.take_sockets(token).ok()?;
+    let first = layouts.first().filter(|_| sockets.len() == layouts.len())?;
+    let ring = if first.tx == 0 { first.rx } else { first.tx };
+    let region = region(fd, memory_bytes, ring, first.bufs).ok()?;
+    let mut loan = Loan { writes_times, ..Loan::default() };
+    for (socket, layout) in sockets.into_iter().zip(&layouts) {
+        let queue = DelegatedXdpQueue::attach(&region, socket, layout, who).ok()?;
+        loan.sockets.push(queue.socket);
+        loan.tx.extend(queue.tx.map(SyncedRing::QueueTx));
+        loan.rx.extend(queue.rx.map(SyncedRing::QueueRx));
+    }
+    Some(loan)
+}

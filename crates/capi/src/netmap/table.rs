@@ -1,0 +1,262 @@
+//! The ports of this process, by descriptor.
+//!
+//! ```text
+//!   PAGE --> page, zeroed by the kernel in a forked child --> table --> slots, never freed
+//! ```
+//!
+//! A child shares rings and sockets with its parent, but may not sync: the words of the queues say
+//! that the parent does. So it sees no table, makes its own with its first port, and never touches
+//! the locks of its parent's, which another thread may have held during the fork.
+
+use std::ffi::c_int;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::SyncedDirection;
+use super::device::{proc_path, seconds};
+use super::rings::{PortSockets, SyncedPort, SyncedRings};
+
+/// Descriptors from 0 to this one (exclusive) can be synced here.
+const MAX_DESCRIPTORS: usize = 1024;
+/// Bytes that are mapped for one pointer: a page, or part of one.
+const PAGE_BYTES: usize = 4096;
+
+type Table = [OnceLock<Box<PortSlot>>];
+
+/// A thin pointer to the table.
+type TablePointer = AtomicPtr<Box<Table>>;
+
+static PAGE: AtomicPtr<TablePointer> = AtomicPtr::new(ptr::null_mut());
+
+/// The slot of a descriptor that has had a port.
+#[inline]
+pub(super) fn slot(fd: c_int) -> Option<&'static PortSlot> {
+    let slot = table()?.get(usize::try_from(fd).ok()?)?;
+    slot.get().map(Box::as_ref)
+}
+
+/// The slot of a descriptor; `None` if the number is too high, or the kernel cannot zero pages in
+/// children.
+pub(super) fn make_slot(fd: c_int) -> Option<&'static PortSlot> {
+    let table = table().or_else(make_table)?;
+    let slot = table.get(usize::try_from(fd).ok()?)?;
+    Some(slot.get_or_init(Box::default))
+}
+
+/// All slots.
+pub(super) fn slots() -> impl Iterator<Item = (c_int, &'static PortSlot)> {
+    let slots = table().unwrap_or(&[]).iter().enumerate();
+    slots.filter_map(|(fd, slot)| Some((fd as c_int, slot.get()?.as_ref())))
+}
+
+#[inline]
+fn table() -> Option<&'static Table> {
+    // Acquire: pairs with the exchange in `make_table`.
+    let table = page()?.load(Ordering::Acquire);
+    // SAFETY: null, or a table that `make_table` has leaked.
+    unsafe { table.as_ref() }.map(Box::as_ref)
+}
+
+#[inline]
+fn page() -> Option<&'static TablePointer> {
+    // Acquire: pairs with the exchange in `make_page`.
+    let page = PAGE.load(Ordering::Acquire);
+    // SAFETY:
+    // - Null, or the start of a page that `make_page` has mapped, which is never unmapped.
+    // - Any bits are an atomic pointer; the kernel zeroes the page before a child runs.
+    unsafe { page.as_ref() }
+}
+
+/// Makes the table of this process, unless another thread does at the same time.
+fn make_table() -> Option<&'static Table> {
+    let page = page().or_else(make_page)?;
+    let slots = std::iter::repeat_with(OnceLock::new).take(MAX_DESCRIPTORS);
+    let made = Box::into_raw(Box::new(slots.collect::<Box<Table>>()));
+    let set = page.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
+    if set.is_err() {
+        // SAFETY: it came from `Box::into_raw`, and no other thread has seen it.
+        drop(unsafe { Box::from_raw(made) });
+    }
+    table()
+}
+
+/// Maps the page, unless another thread does at the same time.
+fn make_page() -> Option<&'static TablePointer> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    let page = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE) };
+    let page = page.ok()?;
+    // SAFETY: all of that mapping, which nothing else uses.
+    let zeroed = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_ok();
+    let set = zeroed
+        && PAGE
+            .compare_exchange(ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+    if !set {
+        // SAFETY: no other thread has seen it.
+        let _ = unsafe { munmap(page, PAGE_BYTES) };
+    }
+    self::page()
+}
+
+/// The rings of one direction, on cache lines of their own: two threads may use the two directions.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct RingsLock(spin::Mutex<Option<SyncedRings>>);
+
+/// The port that a descriptor has, if it has one. Slots are never freed, so a sync that races with
+/// a close finds an empty one.
+#[derive(Debug, Default)]
+pub(super) struct PortSlot {
+    tx: RingsLock,
+    rx: RingsLock,
+    open: Mutex<Option<OpenPort>>,
+    /// The second in which the device was asked last.
+    second: AtomicU32,
+    /// The device had an error: every sync asks it.
+    failed: AtomicBool,
+}
+
+/// What only opening and closing use.
+#[derive(Debug)]
+struct OpenPort {
+    /// The file, as the kernel names it: another one may have the number by now.
+    file: PathBuf,
+    sockets: PortSockets,
+}
+
+impl PortSlot {
+    #[inline]
+    pub(super) fn rings(&self, direction: SyncedDirection) -> &spin::Mutex<Option<SyncedRings>> {
+        match direction {
+            SyncedDirection::Tx => &self.tx.0,
+            SyncedDirection::Rx => &self.rx.0,
+        }
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, Option<OpenPort>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the port, in an empty slot.
+    pub(super) fn put(&self, port: SyncedPort) {
+        let SyncedPort { file, sockets, tx, rx } = port;
+        let mut open = self.lock_open();
+        self.second.store(seconds(), Ordering::Relaxed);
+        self.failed.store(false, Ordering::Relaxed);
+        self.replace([Some(tx), Some(rx)]);
+        *open = Some(OpenPort { file, sockets });
+    }
+
+    /// Removes the port, whose rings the next opener may borrow then.
+    pub(super) fn take(&self) {
+        let mut open = self.lock_open();
+        self.replace([None, None]);
+        *open = None;
+    }
+
+    /// Waits for a sync in progress.
+    fn lock(&self, direction: SyncedDirection) -> spin::MutexGuard<'_, Option<SyncedRings>> {
+        loop {
+            match self.rings(direction).try_lock() {
+                Some(rings) => return rings,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn replace(&self, rings: [Option<SyncedRings>; 2]) {
+        for (direction, new) in [SyncedDirection::Tx, SyncedDirection::Rx].into_iter().zip(rings) {
+            // Not in one statement: the old rings are unmapped after the lock is free again.
+            let old = std::mem::replace(&mut *self.lock(direction), new);
+            drop(old);
+        }
+    }
+
+    /// Whether `fd` is still the file that was opened, and all its rings are lent to us; also true
+    /// for an empty slot.
+    pub(super) fn is_current(&self, fd: c_int) -> bool {
+        let open = self.lock_open();
+        let Some(port) = &*open else { return true };
+        let lent = |direction| self.lock(direction).as_ref().is_none_or(SyncedRings::are_lent);
+        fs::read_link(proc_path(fd)).is_ok_and(|file| file == port.file)
+            && lent(SyncedDirection::Tx)
+            && lent(SyncedDirection::Rx)
+    }
+
+    /// Whether the device syncs this time: once a second, and after an error until it has none. It
+    /// alone knows that the interface or the daemon is gone.
+    #[inline]
+    pub(super) fn asks_device(&self) -> bool {
+        let now = seconds();
+        if self.failed.load(Ordering::Relaxed) {
+            return true;
+        }
+        let due = self.second.load(Ordering::Relaxed) != now;
+        if due {
+            self.second.store(now, Ordering::Relaxed);
+        }
+        due
+    }
+
+    pub(super) fn record_device(&self, failed: bool) {
+        self.failed.store(failed, Ordering::Relaxed);
+    }
+
+    /// As [`super::is_active`].
+    pub(super) fn active_queues(&self) -> c_int {
+        self.lock_open().as_ref().map_or(0, |port| match port.sockets.len() {
+            0 => -1,
+            queues => queues as c_int,
+        })
+    }
+
+    pub(super) fn socket(&self, queue: usize) -> Option<c_int> {
+        Some(self.lock_open().as_ref()?.sockets.get(queue)?.as_raw_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_found_again_and_only_for_numbers_within_the_table() {
+        let made = make_slot(700).expect("a kernel that zeroes pages in children");
+        assert!(ptr::eq(made, slot(700).unwrap()));
+        assert!(slots().any(|(fd, _)| fd == 700));
+        assert!(slot(701).is_none());
+        for fd in [-1, 1024, c_int::MAX, c_int::MIN] {
+            assert!(make_slot(fd).is_none() && slot(fd).is_none(), "{fd}");
+        }
+    }
+
+    #[test]
+    fn the_device_is_asked_in_each_second_and_while_it_fails() {
+        let slot = PortSlot::default();
+        slot.second.store(seconds().wrapping_sub(1), Ordering::Relaxed);
+        assert!(slot.asks_device());
+        // The second may change meanwhile, but not each time.
+        assert!((0..3).any(|_| !slot.asks_device()));
+        slot.record_device(true);
+        assert!(slot.asks_device() && slot.asks_device());
+        slot.record_device(false);
+        assert!((0..3).any(|_| !slot.asks_device()));
+    }
+
+    #[test]
+    fn threads_that_make_a_slot_at_once_get_the_same() {
+        let make = || make_slot(800).map(|slot| ptr::from_ref(slot) as usize);
+        let made = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(made[0].is_some() && made.iter().all(|one| *one == made[0]));
+    }
+}

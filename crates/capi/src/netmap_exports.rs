@@ -1,0 +1,95 @@
+//! The functions behind `include/net/netmap_sync.h`.
+//!
+//! A program that is compiled against that header may be linked without this library, or run with
+//! another version. So the header looks for one function only, which returns the others.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use crate::entry;
+use crate::netmap::{self, Synced, SyncedDirection, keeping_errno};
+
+/// The version of [`NmInprocessCalls`]; it grows with every change.
+const CALLS_VERSION: u32 = 1;
+
+/// Values of `what` in [`NmInprocessCalls::sync`]; all others mean tx rings, synced by a poll that
+/// waits for frames.
+const SYNC_TX: c_int = 0;
+const SYNC_RX: c_int = 1;
+
+/// `struct nm_inprocess_calls`, where each function is described.
+#[repr(C)]
+#[derive(Debug)]
+pub struct NmInprocessCalls {
+    version: u32,
+    reserved: u32,
+    start: extern "C" fn(fd: c_int, memory_bytes: u64, flags: u64),
+    stop: extern "C" fn(fd: c_int),
+    sweep: extern "C" fn(),
+    sync: extern "C" fn(fd: c_int, what: c_int, ready: Option<&mut MaybeUninit<c_int>>) -> c_int,
+    record: extern "C" fn(fd: c_int, failed: c_int),
+    active: extern "C" fn(fd: c_int) -> c_int,
+    socket: extern "C" fn(fd: c_int, queue: usize) -> c_int,
+}
+
+static CALLS: NmInprocessCalls = NmInprocessCalls {
+    version: CALLS_VERSION,
+    reserved: 0,
+    start,
+    stop,
+    sweep,
+    sync,
+    record,
+    active,
+    socket,
+};
+
+/// Returns the functions if `version` is that of this library, otherwise null.
+#[unsafe(no_mangle)]
+pub extern "C" fn nm_inprocess_calls(version: u32) -> Option<&'static NmInprocessCalls> {
+    (version == CALLS_VERSION).then_some(&CALLS)
+}
+
+/// Runs a call that leaves `errno` as it is. A panic becomes `otherwise`.
+fn quietly<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
+    keeping_errno(|| entry::value(otherwise, || Ok(call())))
+}
+
+extern "C" fn start(fd: c_int, memory_bytes: u64, flags: u64) {
+    quietly((), || netmap::start(fd, memory_bytes, flags));
+}
+
+extern "C" fn stop(fd: c_int) {
+    quietly((), || netmap::stop(fd));
+}
+
+extern "C" fn sweep() {
+    quietly((), netmap::sweep);
+}
+
+extern "C" fn sync(fd: c_int, what: c_int, ready: Option<&mut MaybeUninit<c_int>>) -> c_int {
+    // It keeps `errno` itself, in the few places that may set it.
+    let synced = entry::value(Synced::default(), || {
+        Ok(match what {
+            SYNC_TX => netmap::sync(fd, SyncedDirection::Tx),
+            SYNC_RX => netmap::sync(fd, SyncedDirection::Rx),
+            _ => netmap::sync_tx_in_poll(fd),
+        })
+    });
+    if let Some(ready) = ready {
+        ready.write(synced.ready.into());
+    }
+    synced.done.into()
+}
+
+extern "C" fn record(fd: c_int, failed: c_int) {
+    quietly((), || netmap::record_device(fd, failed != 0));
+}
+
+extern "C" fn active(fd: c_int) -> c_int {
+    quietly(0, || netmap::is_active(fd))
+}
+
+extern "C" fn socket(fd: c_int, queue: usize) -> c_int {
+    quietly(-1, || netmap::socket_of(fd, queue))
+}
