@@ -81,7 +81,8 @@ pub(crate) fn threads(
         vec![worker(0, queues).into_task("firewall", patience)]
     } else {
         let (dealt, lanes) = distribute_queues(ports, plan.ports.len());
-        let distributor = Distributor::worker(dealt, random.secret, manner, common.clone(), mails.clone());
+        let distributor =
+            Distributor::worker(dealt, random.secret, manner, common.clone(), mails.clone());
         let workers = (0..).zip(lanes).map(|(place, queues)| worker(place, queues));
         let workers = workers.map(|worker| worker.into_task("firewall", patience));
         workers.chain([distributor.into_task("firewall", patience)]).collect()

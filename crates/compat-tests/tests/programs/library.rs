@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use slipring_test_support::tree::stdout;
+
 use super::builds::{c_program_with_library, c_source_as, libnetmap};
-use super::stage::{Stage, good};
+use super::stage::Stage;
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -61,7 +63,7 @@ fn synced(program: &str, build: &[&str], library_path: Option<&Path>) -> String 
     let mut run = stage.command(program);
     // The loader prefers it to what is installed.
     run.env("LD_LIBRARY_PATH", library_path.unwrap_or(Path::new("/nonexistent")));
-    good(run.output().unwrap())
+    stdout(run.output().unwrap())
 }
 
 #[test]
@@ -71,7 +73,10 @@ fn a_program_that_knows_only_the_headers_syncs_by_the_library_if_it_can_be_loade
 
 #[test]
 fn a_static_program_that_knows_only_the_headers_works_by_the_device() {
-    assert_eq!(synced("where-static", &["-static"], Some(libnetmap())), "by the device, by the device\n");
+    assert_eq!(
+        synced("where-static", &["-static"], Some(libnetmap())),
+        "by the device, by the device\n"
+    );
 }
 
 #[test]

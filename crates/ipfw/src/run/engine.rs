@@ -4,7 +4,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-
 use super::check_buffers::CheckBuffers;
 use super::compiled::CompiledRules;
 use super::config::{IpfwConfig, PortIndex};
