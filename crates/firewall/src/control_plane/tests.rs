@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use slipring_dummynet::Dummynet;
 
 use super::*;
 use crate::dataplane::{Passes, PortMap};
@@ -24,7 +25,9 @@ impl EngineThreads {
             let (queue, is_over) = (queue.clone(), is_over.clone());
             spawn(move || {
                 let map = PortMap::read([].into_iter(), 2).unwrap();
-                let mut dataplane = Dataplane::new(Firewall::new(1), 1, map, Passes::In);
+                let shaper = Dummynet::new(1, [1, 2]);
+                let mut dataplane =
+                    Dataplane::new(Firewall::new(1, [1, 2]), shaper, map, Passes::In);
                 let mut deferred = DeferredOutput::new(Arc::new(LogEvents::default()));
                 while !is_over.load(Ordering::Acquire) {
                     let fd = PollFd::from_borrowed_fd(queue.wake_fd(), PollFlags::IN);
@@ -58,7 +61,7 @@ fn change(text: &str) -> DataplaneChange {
 #[test]
 fn what_any_engine_refuses_is_reported_and_changes_no_other_engine() {
     let engines = EngineThreads::start(2);
-    let plane = ControlPlane::new(Firewall::new(1), engines.queues.clone());
+    let plane = ControlPlane::new(Firewall::new(1, [1, 2]), engines.queues.clone());
     assert!(plane.apply_to_engines(change("pipe 1 config bw 1Mbit/s")).is_ok());
     // The second engine no longer has the pipe.
     let deleted = engines.queues[1].submit(|dataplane, _, now| {
