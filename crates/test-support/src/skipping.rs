@@ -21,7 +21,7 @@ use std::path::Path;
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)+) => {
-        println!("skipped: {}", ::core::format_args!($($reason)+))
+        ::std::println!("skipped: {}", ::core::format_args!($($reason)+))
     };
 }
 

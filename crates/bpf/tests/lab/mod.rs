@@ -4,13 +4,14 @@
 use slipring_bpf::{
     BpfCode, BpfError, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
+use slipring_test_support::skip;
 
 /// Whether this process may use bpf(2); says why if not.
 pub(crate) fn has_bpf() -> bool {
     match BpfMap::create("lab", BpfMapSpec::new(BpfMapKind::Array, 4, 4, 1)) {
         Ok(_) => true,
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
-            println!("skipped: {error}");
+            skip!("{error}");
             false
         }
         Err(error) => panic!("{error}"),
