@@ -44,6 +44,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-classify", Layer::Part),
     ("slipring-filter", Layer::Part),
     ("slipring-nat", Layer::Part),
+    ("slipring-neighbour", Layer::Part),
     ("slipring-switch", Layer::Engine),
     ("slipring-link", Layer::Engine),
     ("slipring-gateway", Layer::Engine),

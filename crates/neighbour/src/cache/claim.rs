@@ -1,0 +1,121 @@
+//! What messages say about neighbours, and what the cache makes of it.
+
+use core::net::IpAddr;
+
+use slipring_wire::MacAddr;
+
+use super::entry::NeighbourEntry;
+use super::{NeighbourCache, NeighbourState};
+
+/// What a message says about a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourClaim {
+    /// The neighbour's IP address.
+    pub address: IpAddr,
+    /// Its MAC address, if the message has it.
+    pub mac: Option<MacAddr>,
+    /// The neighbour talks to us, so it is worth an entry of its own.
+    pub makes_entry: bool,
+    /// The message answers us, so frames in both directions arrive.
+    pub is_solicited: bool,
+    /// A different MAC address replaces the one in the cache.
+    pub overrides: bool,
+    /// Whether the neighbour is a router, if the message says so.
+    pub is_router: Option<bool>,
+}
+
+impl NeighbourClaim {
+    /// The claim of a message that answers our question.
+    #[must_use]
+    pub const fn answer(address: IpAddr, mac: MacAddr) -> Self {
+        Self { is_solicited: true, ..Self::update(address, mac) }
+    }
+
+    /// The claim of a message in which the neighbour asks us something.
+    #[must_use]
+    pub const fn question(address: IpAddr, mac: MacAddr) -> Self {
+        Self { makes_entry: true, ..Self::update(address, mac) }
+    }
+
+    /// The claim of a message that is not for us alone.
+    #[must_use]
+    pub const fn update(address: IpAddr, mac: MacAddr) -> Self {
+        Self {
+            address,
+            mac: Some(mac),
+            makes_entry: false,
+            is_solicited: false,
+            overrides: true,
+            is_router: None,
+        }
+    }
+}
+
+impl<F> NeighbourCache<F> {
+    /// Applies what a message says about a neighbour (RFC 4861, 7.2.3 and 7.2.5; RFC 826).
+    pub fn learn(&mut self, claim: NeighbourClaim, now_ns: u64) {
+        let neighbour = claim.address;
+        let state = self.entries.get(&neighbour).map(|entry| entry.state_at(now_ns));
+        match state {
+            Some(NeighbourState::Installed) => {}
+            Some(NeighbourState::Incomplete) => {
+                if let Some(mac) = claim.mac {
+                    self.set_mac(neighbour, mac, NeighbourState::Stale, now_ns);
+                    self.note_answer(&claim, now_ns);
+                }
+            }
+            None | Some(NeighbourState::Failed) => self.learn_unknown(&claim, state, now_ns),
+            Some(state) => self.update(&claim, state, now_ns),
+        }
+    }
+
+    /// Makes an entry for a neighbour that talks to us. It is not confirmed, even if the message
+    /// pretends to answer: there was no question.
+    fn learn_unknown(
+        &mut self,
+        claim: &NeighbourClaim,
+        state: Option<NeighbourState>,
+        now_ns: u64,
+    ) {
+        let Some(mac) = claim.mac.filter(|_| claim.makes_entry) else { return };
+        if state.is_none() {
+            if !self.make_room(false, now_ns) {
+                self.counters.ignored_claims += 1;
+                return;
+            }
+            self.entries.insert(claim.address, NeighbourEntry::failed(now_ns));
+        }
+        self.set_mac(claim.address, mac, NeighbourState::Stale, now_ns);
+        self.note_answer(&NeighbourClaim { is_solicited: false, ..*claim }, now_ns);
+    }
+
+    /// Updates a neighbour with a known address.
+    fn update(&mut self, claim: &NeighbourClaim, state: NeighbourState, now_ns: u64) {
+        let neighbour = claim.address;
+        let Some(entry) = self.entries.get_mut(&neighbour) else { return };
+        let new_mac = claim.mac.filter(|mac| entry.mac() != Some(*mac));
+        match new_mac {
+            // The message contradicts the cache: the entry stays, and is verified when it is used.
+            Some(_) if !claim.overrides => {
+                if state == NeighbourState::Reachable {
+                    entry.state = NeighbourState::Stale;
+                    entry.fresh_until_ns = entry.fresh_until_ns.min(now_ns);
+                }
+                return;
+            }
+            Some(mac) => self.set_mac(neighbour, mac, NeighbourState::Stale, now_ns),
+            None => {}
+        }
+        self.note_answer(claim, now_ns);
+    }
+
+    /// Records the rest of a claim that was believed.
+    fn note_answer(&mut self, claim: &NeighbourClaim, now_ns: u64) {
+        if claim.is_solicited {
+            self.set_reachable(claim.address, now_ns);
+        }
+        if let Some(entry) = self.entries.get_mut(&claim.address) {
+            entry.is_router = claim.is_router.unwrap_or(entry.is_router);
+        }
+    }
+}

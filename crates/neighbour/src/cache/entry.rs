@@ -1,0 +1,139 @@
+//! One neighbour.
+
+use core::net::IpAddr;
+
+use slipring_wire::MacAddr;
+
+use super::hold::HoldQueue;
+
+/// The state of a neighbour (RFC 4861, 7.3.2; Linux's `NUD_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NeighbourState {
+    /// Its address is asked for and not known yet.
+    Incomplete,
+    /// It answered lately.
+    Reachable,
+    /// It answered once, or only claimed its address. It is used, but will be probed then.
+    Stale,
+    /// It was stale and is in use; a probe follows unless something confirms it first.
+    Delay,
+    /// It is asked directly whether it is still there.
+    Probe,
+    /// It did not answer. The next frame for it starts again.
+    Failed,
+    /// Its owner, the kernel or an administrator, keeps it.
+    Installed,
+}
+
+/// What a table of neighbours shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourView {
+    /// The IP address.
+    pub address: IpAddr,
+    /// The MAC address, if it is known.
+    pub mac: Option<MacAddr>,
+    /// The state.
+    pub state: NeighbourState,
+    /// Whether it said that it is a router.
+    pub is_router: bool,
+    /// Number of frames that wait for it.
+    pub waiting: usize,
+    /// When it was last used or confirmed.
+    pub active_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct NeighbourEntry<F> {
+    pub(super) state: NeighbourState,
+    mac: MacAddr,
+    pub(super) is_router: bool,
+    /// It has been reachable with this address.
+    pub(super) was_confirmed: bool,
+    /// Solicitations sent in this state.
+    pub(super) solicits: u8,
+    /// Until when [`NeighbourState::Reachable`] holds.
+    pub(super) fresh_until_ns: u64,
+    /// When it was last used or confirmed.
+    pub(super) active_ns: u64,
+    /// When its timer is due, if one runs.
+    pub(super) deadline_ns: Option<u64>,
+    /// Its number among the incomplete entries.
+    pub(super) sequence: u64,
+    pub(super) queue: HoldQueue<F>,
+}
+
+impl<F> NeighbourEntry<F> {
+    /// An entry whose address is asked for.
+    pub(super) const fn incomplete(sequence: u64, now_ns: u64) -> Self {
+        Self {
+            state: NeighbourState::Incomplete,
+            mac: MacAddr::ZERO,
+            is_router: false,
+            was_confirmed: false,
+            solicits: 0,
+            fresh_until_ns: 0,
+            active_ns: now_ns,
+            deadline_ns: None,
+            sequence,
+            queue: HoldQueue::new(),
+        }
+    }
+
+    /// An entry that did not answer, or is about to get an address.
+    pub(super) fn failed(active_ns: u64) -> Self {
+        Self { state: NeighbourState::Failed, ..Self::incomplete(u64::MAX, active_ns) }
+    }
+
+    /// The MAC address, if there is one.
+    pub(super) const fn mac(&self) -> Option<MacAddr> {
+        match self.state {
+            NeighbourState::Incomplete | NeighbourState::Failed => None,
+            _ => Some(self.mac),
+        }
+    }
+
+    /// Sets address and state; a new address is not confirmed yet.
+    pub(super) fn set_mac(&mut self, mac: MacAddr, state: NeighbourState) {
+        self.was_confirmed &= self.mac == mac;
+        self.mac = mac;
+        self.state = state;
+        self.solicits = 0;
+        self.sequence = u64::MAX;
+    }
+
+    pub(super) const fn is_installed(&self) -> bool {
+        matches!(self.state, NeighbourState::Installed)
+    }
+
+    /// The state, with regard to a reachable time that is over.
+    pub(super) const fn state_at(&self, now_ns: u64) -> NeighbourState {
+        match self.state {
+            NeighbourState::Reachable if now_ns >= self.fresh_until_ns => NeighbourState::Stale,
+            state => state,
+        }
+    }
+
+    /// Whether the entry may give way to another: it does not answer, never did, or was neither
+    /// used nor confirmed for `stale_lifetime_ns`.
+    pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
+        match self.state_at(now_ns) {
+            NeighbourState::Failed => true,
+            NeighbourState::Stale => {
+                let idle_since_ns = self.active_ns.max(self.fresh_until_ns);
+                !self.was_confirmed || now_ns >= idle_since_ns.saturating_add(stale_lifetime_ns)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn view(&self, address: IpAddr, now_ns: u64) -> NeighbourView {
+        NeighbourView {
+            address,
+            mac: self.mac(),
+            state: self.state_at(now_ns),
+            is_router: self.is_router,
+            waiting: self.queue.len(),
+            active_ns: self.active_ns,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which neighbour gives way when the table is full.
+
+use core::net::IpAddr;
+use core::ops::Bound;
+
+use super::{HoldDropCause, NeighbourCache};
+
+/// Most entries that are looked at for one new entry: the work for each claim is bounded, and the
+/// next search goes on where this one ended.
+const MAX_INSPECTED: usize = 64;
+
+impl<F> NeighbourCache<F> {
+    /// Makes room for one more entry. If no entry is dispensable, the oldest incomplete one goes if
+    /// `may_stop_asking`. Returns `false` if there is no room.
+    pub(super) fn make_room(&mut self, may_stop_asking: bool, now_ns: u64) -> bool {
+        if self.entries.len() < self.limits.entries.max(1) {
+            return true;
+        }
+        if let Some(neighbour) = self.find_dispensable(now_ns) {
+            self.counters.evicted += 1;
+            self.discard(neighbour, HoldDropCause::Evicted);
+            return true;
+        }
+        may_stop_asking && self.evict_oldest_incomplete(None)
+    }
+
+    /// Looks for an entry that may give way, from the hand on, once around at most.
+    fn find_dispensable(&mut self, now_ns: u64) -> Option<IpAddr> {
+        let lifetime_ns = self.timers.stale_lifetime_ns;
+        let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        let after = self.entries.range((start, Bound::Unbounded));
+        let around = after.chain(self.entries.iter()).take(MAX_INSPECTED.min(self.entries.len()));
+        let mut inspected = around.inspect(|(address, _)| last = Some(**address));
+        let found = inspected.find(|(_, entry)| entry.is_dispensable(lifetime_ns, now_ns));
+        let found = found.map(|(address, _)| *address);
+        drop(inspected);
+        self.hand = last;
+        found
+    }
+
+    /// Stops asking for the address that has been asked for the longest, except `spared`. Returns
+    /// `false` if there is none.
+    pub(super) fn evict_oldest_incomplete(&mut self, spared: Option<IpAddr>) -> bool {
+        let mut oldest = self.incomplete.iter().map(|(_, neighbour)| *neighbour);
+        let Some(neighbour) = oldest.find(|neighbour| Some(*neighbour) != spared) else {
+            return false;
+        };
+        self.counters.evicted += 1;
+        self.discard(neighbour, HoldDropCause::Evicted);
+        true
+    }
+
+    /// Removes an entry; frames that wait for it are dropped.
+    pub(super) fn discard(&mut self, neighbour: IpAddr, cause: HoldDropCause) {
+        self.clear_deadline(neighbour);
+        self.drop_held(neighbour, cause);
+        let Some(entry) = self.entries.remove(&neighbour) else { return };
+        self.incomplete.remove(&(entry.sequence, neighbour));
+        if entry.mac().is_some() {
+            self.events.push_back(super::NeighbourEvent::Changed { neighbour, mac: None });
+        }
+    }
+}

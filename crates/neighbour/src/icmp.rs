@@ -1,0 +1,17 @@
+//! ICMP and ICMPv6: errors about packets that cannot be forwarded, and answers to pings.
+//!
+//! ```text
+//!   frame -> OffendingPacket::parse -> may_answer -> IcmpLimiter::allows -> error -> IP packet
+//!            None: not IP, damaged     Err: silence   Err: too many
+//! ```
+//! The packet that comes out starts with its IP header; the caller adds the Ethernet header with
+//! whatever tags the link has.
+
+pub mod echo;
+mod error;
+mod limiter;
+mod offending;
+
+pub use error::{IcmpMessage, IcmpProblem, QuoteLength};
+pub use limiter::{IcmpLimit, IcmpLimiter, IcmpLimits};
+pub use offending::{IcmpSilence, OffendingPacket};

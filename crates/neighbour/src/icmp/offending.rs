@@ -1,0 +1,138 @@
+//! A packet that cannot be forwarded, and whether its sender may be told.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use slipring_wire::assigned::IpProto;
+use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
+use slipring_wire::{Headers, MacAddr};
+
+use super::error::IcmpMessage;
+use crate::field::array;
+
+/// Why a sender is not told (RFC 1122, 3.2.2; RFC 1812, 4.3.2.7; RFC 4443, 2.4 e).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum IcmpSilence {
+    /// The packet is an ICMP error or redirect itself.
+    #[error("it is an ICMP error itself")]
+    AboutError,
+    /// It is a later fragment: the first one is answered.
+    #[error("it is a later fragment")]
+    LaterFragment,
+    /// It came as a broadcast or multicast of the link.
+    #[error("it is a broadcast or multicast of the link")]
+    LinkGroup,
+    /// Its destination is a group.
+    #[error("its destination is a group")]
+    Group,
+    /// Its source does not name one host.
+    #[error("its source is no single host")]
+    Source,
+}
+
+/// The IP packet in a frame, as far as errors need it.
+#[derive(Debug, Clone, Copy)]
+pub struct OffendingPacket<'a> {
+    /// The packet without padding, as far as the frame has it.
+    pub(super) bytes: &'a [u8],
+    /// Offset of the first byte after the IP headers.
+    pub(super) l4: usize,
+    ip: Ip,
+    /// The packet's source.
+    pub source: IpAddr,
+    /// The packet's destination.
+    pub destination: IpAddr,
+    link_destination: MacAddr,
+    link_source: MacAddr,
+}
+
+impl<'a> OffendingPacket<'a> {
+    /// Parses the IP headers of a frame; VLAN tags are skipped. `None` if it is not IP, or damaged.
+    #[must_use]
+    pub fn parse(frame: &'a [u8]) -> Option<Self> {
+        let headers = Headers::parse(frame).ok()?;
+        let ip = headers.ip?;
+        let l3 = usize::from(headers.l3);
+        let end = frame.len().min(ip.end as usize);
+        let bytes = frame.get(l3..end)?;
+        let (source, destination) = match ip.version {
+            IpVersion::V4 => (
+                IpAddr::V4(array::<4>(bytes, 12)?.into()),
+                IpAddr::V4(array::<4>(bytes, 16)?.into()),
+            ),
+            IpVersion::V6 => (
+                IpAddr::V6(array::<16>(bytes, 8)?.into()),
+                IpAddr::V6(array::<16>(bytes, 24)?.into()),
+            ),
+        };
+        Some(Self {
+            bytes,
+            l4: usize::from(ip.l4) - l3,
+            ip,
+            source,
+            destination,
+            link_destination: MacAddr(array(frame, 0)?),
+            link_source: MacAddr(array(frame, 6)?),
+        })
+    }
+
+    /// The MAC address that the frame came from.
+    #[must_use]
+    pub const fn link_source(&self) -> MacAddr {
+        self.link_source
+    }
+
+    /// Whether the packet's sender may get `message`.
+    ///
+    /// # Errors
+    /// [`IcmpSilence`]: why not.
+    pub fn may_answer(&self, message: IcmpMessage) -> Result<(), IcmpSilence> {
+        if self.is_error() {
+            return Err(IcmpSilence::AboutError);
+        }
+        if self.ip.fragment == FragmentPosition::Later {
+            return Err(IcmpSilence::LaterFragment);
+        }
+        // RFC 4443, 2.4 e.3: path MTU discovery and unknown options work for groups, too.
+        if !(self.source.is_ipv6() && message.is_allowed_for_groups()) {
+            if self.link_destination.is_multicast() {
+                return Err(IcmpSilence::LinkGroup);
+            }
+            if is_group(self.destination) {
+                return Err(IcmpSilence::Group);
+            }
+        }
+        if self.link_source.is_multicast() || !is_one_host(self.source) {
+            return Err(IcmpSilence::Source);
+        }
+        Ok(())
+    }
+
+    /// Whether the packet is an ICMP error or redirect. ICMP that is cut before its type counts as
+    /// one.
+    fn is_error(&self) -> bool {
+        let kind = self.bytes.get(self.l4);
+        match self.ip.proto {
+            _ if self.ip.fragment == FragmentPosition::Later => false,
+            IpProto::ICMP if self.source.is_ipv4() => {
+                matches!(kind, None | Some(3 | 4 | 5 | 11 | 12))
+            }
+            // Errors are below 128; 137 is a redirect.
+            IpProto::ICMPV6 if self.source.is_ipv6() => matches!(kind, None | Some(..128 | 137)),
+            _ => false,
+        }
+    }
+}
+
+fn is_group(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Whether a source is the address of one host, to which an error can be sent.
+fn is_one_host(source: IpAddr) -> bool {
+    match source {
+        IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(v6) => {
+            !(v6.is_multicast() || v6 == Ipv6Addr::UNSPECIFIED || v6 == Ipv6Addr::LOCALHOST)
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One interface: its addresses, the messages it gets and sends, and its cache.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use slipring_wire::assigned::EtherType;
+use slipring_wire::{Headers, MacAddr};
+
+use crate::arp::{ArpError, ArpOperation, ArpPacket};
+use crate::cache::{HoldDropCause, HoldRefusal, NeighbourCache, NeighbourClaim, NeighbourEvent};
+use crate::limits::{NeighbourLimits, NeighbourTimers};
+use crate::nd::{self, NdError, NdFlags, NdKind, NdMessage};
+use crate::subnet::Subnet;
+use crate::{field, group};
+
+/// Most answers that may be queued. Questions that come faster than frames leave get none.
+const MAX_PENDING_ANSWERS: usize = 256;
+
+/// Whether advertisements say that the interface belongs to a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighbourRole {
+    /// A host.
+    Host,
+    /// A router.
+    Router,
+}
+
+/// What a received frame was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighbourInput {
+    /// Neither ARP nor a neighbour message: the caller's.
+    Other,
+    /// A message, which has been handled.
+    Handled,
+    /// An ARP packet that is ignored.
+    InvalidArp(ArpError),
+    /// A neighbour message that is ignored.
+    InvalidNd(NdError),
+}
+
+/// What leaves the interface, or has become of frames that waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeighbourOutput<F> {
+    /// A whole frame to send: a question, an answer or an announcement.
+    Message(Vec<u8>),
+    /// A frame that waited, to send now.
+    Released {
+        /// The neighbour that it waited for.
+        next_hop: IpAddr,
+        /// The neighbour's MAC address.
+        mac: MacAddr,
+        /// The frame.
+        frame: F,
+    },
+    /// A frame that waited and is lost.
+    Dropped {
+        /// The neighbour that it waited for.
+        next_hop: IpAddr,
+        /// The frame.
+        frame: F,
+        /// The cause.
+        cause: HoldDropCause,
+    },
+    /// Frames to this neighbour have another MAC address now, or none.
+    Changed {
+        /// The neighbour.
+        neighbour: IpAddr,
+        /// Its MAC address.
+        mac: Option<MacAddr>,
+    },
+}
+
+/// The neighbour part of one interface.
+#[derive(Debug)]
+pub struct NeighbourInterface<F> {
+    mac: MacAddr,
+    subnets: Vec<Subnet>,
+    role: NeighbourRole,
+    cache: NeighbourCache<F>,
+    answers: VecDeque<Vec<u8>>,
+    unsent_answers: u64,
+    conflicts: u64,
+}
+
+impl<F> NeighbourInterface<F> {
+    /// Makes the neighbour part of an interface with these addresses.
+    #[must_use]
+    pub fn new(
+        mac: MacAddr,
+        subnets: Vec<Subnet>,
+        role: NeighbourRole,
+        limits: NeighbourLimits,
+        seed: u64,
+    ) -> Self {
+        Self {
+            mac,
+            subnets,
+            role,
+            cache: NeighbourCache::new(NeighbourTimers::default(), limits, seed),
+            answers: VecDeque::new(),
+            unsent_answers: 0,
+            conflicts: 0,
+        }
+    }
+
+    /// The cache.
+    #[must_use]
+    pub const fn cache(&self) -> &NeighbourCache<F> {
+        &self.cache
+    }
+
+    /// The cache, for neighbours that are installed or removed by hand.
+    pub const fn cache_mut(&mut self) -> &mut NeighbourCache<F> {
+        &mut self.cache
+    }
+
+    /// Messages in which another host used an address of this interface as its own.
+    #[must_use]
+    pub const fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
+    /// Answers that were not given because too many were queued.
+    #[must_use]
+    pub const fn unsent_answers(&self) -> u64 {
+        self.unsent_answers
+    }
+
+    /// Whether an address is one of this interface.
+    #[must_use]
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.subnets.iter().any(|subnet| subnet.address() == address)
+    }
+
+    /// Whether an address belongs to a host of the link. Link-local IPv6 addresses always do
+    /// (RFC 4861, 5.1).
+    #[must_use]
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
+        let is_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let has_v6 = || self.subnets.iter().any(|subnet| subnet.address().is_ipv6());
+        self.subnets.iter().any(|subnet| subnet.contains(address)) || is_local && has_v6()
+    }
+
+    /// The MAC address for frames to `next_hop`, if it is known: that of a neighbour, or of a group.
+    pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
+        self.cache.resolve(next_hop, now_ns).or_else(|| self.group_mac(next_hop))
+    }
+
+    /// The MAC address of a group or of a subnet's broadcast address.
+    fn group_mac(&self, address: IpAddr) -> Option<MacAddr> {
+        let is_broadcast = || self.subnets.iter().any(|subnet| subnet.is_broadcast(address));
+        group::mac(address).or_else(|| is_broadcast().then_some(MacAddr::BROADCAST))
+    }
+
+    /// Keeps a frame of `len` bytes until its next hop is known. It comes out of [`Self::pop`].
+    ///
+    /// # Errors
+    /// The frame and the reason, if it cannot be kept.
+    pub fn hold(
+        &mut self,
+        next_hop: IpAddr,
+        frame: F,
+        len: u32,
+        now_ns: u64,
+    ) -> Result<(), (F, HoldRefusal)> {
+        self.cache.hold(next_hop, frame, len, now_ns)
+    }
+
+    /// Handles a received frame, if it is ARP or a neighbour message without VLAN tags.
+    pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> NeighbourInput {
+        let ethertype = Headers::link(frame).map(|headers| headers.ethertype);
+        let Some(payload) = frame.get(field::ETHERNET_LEN..) else { return NeighbourInput::Other };
+        match ethertype {
+            Ok(EtherType::ARP) => match ArpPacket::parse(payload) {
+                Ok(packet) => self.receive_arp(&packet, now_ns),
+                Err(error) => return NeighbourInput::InvalidArp(error),
+            },
+            Ok(EtherType::IPV6) => match NdMessage::parse(payload) {
+                Some(Ok(message)) => {
+                    let sender_mac = field::array(frame, 6).map(MacAddr).unwrap_or_default();
+                    self.receive_nd(&message, sender_mac, now_ns);
+                }
+                Some(Err(error)) => return NeighbourInput::InvalidNd(error),
+                None => return NeighbourInput::Other,
+            },
+            _ => return NeighbourInput::Other,
+        }
+        NeighbourInput::Handled
+    }
+
+    /// Announces all addresses of the interface: after it came up, or took over another's.
+    pub fn announce(&mut self) {
+        for at in 0..self.subnets.len() {
+            let flags = self.flags(false);
+            let frame = match self.subnets[at].address() {
+                IpAddr::V4(own) => ArpPacket::announcement(self.mac, own).frame(MacAddr::BROADCAST),
+                IpAddr::V6(own) => nd::advertisement(self.mac, own, None, flags),
+            };
+            self.answer(frame);
+        }
+    }
+
+    /// Repeats questions without an answer, probes stale neighbours, and gives up.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.cache.tick(now_ns);
+    }
+
+    /// When [`Self::tick`] is needed next, if at all.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        self.cache.next_ns()
+    }
+
+    /// Whether [`Self::pop`] may return something.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !(self.answers.is_empty() && self.cache.has_no_events())
+    }
+
+    /// Takes what leaves next.
+    pub fn pop(&mut self) -> Option<NeighbourOutput<F>> {
+        if let Some(frame) = self.answers.pop_front() {
+            return Some(NeighbourOutput::Message(frame));
+        }
+        loop {
+            return Some(match self.cache.poll_event()? {
+                NeighbourEvent::Solicit { target, mac } => match self.question(target, mac) {
+                    Some(frame) => NeighbourOutput::Message(frame),
+                    None => continue,
+                },
+                NeighbourEvent::Released { next_hop, mac, frame } => {
+                    NeighbourOutput::Released { next_hop, mac, frame }
+                }
+                NeighbourEvent::Dropped { next_hop, frame, cause } => {
+                    NeighbourOutput::Dropped { next_hop, frame, cause }
+                }
+                NeighbourEvent::Changed { neighbour, mac } => {
+                    NeighbourOutput::Changed { neighbour, mac }
+                }
+            });
+        }
+    }
+
+    /// The frame that asks for a neighbour; `None` without an address to ask from.
+    fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
+        let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
+        let around = self.subnets.iter().find(|subnet| subnet.contains(target));
+        let subnet = around.or_else(|| self.subnets.iter().find(same_family))?;
+        match (subnet.address(), target) {
+            (IpAddr::V4(own), IpAddr::V4(target)) => {
+                let request = ArpPacket::request(self.mac, own, target);
+                Some(request.frame(known.unwrap_or(MacAddr::BROADCAST)))
+            }
+            (IpAddr::V6(own), IpAddr::V6(target)) => {
+                Some(nd::solicitation(self.mac, own, target, known))
+            }
+            _ => None,
+        }
+    }
+
+    fn receive_arp(&mut self, packet: &ArpPacket, now_ns: u64) {
+        let (sender, mac) = (IpAddr::V4(packet.sender), packet.sender_mac);
+        if mac == self.mac {
+            return;
+        }
+        let asks_us = self.is_own(packet.target.into());
+        if self.is_own(sender) {
+            self.conflicts += 1;
+        } else if self.is_neighbour(sender) {
+            let is_answer =
+                packet.operation == ArpOperation::Reply && packet.target_mac == self.mac;
+            self.cache.learn(
+                match (asks_us, is_answer) {
+                    (true, true) => {
+                        NeighbourClaim { makes_entry: true, ..NeighbourClaim::answer(sender, mac) }
+                    }
+                    (true, false) => NeighbourClaim::question(sender, mac),
+                    (false, _) => NeighbourClaim::update(sender, mac),
+                },
+                now_ns,
+            );
+        }
+        if asks_us && packet.operation == ArpOperation::Request {
+            self.answer(packet.reply(self.mac).frame(mac));
+        }
+    }
+
+    fn receive_nd(&mut self, message: &NdMessage, sender_mac: MacAddr, now_ns: u64) {
+        match message.kind {
+            NdKind::Solicitation if self.is_own(message.target.into()) => {
+                self.receive_solicitation(message, sender_mac, now_ns);
+            }
+            NdKind::Solicitation => {}
+            NdKind::Advertisement(flags) => self.receive_advertisement(message, flags, now_ns),
+        }
+    }
+
+    /// Answers a solicitation of an own address (RFC 4861, 7.2.4).
+    fn receive_solicitation(&mut self, message: &NdMessage, sender_mac: MacAddr, now_ns: u64) {
+        let to = if message.source == Ipv6Addr::UNSPECIFIED {
+            None
+        } else {
+            let source = message.source.into();
+            if !self.is_neighbour(source) {
+                self.conflicts += u64::from(self.is_own(source) && sender_mac != self.mac);
+                return;
+            }
+            if let Some(mac) = message.mac {
+                self.cache.learn(NeighbourClaim::question(source, mac), now_ns);
+            }
+            let mac = message.mac.or_else(|| self.cache.resolve(source, now_ns));
+            Some((mac.unwrap_or(sender_mac), message.source))
+        };
+        let flags = self.flags(to.is_some());
+        self.answer(nd::advertisement(self.mac, message.target, to, flags));
+    }
+
+    fn receive_advertisement(&mut self, message: &NdMessage, flags: NdFlags, now_ns: u64) {
+        let address = IpAddr::V6(message.target);
+        if self.is_own(address) {
+            self.conflicts += u64::from(message.mac != Some(self.mac));
+        } else if self.is_neighbour(address) {
+            let claim = NeighbourClaim {
+                address,
+                mac: message.mac,
+                makes_entry: false,
+                is_solicited: flags.solicited,
+                overrides: flags.override_cache,
+                is_router: Some(flags.router),
+            };
+            self.cache.learn(claim, now_ns);
+        }
+    }
+
+    /// Whether an address can be a neighbour's: on the link, not our own, of one host.
+    fn is_neighbour(&self, address: IpAddr) -> bool {
+        self.is_on_link(address) && !self.is_own(address) && self.group_mac(address).is_none()
+    }
+
+    const fn flags(&self, solicited: bool) -> NdFlags {
+        let router = matches!(self.role, NeighbourRole::Router);
+        NdFlags { router, solicited, override_cache: true }
+    }
+
+    fn answer(&mut self, frame: Vec<u8>) {
+        if self.answers.len() < MAX_PENDING_ANSWERS {
+            self.answers.push_back(frame);
+        } else {
+            self.unsent_answers += 1;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The neighbours of an interface: which MAC address an IP address has, the frames that wait until
+//! that is known, and what is said to hosts whose packets cannot be forwarded.
+//!
+//! ```text
+//!                 NeighbourInterface                        NeighbourCache
+//!   frame ------> receive: ARP, NS, NA ---- claims -------> states and timers of RFC 4861
+//!                    | answers for own addresses                | solicit, release, drop, changed
+//!   frame <------ pop: messages, released frames <------- events
+//!   next hop ---> resolve -> MAC address   or   hold ------> frames that wait, per neighbour
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`NeighbourInterface`] | addresses and messages of one interface, around its cache |
+//! | [`NeighbourCache`] | the state machine alone: also for neighbours that the kernel keeps |
+//! | [`SnoopTable`] | neighbours of a bridge, which only listens |
+//! | [`arp`], [`nd`] | the messages |
+//! | [`icmp`] | errors, when not to send them, limits, answers to pings |
+//! | [`group`] | MAC addresses of multicast groups |
+//!
+//! Time, seed and slices go in; frames and events come out. The cache never looks into a waiting
+//! frame: `F` is whatever handle the caller uses, with its length.
+//!
+//! # Invariants
+//! 1. Every frame that [`NeighbourCache::hold`] takes is waiting, or came out exactly once, released
+//!    or dropped with a cause ([`NeighbourCache::is_balanced`]).
+//! 2. Frames for one neighbour come out in the order in which they went in.
+//! 3. Memory is bounded by [`NeighbourLimits`], whatever addresses are asked for or claimed.
+//! 4. A confirmed neighbour in use never gives way to one that was only claimed or asked for.
+//!
+//! # Not for
+//! Routes, router and prefix discovery, redirects, duplicate address detection, proxies, VLAN tags
+//! (the owner of a subinterface adds and removes them).
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod arp;
+mod cache;
+mod field;
+pub mod group;
+pub mod icmp;
+mod interface;
+mod limits;
+pub mod nd;
+mod snoop;
+mod subnet;
+#[cfg(test)]
+mod tests;
+
+pub use cache::{
+    HoldDropCause, HoldRefusal, NeighbourCache, NeighbourClaim, NeighbourCounters, NeighbourEvent,
+    NeighbourState, NeighbourView,
+};
+pub use interface::{NeighbourInput, NeighbourInterface, NeighbourOutput, NeighbourRole};
+pub use limits::{NeighbourLimits, NeighbourTimers};
+pub use snoop::{SnoopTable, SnoopedAddress};
+pub use subnet::{Subnet, SubnetError, is_link_scope};

@@ -1,0 +1,66 @@
+//! Timers and limits of a cache.
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Timers of a cache: the defaults are those of RFC 4861, section 10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourTimers {
+    /// Mean time for which a confirmed neighbour counts as reachable. The time of each confirmation
+    /// is drawn between half of this and one and a half times it.
+    pub base_reachable_ns: u64,
+    /// Time between two solicitations of the same address.
+    pub retransmit_ns: u64,
+    /// Time for which a stale neighbour may be used before it is probed.
+    pub delay_first_probe_ns: u64,
+    /// Most multicast solicitations before an unknown address counts as unreachable.
+    pub max_multicast_solicits: u8,
+    /// Most unicast solicitations before a stale neighbour counts as unreachable.
+    pub max_unicast_solicits: u8,
+    /// Time after its last use or confirmation for which a stale neighbour keeps its place in a
+    /// full table.
+    pub stale_lifetime_ns: u64,
+}
+
+impl Default for NeighbourTimers {
+    fn default() -> Self {
+        Self {
+            base_reachable_ns: 30 * SECOND_NS,
+            retransmit_ns: SECOND_NS,
+            delay_first_probe_ns: 5 * SECOND_NS,
+            max_multicast_solicits: 3,
+            max_unicast_solicits: 3,
+            stale_lifetime_ns: 60 * SECOND_NS,
+        }
+    }
+}
+
+/// Bounds on the memory of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourLimits {
+    /// Most neighbours, in any state.
+    pub entries: usize,
+    /// Most unknown addresses that are asked for at the same time. A further one takes the place of
+    /// the oldest, so that a scan cannot keep others out.
+    pub incomplete: usize,
+    /// Most frames that wait for one neighbour.
+    pub frames_per_neighbour: usize,
+    /// Most bytes that wait for one neighbour.
+    pub bytes_per_neighbour: u64,
+    /// Most frames that wait for all neighbours together.
+    pub frames: usize,
+    /// Most bytes that wait for all neighbours together.
+    pub bytes: u64,
+}
+
+impl Default for NeighbourLimits {
+    fn default() -> Self {
+        Self {
+            entries: 65_536,
+            incomplete: 4_096,
+            frames_per_neighbour: 128,
+            bytes_per_neighbour: 208 << 10,
+            frames: 16_384,
+            bytes: 16 << 20,
+        }
+    }
+}

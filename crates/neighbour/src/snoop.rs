@@ -1,0 +1,126 @@
+//! Neighbours of a bridge: it has no addresses, does not ask, and only listens.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+use core::ops::Bound;
+
+use slipring_wire::assigned::EtherType;
+use slipring_wire::{Headers, MacAddr};
+
+use crate::arp::ArpPacket;
+use crate::nd::{NdKind, NdMessage};
+
+/// Most entries that are looked at for one new entry.
+const MAX_INSPECTED: usize = 64;
+
+/// What a frame says about its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnoopedAddress {
+    /// The IP address.
+    pub address: IpAddr,
+    /// Its MAC address.
+    pub mac: MacAddr,
+}
+
+impl SnoopedAddress {
+    /// Reads the address that a valid ARP packet or neighbour advertisement in a frame tells. VLAN
+    /// tags are skipped.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let headers = Headers::link(frame).ok()?;
+        let payload = frame.get(usize::from(headers.l3)..)?;
+        match headers.ethertype {
+            EtherType::ARP => {
+                let packet = ArpPacket::parse(payload).ok()?;
+                let address = IpAddr::V4(packet.sender);
+                let says = !packet.sender.is_unspecified();
+                says.then_some(Self { address, mac: packet.sender_mac })
+            }
+            EtherType::IPV6 => {
+                let message = NdMessage::parse(payload)?.ok()?;
+                let is_advertisement = matches!(message.kind, NdKind::Advertisement(_));
+                let mac = message.mac.filter(|_| is_advertisement)?;
+                Some(Self { address: message.target.into(), mac })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Addresses that were heard, each with something of the caller's, such as its port.
+///
+/// A full table drops addresses that were not looked up since the last search passed them. An address
+/// in use therefore stays, whatever others claim.
+#[derive(Debug)]
+pub struct SnoopTable<P> {
+    entries: BTreeMap<IpAddr, SnoopEntry<P>>,
+    capacity: usize,
+    hand: Option<IpAddr>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SnoopEntry<P> {
+    mac: MacAddr,
+    place: P,
+    is_used: bool,
+}
+
+impl<P: Copy + PartialEq> SnoopTable<P> {
+    /// Makes an empty table for at most `capacity` addresses.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        Self { entries: BTreeMap::new(), capacity, hand: None }
+    }
+
+    /// Stores an address. Returns whether that changed the table.
+    pub fn insert(&mut self, SnoopedAddress { address, mac }: SnoopedAddress, place: P) -> bool {
+        if let Some(entry) = self.entries.get_mut(&address) {
+            let changed = (entry.mac, entry.place) != (mac, place);
+            (entry.mac, entry.place) = (mac, place);
+            return changed;
+        }
+        if self.entries.len() >= self.capacity && !self.evict() {
+            return false;
+        }
+        self.entries.insert(address, SnoopEntry { mac, place, is_used: false });
+        true
+    }
+
+    /// Looks up an address, which keeps it in the table.
+    pub fn resolve(&mut self, address: IpAddr) -> Option<(MacAddr, P)> {
+        let entry = self.entries.get_mut(&address)?;
+        entry.is_used = true;
+        Some((entry.mac, entry.place))
+    }
+
+    /// The number of addresses.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Removes an address that was not used since the last search passed it. Returns `false` if
+    /// there is none nearby.
+    fn evict(&mut self) -> bool {
+        for _ in 0..MAX_INSPECTED.min(self.entries.len()) {
+            let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
+            let next = self.entries.range_mut((start, Bound::Unbounded)).next();
+            let Some((&address, entry)) = next else {
+                self.hand = None;
+                continue;
+            };
+            self.hand = Some(address);
+            if !core::mem::take(&mut entry.is_used) {
+                self.entries.remove(&address);
+                return true;
+            }
+        }
+        false
+    }
+}
