@@ -88,7 +88,8 @@ impl RouteMode {
         })?;
         let addresses = Netlink::open().and_then(|netlink| netlink.addresses(iface.index))?;
         let subnets = addresses.into_iter().map(|(address, len)| Subnet::new(address, len));
-        let subnets: Result<Vec<_>, _> = subnets.collect();
+        let subnets: Result<Vec<_>, RouterInterfaceError> =
+            subnets.map(|subnet| Ok(subnet?)).collect();
         let gateway = self.gateways[index].as_ref();
         let gateways = gateway.map(|gateway| gateway.address).into_iter().collect();
         let side =

@@ -1,6 +1,5 @@
 //! Reads and writes the fields of frames.
 
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use slipring_wire::MacAddr;
@@ -9,7 +8,7 @@ use slipring_wire::checksum::{self, Delta};
 use slipring_wire::view::{Headers, IpVersion};
 
 /// Offset of the IP header; the router ignores frames with VLAN tags.
-pub(crate) const L3_OFFSET: usize = 14;
+const L3_OFFSET: usize = 14;
 const TTL_OFFSET: usize = L3_OFFSET + 8;
 const V4_CHECKSUM_OFFSET: usize = L3_OFFSET + 10;
 const V4_DST_OFFSET: usize = L3_OFFSET + 16;
@@ -75,12 +74,7 @@ pub(crate) fn dst_mac(frame: &[u8]) -> Option<MacAddr> {
     array(frame, 0).map(MacAddr)
 }
 
-/// The Ethernet header of a new frame.
-pub(crate) fn ethernet_header(to: MacAddr, from: MacAddr, kind: EtherType) -> Vec<u8> {
-    [&to.0[..], &from.0, &kind.0.to_be_bytes()].concat()
-}
-
 /// Returns `N` bytes at an offset, if the frame has them.
-pub(crate) fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
+fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk().copied()
 }

@@ -2,18 +2,31 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 
+use slipring_neighbour::icmp::{
+    IcmpLimiter, IcmpLimits, IcmpProblem, OffendingPacket, QuoteLength, echo,
+};
+use slipring_neighbour::{
+    NeighbourInput, NeighbourInterface, NeighbourLimits, NeighbourOutput, NeighbourRole,
+    is_link_scope,
+};
 use slipring_wire::MacAddr;
 
-use crate::arp::{Arp, Operation};
 use crate::frame::{self, GatewayFrameKind};
 use crate::interface::RouterInterface;
-use crate::neighbours::NeighbourTable;
-use crate::{echo, interface, nd};
 
 /// Most of the router's own frames that may be queued when another ping is answered.
 const MAX_PENDING_REPLIES: usize = 64;
+/// Frames arrive at full speed while a next hop answers: a millisecond at several Mpps may wait.
+const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
+    entries: 65_536,
+    incomplete: 4_096,
+    frames_per_neighbour: 4_096,
+    bytes_per_neighbour: 8 << 20,
+    frames: 16_384,
+    bytes: 32 << 20,
+};
 
 /// Whether the router decrements TTL and hop limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +34,7 @@ pub enum TtlPolicy {
     /// Packets stay unchanged, as if the router were a wire.
     #[default]
     Preserve,
-    /// Decrements each packet. Drops those that reach zero, without an ICMP error to the sender.
+    /// Decrements each packet. Drops those that reach zero, and tells their senders.
     Decrement,
 }
 
@@ -52,6 +65,10 @@ pub enum GatewayDropReason {
     ToRouter,
     /// Its destination is a neighbour of its sender.
     SameSubnet,
+    /// Its destination is link-local.
+    LinkLocal,
+    /// Its destination is the loopback or the unspecified address, which no link may see.
+    Martian,
     /// There is no subnet or gateway for its destination.
     NoRoute,
     /// Its TTL or hop limit has expired.
@@ -66,16 +83,31 @@ pub struct GatewayPort {
     own: RouterInterface,
     other: RouterInterface,
     ttl_policy: TtlPolicy,
-    neighbours: NeighbourTable,
+    neighbours: NeighbourInterface<Vec<u8>>,
+    errors: IcmpLimiter,
+    /// Answers, errors, and frames that could not be sent yet.
     tx_queue: VecDeque<Vec<u8>>,
+    /// Frames that waited in vain since they were last counted.
+    unresolved: u64,
 }
 
 impl GatewayPort {
     /// Makes the router at the port of `own`; frames that pass leave by the port of `other`.
     #[must_use]
     pub fn new(own: RouterInterface, other: RouterInterface, ttl_policy: TtlPolicy) -> Self {
-        let (neighbours, tx_queue) = (NeighbourTable::default(), VecDeque::new());
-        Self { own, other, ttl_policy, neighbours, tx_queue }
+        let (mac, subnets) = (own.mac(), own.subnets().to_vec());
+        // Routers with different addresses draw different times, which is all the seed is for.
+        let seed = mac.to_u64();
+        let role = NeighbourRole::Router;
+        Self {
+            neighbours: NeighbourInterface::new(mac, subnets, role, NEIGHBOUR_LIMITS, seed),
+            errors: IcmpLimiter::new(IcmpLimits::default(), seed),
+            own,
+            other,
+            ttl_policy,
+            tx_queue: VecDeque::new(),
+            unresolved: 0,
+        }
     }
 
     /// Decides about a frame that arrived at the port.
@@ -86,24 +118,41 @@ impl GatewayPort {
         if target != self.own.mac() && !target.is_multicast() {
             return GatewayVerdict::Drop(GatewayDropReason::OtherHost);
         }
-        match frame::classify(frame) {
-            GatewayFrameKind::Malformed => GatewayVerdict::Drop(GatewayDropReason::Malformed),
-            GatewayFrameKind::Other => GatewayVerdict::Drop(GatewayDropReason::NotIp),
-            GatewayFrameKind::Arp => match Arp::parse(frame) {
-                Some(arp) => self.handle_arp(&arp, now_ns),
-                None => GatewayVerdict::Drop(GatewayDropReason::Malformed),
-            },
-            GatewayFrameKind::Ip { to: IpAddr::V6(_), .. }
-                if let Some(message) = nd::NdMessage::parse(frame) =>
-            {
-                self.handle_nd(&message, now_ns)
+        let kind = frame::classify(frame);
+        if let GatewayFrameKind::Arp | GatewayFrameKind::Ip { to: IpAddr::V6(_), .. } = kind {
+            match self.neighbours.receive(frame, now_ns) {
+                NeighbourInput::Handled => return GatewayVerdict::Consumed,
+                NeighbourInput::InvalidArp(_) | NeighbourInput::InvalidNd(_) => {
+                    return GatewayVerdict::Drop(GatewayDropReason::Malformed);
+                }
+                NeighbourInput::Other => {}
             }
-            GatewayFrameKind::Ip { to, ttl: life } => match self.drop_reason(target, to, life) {
-                Some(GatewayDropReason::ToRouter) => self.answer_ping(frame),
-                Some(refusal) => GatewayVerdict::Drop(refusal),
-                None => GatewayVerdict::Pass,
-            },
         }
+        match kind {
+            GatewayFrameKind::Malformed => GatewayVerdict::Drop(GatewayDropReason::Malformed),
+            GatewayFrameKind::Other | GatewayFrameKind::Arp => {
+                GatewayVerdict::Drop(GatewayDropReason::NotIp)
+            }
+            GatewayFrameKind::Ip { to, ttl } => self.route(frame, target, (to, ttl), now_ns),
+        }
+    }
+
+    /// Decides about an IP packet.
+    fn route(
+        &mut self,
+        frame: &[u8],
+        target: MacAddr,
+        (to, ttl): (IpAddr, u8),
+        now_ns: u64,
+    ) -> GatewayVerdict {
+        let Some(refusal) = self.drop_reason(target, to, ttl) else { return GatewayVerdict::Pass };
+        match refusal {
+            GatewayDropReason::ToRouter => return self.answer_ping(frame),
+            GatewayDropReason::NoRoute => self.tell(frame, IcmpProblem::NoRoute, now_ns),
+            GatewayDropReason::Expired => self.tell(frame, IcmpProblem::TimeExceeded, now_ns),
+            _ => {}
+        }
+        GatewayVerdict::Drop(refusal)
     }
 
     /// Sets the MAC addresses of a frame that leaves by the port. A frame whose next hop is unknown
@@ -121,23 +170,19 @@ impl GatewayPort {
             }
             frame::decrement_ttl(frame, to);
         }
-        let Self { own, neighbours, tx_queue: outbox, .. } = self;
-        let mut ask = |host, known| outbox.extend(request(own, host, known));
-        if let Some(mac) = neighbours.resolve(hop, now_ns, &mut ask) {
-            frame::set_macs(frame, mac, own.mac());
+        if let Some(mac) = self.neighbours.resolve(hop, now_ns) {
+            frame::set_macs(frame, mac, self.own.mac());
             return GatewayVerdict::Pass;
         }
-        match neighbours.enqueue(hop, frame, now_ns, &mut ask) {
-            true => GatewayVerdict::Consumed,
-            false => GatewayVerdict::Drop(GatewayDropReason::Unresolved),
+        match self.neighbours.hold(hop, frame.to_vec(), frame.len() as u32, now_ns) {
+            Ok(()) => GatewayVerdict::Consumed,
+            Err(_) => GatewayVerdict::Drop(GatewayDropReason::Unresolved),
         }
     }
 
-    /// Repeats requests without an answer. Returns how many frames were dropped as
-    /// [`GatewayDropReason::Unresolved`] because no answer ever came.
-    pub fn tick(&mut self, now_ns: u64) -> u64 {
-        let Self { own, neighbours, tx_queue: outbox, .. } = self;
-        neighbours.tick(now_ns, &mut |host, known| outbox.extend(request(own, host, known)))
+    /// Repeats requests without an answer, and gives up after too many.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.neighbours.tick(now_ns);
     }
 
     /// When to call [`Self::tick`] next, if at all.
@@ -149,13 +194,33 @@ impl GatewayPort {
     /// The next queued frame: an answer, a request, or a frame that has waited. The caller sends it
     /// in addition to, and before, the frames that [`Self::send`] passes.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
-        self.tx_queue.pop_front()
+        if let Some(frame) = self.tx_queue.pop_front() {
+            return Some(frame);
+        }
+        loop {
+            match self.neighbours.pop()? {
+                NeighbourOutput::Message(frame) => return Some(frame),
+                NeighbourOutput::Released { mac, mut frame, .. } => {
+                    frame::set_macs(&mut frame, mac, self.own.mac());
+                    return Some(frame);
+                }
+                NeighbourOutput::Dropped { .. } => self.unresolved += 1,
+                NeighbourOutput::Changed { .. } => {}
+            }
+        }
     }
 
-    /// Whether [`Self::pop`] would return nothing.
+    /// How many frames that [`Self::pop`] passed over were lost as
+    /// [`GatewayDropReason::Unresolved`] since the last call: their next hop did not answer, or
+    /// newer frames took their place.
+    pub fn take_unresolved(&mut self) -> u64 {
+        core::mem::take(&mut self.unresolved)
+    }
+
+    /// Whether there is nothing to [`pop`](Self::pop).
     #[must_use]
     pub fn is_tx_empty(&self) -> bool {
-        self.tx_queue.is_empty()
+        self.tx_queue.is_empty() && !self.neighbours.has_output()
     }
 
     /// Takes back a frame that could not be sent yet.
@@ -166,7 +231,7 @@ impl GatewayPort {
     /// The number of frames that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.neighbours.waiting()
+        self.neighbours.cache().waiting()
     }
 
     /// Why a packet does not pass; `None` if it passes.
@@ -176,9 +241,9 @@ impl GatewayPort {
         match to {
             _ if many => Some(GatewayDropReason::Broadcast),
             _ if own.is_own(to) || other.is_own(to) => Some(GatewayDropReason::ToRouter),
-            _ if own.contains(to) || interface::is_link_scope(to) => {
-                Some(GatewayDropReason::SameSubnet)
-            }
+            _ if to.is_loopback() || to.is_unspecified() => Some(GatewayDropReason::Martian),
+            _ if is_link_scope(to) => Some(GatewayDropReason::LinkLocal),
+            _ if own.contains(to) => Some(GatewayDropReason::SameSubnet),
             _ if other.next_hop(to).is_none() => Some(GatewayDropReason::NoRoute),
             _ if self.ttl_policy == TtlPolicy::Decrement && life <= 1 => {
                 Some(GatewayDropReason::Expired)
@@ -196,73 +261,20 @@ impl GatewayPort {
         GatewayVerdict::Consumed
     }
 
-    fn handle_arp(&mut self, arp: &Arp, now_ns: u64) -> GatewayVerdict {
-        let (sender, target) = (IpAddr::V4(arp.sender), IpAddr::V4(arp.target));
-        let for_us = self.own.is_own(target);
-        // Ignores messages that claim our own address, or come from outside the subnet.
-        if self.own.contains(sender) && !self.own.is_own(sender) && !self.own.is_broadcast(sender) {
-            self.learn(sender, arp.sender_mac, for_us, now_ns);
+    /// Tells the sender of a packet why it is dropped, as far as it may be told. The answer goes
+    /// back to the MAC address that the packet came from.
+    fn tell(&mut self, frame: &[u8], problem: IcmpProblem, now_ns: u64) {
+        let Some(packet) = OffendingPacket::parse(frame) else { return };
+        let message = problem.message(packet.source.is_ipv6());
+        let is_welcome = packet.may_answer(message).is_ok()
+            && self.tx_queue.len() < MAX_PENDING_REPLIES
+            && self.errors.allows(packet.source, now_ns).is_ok();
+        let own = self.own.address_towards(packet.source).filter(|_| is_welcome);
+        let error = own.and_then(|own| packet.error(message, own, QuoteLength::Full));
+        if let Some(error) = error {
+            // A packet of the same family has the same EtherType.
+            let head = [&packet.link_source().0[..], &self.own.mac().0, &frame[12..14]].concat();
+            self.tx_queue.push_back([head, error].concat());
         }
-        if for_us && arp.operation == Operation::Request && !arp.sender_mac.is_multicast() {
-            let reply = Arp {
-                operation: Operation::Reply,
-                sender_mac: self.own.mac(),
-                sender: arp.target,
-                target_mac: arp.sender_mac,
-                target: arp.sender,
-            };
-            self.tx_queue.push_back(reply.frame(arp.sender_mac));
-        }
-        GatewayVerdict::Consumed
-    }
-
-    fn handle_nd(&mut self, message: &nd::NdMessage, now_ns: u64) -> GatewayVerdict {
-        let (about, for_us) = match message.kind {
-            nd::NdKind::Solicitation => (message.from, self.own.is_own(message.target.into())),
-            nd::NdKind::Advertisement => (message.target, false),
-        };
-        let neighbour = self.own.contains(about.into()) && !self.own.is_own(about.into());
-        if let Some(mac) = message.mac.filter(|_| neighbour) {
-            self.learn(about.into(), mac, for_us, now_ns);
-        }
-        if for_us && (message.from.is_unspecified() || neighbour) {
-            self.advertise(message);
-        }
-        GatewayVerdict::Consumed
-    }
-
-    /// Answers a solicitation. A sender without an address gets the answer at the
-    /// all-nodes address.
-    fn advertise(&mut self, message: &nd::NdMessage) {
-        let to = match message.mac {
-            Some(mac) if !mac.is_multicast() => (mac, message.from),
-            _ => (MacAddr::ZERO, Ipv6Addr::UNSPECIFIED),
-        };
-        self.tx_queue.push_back(nd::advertisement(self.own.mac(), message.target, to));
-    }
-
-    /// Queues the frames that waited for a neighbour.
-    fn learn(&mut self, host: IpAddr, mac: MacAddr, told: bool, now_ns: u64) {
-        let own = self.own.mac();
-        for mut waited in self.neighbours.learn(host, mac, told, now_ns) {
-            frame::set_macs(&mut waited, mac, own);
-            self.tx_queue.push_back(waited);
-        }
-    }
-}
-
-/// The frame that requests a neighbour's address.
-fn request(own: &RouterInterface, host: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
-    match (own.address_towards(host)?, host) {
-        (IpAddr::V4(sender), IpAddr::V4(target)) => {
-            let (operation, sender_mac) = (Operation::Request, own.mac());
-            let arp = Arp { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target };
-            Some(arp.frame(known.unwrap_or(MacAddr::BROADCAST)))
-        }
-        (IpAddr::V6(from), IpAddr::V6(target)) => {
-            Some(nd::solicitation(own.mac(), from, target, known))
-        }
-        // A neighbour's subnet has its address family.
-        _ => None,
     }
 }

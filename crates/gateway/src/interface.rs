@@ -3,14 +3,8 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
+use slipring_neighbour::{Subnet, SubnetError, is_link_scope};
 use slipring_wire::MacAddr;
-
-/// An address of the router, and the prefix length of its subnet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subnet {
-    address: IpAddr,
-    prefix_len: u8,
-}
 
 /// The router's interface at one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,20 +18,9 @@ pub struct RouterInterface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterInterfaceError {
-    /// The prefix is longer than an address.
-    #[error("{address} has no prefix of {prefix_len} bits")]
-    Prefix {
-        /// The address.
-        address: IpAddr,
-        /// The prefix length.
-        prefix_len: u8,
-    },
-    /// The address cannot belong to a host.
-    #[error("{address} is no address of a host")]
-    NoHost {
-        /// The address.
-        address: IpAddr,
-    },
+    /// An address makes no subnet.
+    #[error(transparent)]
+    Subnet(#[from] SubnetError),
     /// The MAC address cannot belong to an interface.
     #[error("{mac} is no address of an interface")]
     Mac {
@@ -53,51 +36,6 @@ pub enum RouterInterfaceError {
         /// The gateway.
         gateway: IpAddr,
     },
-}
-
-impl Subnet {
-    /// Makes the subnet around an address.
-    ///
-    /// # Errors
-    /// [`RouterInterfaceError::Prefix`], or [`RouterInterfaceError::NoHost`] for a broadcast or
-    /// multicast address.
-    pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, RouterInterfaceError> {
-        let subnet = Self { address, prefix_len };
-        if u32::from(prefix_len) > width(address) {
-            return Err(RouterInterfaceError::Prefix { address, prefix_len });
-        }
-        let nobody = address.is_unspecified() || address.is_multicast();
-        if nobody || subnet.is_broadcast(address) {
-            return Err(RouterInterfaceError::NoHost { address });
-        }
-        Ok(subnet)
-    }
-
-    /// The router's address in the subnet.
-    #[must_use]
-    pub const fn address(&self) -> IpAddr {
-        self.address
-    }
-
-    /// Whether an address is in the subnet.
-    #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let hosts = width(self.address) - u32::from(self.prefix_len);
-        let same_kind = self.address.is_ipv4() == address.is_ipv4();
-        let differing = bits(self.address) ^ bits(address);
-        same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
-    }
-
-    /// Whether `address` is the subnet's IPv4 broadcast address, or the old one with all zeros.
-    #[must_use]
-    pub fn is_broadcast(&self, address: IpAddr) -> bool {
-        if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {
-            return false;
-        }
-        let hosts = u128::MAX >> (128 - (32 - u32::from(self.prefix_len)));
-        let host = bits(address) & hosts;
-        host == hosts || host == 0
-    }
 }
 
 impl RouterInterface {
@@ -133,6 +71,12 @@ impl RouterInterface {
         self.mac
     }
 
+    /// The subnets around its addresses.
+    #[must_use]
+    pub fn subnets(&self) -> &[Subnet] {
+        &self.subnets
+    }
+
     /// An address of one interface that is in a subnet of the other. Such an address would
     /// be ambiguous.
     #[must_use]
@@ -153,7 +97,7 @@ impl RouterInterface {
     /// Whether an address is the router's.
     #[must_use]
     pub fn is_own(&self, address: IpAddr) -> bool {
-        self.subnets.iter().any(|subnet| subnet.address == address)
+        self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
     /// Whether an address means all hosts of a subnet.
@@ -172,33 +116,11 @@ impl RouterInterface {
         self.gateways.iter().copied().find(|gateway| gateway.is_ipv4() == address.is_ipv4())
     }
 
-    /// The router's address in a neighbour's subnet.
+    /// The router's address towards a host: in the host's subnet, or else any of its family.
     #[must_use]
-    pub fn address_towards(&self, neighbour: IpAddr) -> Option<IpAddr> {
-        let around = self.subnets.iter().find(|subnet| subnet.contains(neighbour));
-        around.map(Subnet::address)
-    }
-}
-
-fn width(address: IpAddr) -> u32 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
-}
-
-/// Whether routers never forward packets to this address: it is link-local, or the host itself.
-pub(crate) fn is_link_scope(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            address.is_link_local() || address.is_loopback() || address.is_unspecified()
-        }
-        IpAddr::V6(address) => {
-            address.is_unicast_link_local() || address.is_loopback() || address.is_unspecified()
-        }
+    pub fn address_towards(&self, host: IpAddr) -> Option<IpAddr> {
+        let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == host.is_ipv4();
+        let around = self.subnets.iter().find(|subnet| subnet.contains(host));
+        around.or_else(|| self.subnets.iter().find(same_family)).map(Subnet::address)
     }
 }

@@ -22,16 +22,18 @@
 //! ```
 //!
 //! # Invariants
-//! 1. An accepted frame is either sent later, exactly once, or counted by [`GatewayPort::tick`].
+//! 1. An accepted frame is either sent later, exactly once, or counted by
+//!    [`GatewayPort::take_unresolved`].
 //! 2. Frames for one host leave in the order in which they arrived, including those that waited.
 //!    For this the caller must send what [`GatewayPort::pop`] returns before it passes in the
 //!    next frame.
-//! 3. Memory is bounded by the number of hosts that answered, and by fixed limits on waiting
-//!    frames, however many hosts are requested.
+//! 3. Memory is bounded by fixed limits on neighbours and waiting frames, however many hosts are
+//!    requested or claim to exist.
 //!
 //! # Not for
-//! Several routes, ICMP errors, fragments, VLANs; other services that a host's kernel would provide
-//! at its own address, except answers to pings.
+//! Several routes, fragments, VLANs; "host unreachable", which would have to leave by the other port;
+//! other services that a host's kernel would provide at its own address, except answers to pings.
+//! What neighbours do and say is the business of `slipring-neighbour`.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -41,15 +43,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod arp;
-mod echo;
 mod frame;
 mod gateway_port;
 mod interface;
-mod nd;
-mod neighbours;
 #[cfg(test)]
 mod tests;
 
 pub use gateway_port::{GatewayDropReason, GatewayPort, GatewayVerdict, TtlPolicy};
-pub use interface::{RouterInterface, RouterInterfaceError, Subnet};
+pub use interface::{RouterInterface, RouterInterfaceError};
+pub use slipring_neighbour::{Subnet, SubnetError};

@@ -6,15 +6,16 @@ use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use slipring_neighbour::arp::{ArpOperation, ArpPacket};
+use slipring_neighbour::nd::{self, NdFlags, NdMessage};
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::{self, Sum};
 
-use crate::arp::{Arp, Operation};
 use crate::frame;
 use crate::{
     GatewayDropReason, GatewayPort, GatewayVerdict, RouterInterface, RouterInterfaceError, Subnet,
-    TtlPolicy, nd,
+    TtlPolicy,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -78,14 +79,24 @@ fn all(gate: &mut GatewayPort) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| gate.pop()).collect()
 }
 
-fn arp(frame: &[u8]) -> Arp {
-    Arp::parse(frame).expect("an ARP frame")
+fn arp(frame: &[u8]) -> ArpPacket {
+    ArpPacket::parse(&frame[14..]).expect("an ARP frame")
+}
+
+fn neighbour_message(frame: &[u8]) -> NdMessage {
+    NdMessage::parse(&frame[14..]).expect("a neighbour message").expect("a valid one")
+}
+
+/// The advertisement of the host on the right.
+fn advertisement(target: Ipv6Addr, to: (MacAddr, Ipv6Addr)) -> Vec<u8> {
+    let flags = NdFlags { solicited: true, override_cache: true, ..NdFlags::default() };
+    nd::advertisement(HOST, target, Some(to), flags)
 }
 
 /// An ARP reply of the host on the right.
 fn reply(host: &str, to: MacAddr) -> Vec<u8> {
-    let (operation, target) = (Operation::Reply, v4("10.2.0.1"));
-    let arp = Arp { operation, sender_mac: HOST, sender: v4(host), target_mac: to, target };
+    let (operation, target) = (ArpOperation::Reply, v4("10.2.0.1"));
+    let arp = ArpPacket { operation, sender_mac: HOST, sender: v4(host), target_mac: to, target };
     arp.frame(to)
 }
 
@@ -100,7 +111,7 @@ fn a_packet_waits_for_its_next_hop_and_goes_on_when_it_answers() {
     let [request] = &asked[..] else { panic!("one request: {asked:?}") };
     assert_eq!(frame::dst_mac(request), Some(MacAddr::BROADCAST));
     let asked = arp(request);
-    assert_eq!((asked.operation, asked.target), (Operation::Request, v4("10.2.0.9")));
+    assert_eq!((asked.operation, asked.target), (ArpOperation::Request, v4("10.2.0.9")));
     assert_eq!((asked.sender, asked.sender_mac), (v4("10.2.0.1"), RIGHT));
     assert_eq!(right.receive(&reply("10.2.0.9", RIGHT), 9), GatewayVerdict::Consumed);
     let sent = all(&mut right);
@@ -135,12 +146,16 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     assert_eq!(all(&mut right).len(), 1);
     for second in 1..=2 {
         assert_eq!(right.next_ns(), Some(second * SECOND), "one second after the last request");
-        assert_eq!(right.tick(second * SECOND - 1), 0);
+        right.tick(second * SECOND - 1);
         assert!(all(&mut right).is_empty(), "not before");
-        assert_eq!(right.tick(second * SECOND), 0);
+        right.tick(second * SECOND);
         assert_eq!(all(&mut right).len(), 1);
     }
-    assert_eq!(right.tick(3 * SECOND), 2, "both packets are lost by name");
+    assert_eq!(right.take_unresolved(), 0);
+    right.tick(3 * SECOND);
+    assert!(!right.is_tx_empty() && all(&mut right).is_empty());
+    assert_eq!(right.take_unresolved(), 2, "both packets are lost by name");
+    assert_eq!(right.take_unresolved(), 0, "once");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
     // A later packet starts new requests: a host is not given up for ever.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
@@ -163,18 +178,26 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
     right.send(&mut packet("10.2.0.9", 64), 0);
     right.receive(&reply("10.2.0.9", RIGHT), 0);
     all(&mut right);
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 59 * SECOND), GatewayVerdict::Pass);
-    assert!(all(&mut right).is_empty());
-    let later = 61 * SECOND;
+    // RFC 4861, 10: an answer is valid for 15 to 45 seconds.
+    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 14 * SECOND), GatewayVerdict::Pass);
+    assert_eq!((right.next_ns(), all(&mut right)), (None, vec![]));
+    // Then it is used for five seconds more before the host is asked.
+    let later = 50 * SECOND;
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), GatewayVerdict::Pass);
-    let asked = all(&mut right);
-    assert_eq!(frame::dst_mac(&asked[0]), Some(HOST), "the one who had it is asked");
-    right.tick(later + SECOND);
-    right.tick(later + 2 * SECOND);
-    right.tick(later + 3 * SECOND);
-    all(&mut right);
+    for second in 5..8 {
+        right.tick(later + second * SECOND - 1);
+        assert!(all(&mut right).is_empty());
+        right.tick(later + second * SECOND);
+        let asked = all(&mut right);
+        assert_eq!(frame::dst_mac(&asked[0]), Some(HOST), "the one who had it is asked");
+        assert_eq!(
+            right.send(&mut packet("10.2.0.9", 64), later + second * SECOND),
+            GatewayVerdict::Pass
+        );
+    }
+    right.tick(later + 8 * SECOND);
     assert_eq!(
-        right.send(&mut packet("10.2.0.9", 64), later + 4 * SECOND),
+        right.send(&mut packet("10.2.0.9", 64), later + 8 * SECOND),
         GatewayVerdict::Consumed
     );
 }
@@ -183,8 +206,8 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
 fn the_router_answers_for_its_address_and_learns_who_asked() {
     let (mut left, mut right) = gates(TtlPolicy::Preserve);
     let asks = |target: &str| {
-        Arp {
-            operation: Operation::Request,
+        ArpPacket {
+            operation: ArpOperation::Request,
             sender_mac: HOST,
             sender: v4("10.2.0.9"),
             target_mac: MacAddr::ZERO,
@@ -195,7 +218,7 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!(right.receive(&asks("10.2.0.1"), 0), GatewayVerdict::Consumed);
     let answers = all(&mut right);
     let answer = arp(&answers[0]);
-    assert_eq!((answer.operation, answer.sender_mac), (Operation::Reply, RIGHT));
+    assert_eq!((answer.operation, answer.sender_mac), (ArpOperation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
     // The sender of the request need not be requested itself.
@@ -209,8 +232,8 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
 #[test]
 fn nobody_can_take_the_routers_own_address() {
     let (_, mut right) = gates(TtlPolicy::Preserve);
-    let claim = Arp {
-        operation: Operation::Reply,
+    let claim = ArpPacket {
+        operation: ArpOperation::Reply,
         sender_mac: HOST,
         sender: v4("10.2.0.1"),
         target_mac: RIGHT,
@@ -225,7 +248,9 @@ fn what_does_not_pass_is_named() {
     let (mut left, _) = gates(TtlPolicy::Preserve);
     for (to, why) in [
         ("10.1.0.9", GatewayDropReason::SameSubnet),
-        ("169.254.1.1", GatewayDropReason::SameSubnet),
+        ("169.254.1.1", GatewayDropReason::LinkLocal),
+        ("127.0.0.1", GatewayDropReason::Martian),
+        ("0.0.0.0", GatewayDropReason::Martian),
         ("10.1.0.1", GatewayDropReason::ToRouter),
         ("10.2.0.1", GatewayDropReason::ToRouter),
         ("10.1.0.255", GatewayDropReason::Broadcast),
@@ -234,7 +259,8 @@ fn what_does_not_pass_is_named() {
         ("224.0.0.1", GatewayDropReason::Broadcast),
         ("10.3.0.1", GatewayDropReason::NoRoute),
         ("fd01::9", GatewayDropReason::SameSubnet),
-        ("fe80::9", GatewayDropReason::SameSubnet),
+        ("fe80::9", GatewayDropReason::LinkLocal),
+        ("::1", GatewayDropReason::Martian),
         ("ff02::1", GatewayDropReason::Broadcast),
         ("fd02::1", GatewayDropReason::ToRouter),
         ("fd03::1", GatewayDropReason::NoRoute),
@@ -326,8 +352,8 @@ fn a_port_without_a_usable_address_is_refused() {
         assert!(matches!(error, Err(RouterInterfaceError::Gateway { .. })), "{gateway}");
     }
     assert_eq!(RouterInterface::new(LEFT, vec![], vec![]), Err(RouterInterfaceError::NoSubnet));
-    let nobody = RouterInterface::new(MacAddr::ZERO, vec![subnet], vec![]);
-    assert_eq!(nobody, Err(RouterInterfaceError::Mac { mac: MacAddr::ZERO }));
+    let no_mac = RouterInterface::new(MacAddr::ZERO, vec![subnet], vec![]);
+    assert_eq!(no_mac, Err(RouterInterfaceError::Mac { mac: MacAddr::ZERO }));
 }
 
 #[test]
@@ -346,10 +372,10 @@ fn a_host_of_ipv6_is_found_by_neighbour_discovery() {
     assert_eq!(right.send(&mut frame, 0), GatewayVerdict::Consumed);
     let asked = all(&mut right);
     assert_eq!(frame::dst_mac(&asked[0]), Some(MacAddr([0x33, 0x33, 0xff, 0, 0, 9])));
-    let request = nd::NdMessage::parse(&asked[0]).unwrap();
+    let request = neighbour_message(&asked[0]);
     assert_eq!(IpAddr::V6(request.target), ip("fd02::9"));
-    assert_eq!((IpAddr::V6(request.from), request.mac), (ip("fd02::1"), Some(RIGHT)));
-    let answer = nd::advertisement(HOST, request.target, (RIGHT, request.from));
+    assert_eq!((IpAddr::V6(request.source), request.mac), (ip("fd02::1"), Some(RIGHT)));
+    let answer = advertisement(request.target, (RIGHT, request.source));
     assert_eq!(right.receive(&answer, 1), GatewayVerdict::Consumed);
     let sent = all(&mut right);
     assert_eq!((&sent[0][..6], &sent[0][12..]), (&HOST.0[..], &frame[12..]));
@@ -366,7 +392,7 @@ fn the_router_answers_solicitations_for_any_of_its_addresses() {
             GatewayVerdict::Consumed
         );
         let answers = all(&mut right);
-        let answer = nd::NdMessage::parse(&answers[0]).unwrap();
+        let answer = neighbour_message(&answers[0]);
         assert_eq!((answer.target, answer.mac), (own, Some(RIGHT)));
         assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
     }
@@ -377,17 +403,68 @@ fn the_router_answers_solicitations_for_any_of_its_addresses() {
 
 #[test]
 fn a_damaged_or_routed_advertisement_is_not_believed() {
-    let good =
-        nd::advertisement(HOST, "fd02::9".parse().unwrap(), (RIGHT, "fd02::1".parse().unwrap()));
-    assert!(nd::NdMessage::parse(&good).is_some());
-    for at in [20, 21, 54, 57, 62, 80] {
+    let (_, mut right) = gates(TtlPolicy::Preserve);
+    right.send(&mut packet("fd02::9", 64), 0);
+    let good = advertisement("fd02::9".parse().unwrap(), (RIGHT, "fd02::1".parse().unwrap()));
+    for at in [21, 57, 62, 80] {
         let mut bad = good.clone();
         bad[at] ^= 1;
-        assert_eq!(nd::NdMessage::parse(&bad), None, "byte {at}");
+        let malformed = GatewayVerdict::Drop(GatewayDropReason::Malformed);
+        assert_eq!(right.receive(&bad, 1), malformed, "byte {at}");
     }
-    for len in 0..good.len() {
-        assert_eq!(nd::NdMessage::parse(&good[..len]), None);
+    assert_eq!(right.waiting(), 1);
+    assert_eq!(right.receive(&good, 1), GatewayVerdict::Consumed);
+    assert_eq!(right.waiting(), 0);
+}
+
+#[test]
+fn a_sender_is_told_when_its_packet_expires_or_has_no_route() {
+    for (to, ttl, message) in [
+        ("10.2.0.9", 1, [11, 0]),
+        ("10.3.0.1", 64, [3, 0]),
+        ("fd02::9", 1, [3, 0]),
+        ("fd03::1", 64, [1, 0]),
+    ] {
+        let (mut left, _) = gates(TtlPolicy::Decrement);
+        let frame = packet(to, ttl);
+        assert!(matches!(left.receive(&frame, 0), GatewayVerdict::Drop(_)));
+        let errors = all(&mut left);
+        let [error] = &errors[..] else { panic!("one error: {errors:?}") };
+        assert_eq!(
+            (&error[..6], &error[6..14]),
+            (&frame[6..12], &[&LEFT.0, &frame[12..14]].concat()[..])
+        );
+        let (own, host, at) = match ip(to).is_ipv4() {
+            true => (&error[26..30], &frame[26..30], 34),
+            false => (&error[22..38], &frame[22..38], 54),
+        };
+        let expected = match ip(to).is_ipv4() {
+            true => vec![10, 1, 0, 1],
+            false => "fd01::1".parse::<Ipv6Addr>().unwrap().octets().to_vec(),
+        };
+        assert_eq!(own, expected, "from the address on the sender's side");
+        assert_eq!(&error[at - host.len()..at], host);
+        assert_eq!(error[at..at + 2], message);
+        assert_eq!(error[at + 8..], frame[14..], "with the packet as it came");
     }
+}
+
+#[test]
+fn nobody_is_told_about_errors_or_too_often() {
+    let (mut left, _) = gates(TtlPolicy::Decrement);
+    let mut error = packet("10.2.0.9", 1);
+    (error[23], error[34]) = (1, 3);
+    error[24..26].fill(0);
+    let sum = checksum::of(&error[14..34]);
+    error[24..26].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(left.receive(&error, 0), GatewayVerdict::Drop(GatewayDropReason::Expired));
+    assert!(all(&mut left).is_empty());
+    let told = (0..1_000).filter(|ms| {
+        left.receive(&packet("10.2.0.9", 1), ms * SECOND / 1_000);
+        !all(&mut left).is_empty()
+    });
+    let told = told.count();
+    assert!((15..=21).contains(&told), "{told} in a second");
 }
 
 #[test]
@@ -395,8 +472,8 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     let own = side(RIGHT, &[("10.0.0.1", 8)], &[]);
     let mut gate = GatewayPort::new(own, left(), TtlPolicy::Preserve);
     gate.send(&mut packet("10.0.0.9", 64), 0);
-    let told = Arp {
-        operation: Operation::Reply,
+    let told = ArpPacket {
+        operation: ArpOperation::Reply,
         sender_mac: HOST,
         sender: v4("10.0.0.9"),
         target_mac: RIGHT,
@@ -410,8 +487,10 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
         refused += u32::from(verdict == GatewayVerdict::Drop(GatewayDropReason::Unresolved));
         gate.pop();
     }
-    assert_eq!(refused as usize + gate.waiting(), 20_000);
-    assert!(gate.waiting() <= 16_384 && refused > 0);
+    while gate.pop().is_some() {}
+    let lost = gate.take_unresolved() as usize;
+    assert_eq!(refused as usize + lost + gate.waiting(), 20_000);
+    assert!(gate.waiting() <= 4_096 && lost > 0);
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
@@ -459,12 +538,13 @@ proptest! {
                 }
                 Step::Wait(time) => {
                     now += time;
-                    lost += right.tick(now);
+                    right.tick(now);
                 }
             }
             while let Some(frame) = right.pop() {
                 note(&frame);
             }
+            lost += right.take_unresolved();
         }
         let passed: usize = sent.iter().map(VecDeque::len).sum();
         prop_assert_eq!(passed + right.waiting() + lost as usize, usize::from(count));

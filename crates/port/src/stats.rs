@@ -40,6 +40,10 @@ pub enum DropCause {
     RouteOwn,
     /// Route mode: the destination is in the subnet that the frame came from.
     RouteSameSubnet,
+    /// Route mode: the destination is link-local.
+    RouteLinkLocal,
+    /// Route mode: the destination is the loopback or the unspecified address.
+    RouteMartian,
     /// Route mode: no subnet and no gateway leads to the destination.
     RouteNoWay,
     /// Route mode: its TTL or hop limit has expired.
@@ -50,7 +54,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All causes, in the order of [`QueueCounters`].
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
         Self::RxTooLong,
@@ -68,6 +72,8 @@ impl DropCause {
         Self::RouteBroadcast,
         Self::RouteOwn,
         Self::RouteSameSubnet,
+        Self::RouteLinkLocal,
+        Self::RouteMartian,
         Self::RouteNoWay,
         Self::RouteExpired,
         Self::RouteUnresolved,
@@ -94,6 +100,8 @@ impl DropCause {
             Self::RouteBroadcast => "route_broadcast",
             Self::RouteOwn => "route_own",
             Self::RouteSameSubnet => "route_same_subnet",
+            Self::RouteLinkLocal => "route_link_local",
+            Self::RouteMartian => "route_martian",
             Self::RouteNoWay => "route_no_way",
             Self::RouteExpired => "route_expired",
             Self::RouteUnresolved => "route_unresolved",

@@ -129,16 +129,25 @@ impl GatedQueue {
         at
     }
 
-    /// Sends the gate's own frames. Returns whether all were sent.
+    /// Sends the gate's own frames, and counts those that waited in vain. Returns whether all
+    /// were sent.
     fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
-        let tx = self.inner.rings().tx;
-        while let Some(frame) = self.sends_own_frames.then(|| gate.pop()).flatten() {
+        if !self.sends_own_frames {
+            return true;
+        }
+        let (tx, mut sent_all) = (self.inner.rings().tx, true);
+        while let Some(frame) = gate.pop() {
             if !tx.push(&frame) {
                 gate.requeue(frame);
-                return false;
+                sent_all = false;
+                break;
             }
         }
-        true
+        let unresolved = gate.take_unresolved();
+        if unresolved > 0 {
+            self.counters.dropped(DropCause::RouteUnresolved, unresolved);
+        }
+        sent_all
     }
 }
 
@@ -177,6 +186,8 @@ fn cause(refusal: GatewayDropReason) -> DropCause {
         GatewayDropReason::Broadcast => DropCause::RouteBroadcast,
         GatewayDropReason::ToRouter => DropCause::RouteOwn,
         GatewayDropReason::SameSubnet => DropCause::RouteSameSubnet,
+        GatewayDropReason::LinkLocal => DropCause::RouteLinkLocal,
+        GatewayDropReason::Martian => DropCause::RouteMartian,
         GatewayDropReason::NoRoute => DropCause::RouteNoWay,
         GatewayDropReason::Expired => DropCause::RouteExpired,
         GatewayDropReason::Unresolved => DropCause::RouteUnresolved,
@@ -206,7 +217,7 @@ impl Queue for GatedQueue {
             return Ok(());
         }
         if gate.next_ns().is_some_and(|next| next <= time) {
-            self.counters.dropped(DropCause::RouteUnresolved, gate.tick(time));
+            gate.tick(time);
         }
         if !gate.is_tx_empty() {
             self.send_gate_frames(&mut gate);

@@ -67,7 +67,8 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
         let socket = std::net::UdpSocket::bind("10.1.0.9:0").unwrap();
         socket.send_to(b"?", "10.2.0.1:9").unwrap();
     });
-    send("10.2.0.9", "-t 1");
+    let expired = Program::start(&lab.left, "ping", "-n -c 1 -W 1 -t 1 10.2.0.9").finish();
+    assert!(expired.stdout.contains("From 10.1.0.1"), "the sender is told: {expired:?}");
     send("10.1.0.255", "-b");
     // Other destinations go to the gateway, which has no route: the frame leaves.
     send("198.51.100.1", "");
