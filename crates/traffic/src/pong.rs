@@ -1,7 +1,7 @@
 //! The far end of a ping: returns a frame to its sender.
 
+use slipring_neighbour::icmp::echo;
 use slipring_wire::assigned::IpProto;
-use slipring_wire::checksum::Delta;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
@@ -49,8 +49,8 @@ fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     let l4 = usize::from(ip.l4);
     match ip.proto {
         IpProto::UDP | IpProto::TCP | IpProto::SCTP => swap(frame, l4, l4 + 2, 2),
-        IpProto::ICMP => answer_echo(frame, l4, 8, 0),
-        IpProto::ICMPV6 => answer_echo(frame, l4, 128, 129),
+        IpProto::ICMP => answer_echo(frame, l4, IpVersion::V4),
+        IpProto::ICMPV6 => answer_echo(frame, l4, IpVersion::V6),
         _ => {}
     }
 }
@@ -65,18 +65,10 @@ fn swap(frame: &mut [u8], a: usize, b: usize, len: usize) {
     }
 }
 
-fn answer_echo(frame: &mut [u8], l4: usize, request: u8, reply: u8) {
-    let Some(header) = frame.get_mut(l4..).and_then(<[u8]>::first_chunk_mut::<4>) else {
-        return;
-    };
-    if header[0] != request {
-        return;
+fn answer_echo(frame: &mut [u8], l4: usize, version: IpVersion) {
+    if let Some(message) = frame.get_mut(l4..) {
+        echo::turn_into_reply(message, version);
     }
-    let word = |kind| u16::from_be_bytes([kind, header[1]]);
-    let delta = Delta::new().u16(word(request), word(reply));
-    let checksum = delta.apply(u16::from_be_bytes([header[2], header[3]]));
-    let [c0, c1] = checksum.to_be_bytes();
-    *header = [reply, header[1], c0, c1];
 }
 
 #[cfg(test)]
