@@ -188,7 +188,7 @@ impl Firewall {
             counters: &mut counters,
             entries: &self.config.list.entries,
             states: &mut self.states,
-            draws: &mut self.draws,
+            resources: &mut self.resources,
             frame: case.frame,
             packet,
             crossing: case.crossing,

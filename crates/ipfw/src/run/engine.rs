@@ -12,7 +12,7 @@ use super::config::{IpfwConfig, PortIndex};
 use super::interpret::{DenyReason, RuleVerdict};
 use super::list::RuleList;
 use super::reassembly::{FragmentCounters, Reassembly};
-use super::reply::{CheckOutputs, EmissionTarget, EmittedFrame};
+use super::reply::{CheckOutputs, EmissionTarget, EmittedFrame, RunResources};
 use super::restored_states::RestoredStates;
 use super::settings::IpfwSettings;
 use super::translate::Translators;
@@ -39,7 +39,7 @@ use crate::text::StateCommand;
 pub struct Firewall {
     pub(super) config: IpfwConfig,
     pub(super) states: StateTable,
-    pub(super) draws: Stream,
+    pub(super) resources: RunResources,
     pub(super) malformed: MalformedCounters,
     pub(super) drops: CheckCounters,
     pub(super) reassembly: Reassembly,
@@ -100,7 +100,7 @@ impl Firewall {
                 me: Vec::new(),
             },
             states: StateTable::new([secret.next_u64(), secret.next_u64()]),
-            draws: Stream::new(seed, "ipfw/prob"),
+            resources: RunResources::new(seed),
             malformed: MalformedCounters::default(),
             drops: CheckCounters::default(),
             reassembly: Reassembly::default(),
@@ -185,6 +185,12 @@ impl Firewall {
     #[must_use]
     pub const fn fragments(&self) -> &FragmentCounters {
         self.reassembly.counters()
+    }
+
+    /// ICMP errors that were not sent because of the limits on their rate.
+    #[must_use]
+    pub const fn suppressed_errors(&self) -> u64 {
+        self.resources.errors.suppressed()
     }
 
     /// Number of fragments that wait for others.

@@ -113,7 +113,7 @@ impl Firewall {
             counters: &mut counters,
             entries: &self.config.list.entries,
             states: &mut self.states,
-            draws: &mut self.draws,
+            resources: &mut self.resources,
             frame,
             packet,
             crossing,

@@ -1,13 +1,11 @@
 //! The plain interpreter: one packet through the list, rule by rule.
 
-use slipring_model::Stream;
-
 use super::config::IpfwConfig;
 use super::list::{RuleCounters, RuleEntry};
 use super::log::{self, LogEvent};
 use super::matches::RuleQuery;
 use super::metadata::{CheckPass, MAX_CALLS, PacketMetadata, ResumePoint};
-use super::reply::{self, CheckOutputs, EmissionTarget, EmittedFrame, RejectReply};
+use super::reply::{self, CheckOutputs, EmissionTarget, EmittedFrame, RejectReply, RunResources};
 use super::rewrite;
 use super::search::{StateNameId, probes};
 use crate::packet::{IpFamily, PacketHeaders, options};
@@ -72,7 +70,7 @@ pub(super) struct RuleRun<'a> {
     pub(super) counters: &'a mut [RuleCounters],
     pub(super) entries: &'a [RuleEntry],
     pub(super) states: &'a mut StateTable,
-    pub(super) draws: &'a mut Stream,
+    pub(super) resources: &'a mut RunResources,
     pub(super) frame: &'a mut [u8],
     pub(super) packet: &'a mut PacketHeaders,
     pub(super) crossing: &'a mut PacketMetadata,
@@ -155,7 +153,7 @@ impl RuleRun<'_> {
     }
 
     fn is_drawn(&mut self, rule: &Rule) -> bool {
-        rule.chance.is_none_or(|chance| chance.admits(self.draws.next_u64()))
+        rule.chance.is_none_or(|chance| chance.admits(self.resources.draws.next_u64()))
     }
 
     /// Runs a rule after its state lookup. `is_drawn`: `prob` has been drawn.
@@ -412,7 +410,8 @@ impl RuleRun<'_> {
     }
 
     fn reject(&mut self, answer: RejectReply) -> RuleStep {
-        if let Some(frame) = reply::answer(self.frame, self.packet, answer) {
+        let limits = (&mut self.resources.errors, self.now);
+        if let Some(frame) = reply::answer(self.frame, self.packet, answer, limits) {
             let toward = match (self.crossing.pass, self.crossing.recv) {
                 (_, Some(port)) => EmissionTarget::Port(port),
                 (CheckPass::In | CheckPass::Out, None) => EmissionTarget::All,

@@ -1,18 +1,22 @@
 //! Answers to rejected packets.
 //!
 //! A bridge has no address of its own, so the source of an ICMP error is the packet's destination
-//! address. Errors, multicasts, broadcasts, later fragments and resets are never answered.
+//! address. Errors, multicasts, broadcasts, later fragments and resets are never answered. ICMP
+//! errors are limited in rate, resets are not: each answers one segment of one connection.
 
 use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use slipring_wire::assigned::IpProto;
-use slipring_wire::checksum;
+use slipring_model::Stream;
+use slipring_neighbour::icmp::{
+    IcmpLimiter, IcmpLimits, IcmpMessage, IcmpProblem, OffendingPacket, QuoteLength,
+};
 
 use super::config::PortIndex;
 use super::log::LogEvent;
 use crate::packet::{IpFamily, PacketHeaders};
 use crate::rule::Unreach;
-use crate::state::{FlowEthernet, ip_frame, pseudo, reversed, tcp_frame};
+use crate::state::{FlowEthernet, ip_frame, reversed, tcp_frame};
 use crate::table::IpfwFlowKey;
 
 /// The outputs of a check apart from its verdict. Empty for most packets.
@@ -79,35 +83,73 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Maximum bytes of a packet quoted in an ICMPv6 error, from the minimum MTU.
-const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
+/// Rates of ICMP errors. They are higher than a router's: `reject` tells each of a host's many
+/// connections that it fails.
+const ERROR_LIMITS: IcmpLimits = IcmpLimits {
+    per_second: 1000,
+    burst: 1000,
+    destination_per_second: 100,
+    destination_burst: 100,
+};
 
-/// Builds the answer; `None` if the packet must not be answered.
-pub(super) fn answer(frame: &[u8], packet: &PacketHeaders, answer: RejectReply) -> Option<Vec<u8>> {
-    let is_group = packet.is_multicast() || packet.src_mac().is_multicast();
-    if packet.later_fragment || is_group || !is_one_host(packet) {
-        return None;
+/// What runs change apart from counters and states.
+#[derive(Clone, Debug)]
+pub(super) struct RunResources {
+    /// Random draws for `prob`.
+    pub(super) draws: Stream,
+    /// Limits of ICMP errors.
+    pub(super) errors: IcmpLimiter,
+}
+
+impl RunResources {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { draws: Stream::new(seed, "ipfw/prob"), errors: IcmpLimiter::new(ERROR_LIMITS, seed) }
     }
+}
+
+/// Builds the answer; `None` if the packet must not be answered, or too many were.
+pub(super) fn answer(
+    frame: &[u8],
+    packet: &PacketHeaders,
+    answer: RejectReply,
+    (errors, now): (&mut IcmpLimiter, u64),
+) -> Option<Vec<u8>> {
+    let offending = OffendingPacket::parse(frame)?;
+    // Resets obey the rules of errors about groups, fragments and sources.
+    offending.may_answer(IcmpProblem::Prohibited.message(false)).ok()?;
     let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());
-    match answer {
-        RejectReply::Reset => reset(frame, packet, &link, &flow),
-        RejectReply::Abort => abort(frame, packet, &link, &flow),
-        _ if is_icmp_without_question(packet) => None,
-        RejectReply::Unreach(unreach) if packet.version == IpFamily::V4 => {
-            let rest = if unreach.code == 4 { u32::from(unreach.mtu) } else { 0 };
-            Some(icmp4(frame, packet, &link, &flow, unreach.code, rest))
-        }
-        RejectReply::Unreach(Unreach { code: 4, mtu }) => {
-            Some(icmp6(frame, packet, &link, &flow, (2, 0), mtu.into()))
-        }
-        RejectReply::Unreach(unreach) => {
-            Some(icmp6(frame, packet, &link, &flow, (1, v6_code(unreach.code)), 0))
-        }
+    let message = match answer {
+        RejectReply::Reset => return reset(frame, packet, &link, &flow),
+        RejectReply::Abort => return abort(frame, packet, &link, &flow),
+        _ if is_icmp_without_question(packet) => return None,
+        RejectReply::Unreach(unreach) => unreach_message(unreach, packet.version),
         RejectReply::Unreach6(code) if packet.version == IpFamily::V6 => {
-            Some(icmp6(frame, packet, &link, &flow, (1, code), 0))
+            IcmpMessage { kind: 1, code, rest: 0 }
         }
-        RejectReply::Unreach6(_) => None,
+        RejectReply::Unreach6(_) => return None,
+    };
+    errors.allows(offending.source, now).ok()?;
+    let own = match packet.version {
+        IpFamily::V6 => IpAddr::V6(Ipv6Addr::from(flow.src)),
+        _ => IpAddr::V4(Ipv4Addr::from(flow.src as u32)),
+    };
+    let mut answer = link.header(packet.version);
+    answer.extend(offending.error(message, own, QuoteLength::Minimal)?);
+    Some(answer)
+}
+
+/// The message of `unreach`, in the packet's address family.
+fn unreach_message(unreach: Unreach, version: IpFamily) -> IcmpMessage {
+    match (version, unreach) {
+        (IpFamily::V6, Unreach { code: 4, mtu }) => {
+            IcmpProblem::TooBig { mtu: mtu.into() }.message(true)
+        }
+        (IpFamily::V6, Unreach { code, .. }) => {
+            IcmpMessage { kind: 1, code: v6_code(code), rest: 0 }
+        }
+        (_, Unreach { code: 4, mtu }) => IcmpProblem::TooBig { mtu: mtu.into() }.message(false),
+        (_, Unreach { code, .. }) => IcmpMessage { kind: 3, code, rest: 0 },
     }
 }
 
@@ -118,16 +160,6 @@ const fn v6_code(code: u8) -> u8 {
         9 | 10 | 13 => 1,
         1 | 7 => 3,
         _ => 0,
-    }
-}
-
-/// Whether the source is a valid host address: errors are only sent to such addresses (RFC 1122,
-/// 3.2.2; RFC 4443, 2.4 e).
-const fn is_one_host(packet: &PacketHeaders) -> bool {
-    match packet.version {
-        IpFamily::V4 => !matches!((packet.src >> 24) as u8, 0 | 127 | 224..),
-        IpFamily::V6 => packet.src > 1 && packet.src >> 120 != 0xff,
-        IpFamily::None => false,
     }
 }
 
@@ -192,40 +224,4 @@ fn crc32c(bytes: &[u8]) -> u32 {
             crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
         })
     })
-}
-
-/// Builds an ICMP error that quotes the IP header and 8 bytes after it (RFC 792).
-fn icmp4(
-    frame: &[u8],
-    packet: &PacketHeaders,
-    link: &FlowEthernet,
-    flow: &IpfwFlowKey,
-    code: u8,
-    rest: u32,
-) -> Vec<u8> {
-    let end = (packet.l4 + 8).min(packet.end);
-    let mut icmp = Vec::from([3, code, 0, 0]);
-    icmp.extend_from_slice(&rest.to_be_bytes());
-    icmp.extend_from_slice(frame.get(packet.l3..end).unwrap_or(&[]));
-    let check = checksum::of(&icmp).to_be_bytes();
-    icmp[2..4].copy_from_slice(&check);
-    ip_frame(link, flow, 1, &icmp)
-}
-
-/// Builds an ICMPv6 error that quotes as much of the packet as fits (RFC 4443).
-fn icmp6(
-    frame: &[u8],
-    packet: &PacketHeaders,
-    link: &FlowEthernet,
-    flow: &IpfwFlowKey,
-    (kind, code): (u8, u8),
-    rest: u32,
-) -> Vec<u8> {
-    let end = packet.end.min(packet.l3 + V6_QUOTE_MAX);
-    let mut icmp = Vec::from([kind, code, 0, 0]);
-    icmp.extend_from_slice(&rest.to_be_bytes());
-    icmp.extend_from_slice(frame.get(packet.l3..end).unwrap_or(&[]));
-    let sum = pseudo(flow, IpProto::ICMPV6, icmp.len() as u32).bytes(&icmp);
-    icmp[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
-    ip_frame(link, flow, 58, &icmp)
 }

@@ -148,6 +148,19 @@ fn of_icmp_only_questions_are_answered() {
     assert_eq!(answered, [128, 130, 139]);
 }
 
+#[test]
+fn icmp_errors_are_limited_for_each_sender_and_resets_are_not() {
+    let mut bed = Bed::new("add 100 reset tcp from any to any\nadd 200 reject ip from any to any");
+    let mut answers = |frame: Vec<u8>| {
+        (0..300).for_each(|_| drop(bed.check(frame.clone())));
+        (core::mem::take(&mut bed.outputs.frames).len(), bed.firewall.suppressed_errors())
+    };
+    assert_eq!(answers(udp()), (100, 200));
+    assert_eq!(answers(tcp(2)), (300, 200));
+    // Another sender has its own limit.
+    assert_eq!(answers(udp6()), (100, 400));
+}
+
 fn lines(bed: &mut Bed) -> Vec<String> {
     core::mem::take(&mut bed.outputs.log).into_iter().map(|event| event.line).collect()
 }
