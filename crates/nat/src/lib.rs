@@ -23,7 +23,8 @@
 //!   admit connections.
 //! - **Static translation** (`redirect_addr`) keeps ports if possible.
 //! - **ICMP**: the identifier distinguishes queries. Errors are delivered to the host they are for,
-//!   and the quoted packet is translated as well. Other messages pass unchanged.
+//!   and the quoted packet is translated as well. Other messages, such as redirects, pass
+//!   unchanged, as in libalias; with `deny_in`, none of them comes in.
 //! - **Fragments**: later ones get the address of the first. On the way in, a fragment that arrives
 //!   before its first one cannot be assigned and is dropped.
 //! - **SCTP** keeps its ports, because its checksum would have to be recomputed. Protocols without

@@ -226,12 +226,23 @@ impl Translator {
         let load = view.load(packet).ok_or(NatDropReason::Malformed)?;
         match load {
             L4Content::Error(at) => self.error(packet, &view, (way, scope), at),
-            L4Content::Message => Ok(NatOutcome::Untouched),
+            L4Content::Message => self.message(way, scope),
             L4Content::Ports(..) | L4Content::Query(_) | L4Content::Bare => {
                 let [near, far] = view.ends(load, way.side());
                 self.packet(packet, &PacketContext { view, direction: way, near, far }, scope, now)
             }
         }
+    }
+
+    /// Passes an ICMP message that is neither query nor error: a redirect, or an advertisement of a
+    /// router. It is for this host and its link, so its addresses are right as they are. With
+    /// `deny_in` none comes in, as none is asked for.
+    fn message(&self, way: NatDirection, scope: NatScope) -> Result<NatOutcome, NatDropReason> {
+        let denies = self.config.modes.has(NatMode::DenyIn) && scope == NatScope::All;
+        if denies && way == NatDirection::In {
+            return Err(NatDropReason::Refused);
+        }
+        Ok(NatOutcome::Untouched)
     }
 
     fn packet(

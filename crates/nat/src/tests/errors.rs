@@ -81,3 +81,29 @@ fn errors_about_errors_and_cut_ones_are_left_alone() {
         assert_eq!(bed.pass(&mut odd, NatDirection::In), NatOutcome::Untouched);
     }
 }
+
+#[test]
+fn redirects_and_other_messages_pass_as_they_are_and_are_denied_on_the_way_in() {
+    // Redirect, router advertisement, router solicitation.
+    for kind in [5, 9, 10] {
+        for way in [NatDirection::Out, NatDirection::In] {
+            let mut bed = Bed::new(NatConfig::default());
+            bed.outside((CLIENT, 1025), (SERVER, 53));
+            // The quoted packet belongs to a flow.
+            let mut message = error(ROUTER, OWN, &udp((OWN, 1025), (SERVER, 53)), 28);
+            message[20] = kind;
+            message[22..24].fill(0);
+            let sum = checksum::of(&message[20..]).to_be_bytes();
+            message[22..24].copy_from_slice(&sum);
+            let before = message.clone();
+            assert_eq!(bed.pass(&mut message, way), NatOutcome::Untouched, "{kind} {way:?}");
+            assert_eq!(message, before);
+            let expected = match way {
+                NatDirection::In => NatOutcome::Dropped(NatDropReason::Refused),
+                NatDirection::Out => NatOutcome::Untouched,
+            };
+            let mut bed = Bed::with(NatMode::DenyIn);
+            assert_eq!(bed.pass(&mut message, way), expected, "{kind} {way:?}");
+        }
+    }
+}
