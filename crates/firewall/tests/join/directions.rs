@@ -82,6 +82,25 @@ fn fwd_sends_to_a_port_or_to_the_next_hop_that_arp_told_of() {
     assert_eq!(frame[..6], [2, 0, 0, 0, 0, 9]);
 }
 
+#[test]
+fn fwd_believes_only_messages_that_the_rfcs_allow() {
+    let mut bed =
+        Bed::new("add 100 fwd 10.9.9.9 udp from any to any 8\nadd 300 allow ip from any to any");
+    let mut arp = vec![0xff; 6];
+    arp.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+    arp.extend([2, 0, 0, 0, 0, 9, 10, 9, 9, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+    arp.resize(60, 0);
+    // A group as the sender (RFC 1812, 3.3.2); hardware that is not Ethernet; another operation.
+    for (at, byte) in [(22, 1), (15, 6), (21, 9)] {
+        let mut bad = arp.clone();
+        bad[at] = byte;
+        bed.offer(bad, 1);
+        assert_eq!(bed.offer(udp(8, 60), 0), None, "byte {at}");
+    }
+    bed.offer(arp, 1);
+    assert_eq!(bed.offer(udp(8, 60), 0), Some(1));
+}
+
 /// Returns a datagram of 100 bytes to a port, in two fragments.
 fn fragments(dst_port: u16) -> [Vec<u8>; 2] {
     let whole = udp(dst_port, 114);
