@@ -95,8 +95,9 @@ format: ## give the sources their form
 clippy: ## check them by clippy, tests included
 	cargo clippy --workspace --all-targets -- -D warnings
 
-tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies
+tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies; libslipring without its features
 	cargo xtask all
+	cargo check -q -p slipring-capi --no-default-features
 
 targets: ## check that facts, formats and engines build for FreeBSD and Windows
 	@scripts/targets.sh

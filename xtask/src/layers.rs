@@ -58,6 +58,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bpf", Layer::Port),
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
+    ("slipring-privileged", Layer::Host),
     ("slipring-core", Layer::Host),
     ("slipring-netmap", Layer::Host),
     ("slipring-nic-provider", Layer::Host),

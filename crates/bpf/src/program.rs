@@ -117,6 +117,13 @@ impl AsFd for BpfProgram {
     }
 }
 
+impl From<OwnedFd> for BpfProgram {
+    /// Takes over a descriptor that another process passed. That of anything else fails to attach.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
 /// Loads the program again, for the verifier's words only.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];

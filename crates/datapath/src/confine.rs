@@ -3,7 +3,7 @@
 //! | kept | by | used for |
 //! |---|---|---|
 //! | nothing | every program | |
-//! | CAP_NET_ADMIN | with a port of an interface | to restore the interface's settings at the end |
+//! | CAP_NET_ADMIN | with a port of an interface | to restore the interface's settings at the end, unless a [helper](Confinement::leaving_settings_to_helper) does |
 //! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
@@ -13,15 +13,19 @@
 //! Not for `slipring run` and `demo`, which execute programs; the daemon has its own list.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use slipring_abi::name::PortName;
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Failure, Session};
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective};
 use slipring_core::kinds;
 use slipring_port::Port;
+use slipring_port::iface::{Iface, set_settings_keeper};
+use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 
 /// RLIMIT_NICE that allows every nice value down to -20.
 const RLIMIT_NICE_ALL: u64 = 40;
@@ -29,27 +33,56 @@ const RLIMIT_NICE_ALL: u64 = 40;
 const MAX_RT_PRIORITY: u64 = 99;
 
 /// Collects the capabilities that a program keeps, and then drops the rest.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 #[must_use]
 pub struct Confinement {
     kept: CapabilitySet,
+    helper: Option<PrivilegedHelper>,
+    /// Why there is no helper although one was wanted.
+    no_helper: Option<io::Error>,
 }
 
 impl Confinement {
     /// Keeps nothing.
     pub fn drop_all() -> Self {
-        Self { kept: CapabilitySet::empty() }
+        Self { kept: CapabilitySet::empty(), helper: None, no_helper: None }
     }
 
     /// Keeps what these ports need until they are closed.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
-        Self { kept: kept.fold(CapabilitySet::empty(), CapabilitySet::union) }
+        Self::drop_all().keeping(kept.fold(CapabilitySet::empty(), CapabilitySet::union))
+    }
+
+    /// Starts a process that restores the interfaces of these ports in this one's stead, so that
+    /// this one does without CAP_NET_ADMIN. If that cannot be started, the capability stays.
+    pub fn leaving_settings_to_helper(mut self, ports: &[PortName]) -> Self {
+        if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
+            return self;
+        }
+        let indices = ports.iter().filter_map(|port| Iface::find(&port.name).ok());
+        let policy = HelperPolicy {
+            program: std::process::id(),
+            operations: vec![HelperOperation::SetFeature, HelperOperation::RemoveHiddenLink],
+            interfaces: indices.map(|iface| iface.index).collect(),
+        };
+        match PrivilegedHelper::start(&policy) {
+            Ok(helper) => {
+                self.kept -= CapabilitySet::NET_ADMIN;
+                self.helper = Some(helper);
+            }
+            Err(error) => self.no_helper = Some(error),
+        }
+        self
+    }
+
+    fn keeping(self, more: CapabilitySet) -> Self {
+        Self { kept: self.kept | more, ..self }
     }
 
     /// Keeps what the program needs to open files, or sockets in the file system, later.
     pub fn opening_files(self) -> Self {
-        Self { kept: self.kept | CapabilitySet::DAC_OVERRIDE }
+        self.keeping(CapabilitySet::DAC_OVERRIDE)
     }
 
     /// Keeps what the program needs to serve metrics at `place`, if any: an address with a port, or
@@ -70,7 +103,7 @@ impl Confinement {
     fn with_reserved_port(self, is_reserved: bool) -> Self {
         let kept =
             if is_reserved { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
-        Self { kept: self.kept | kept }
+        self.keeping(kept)
     }
 
     /// Keeps what threads of the program need to request a priority.
@@ -78,7 +111,7 @@ impl Confinement {
         if !effective().contains(CapabilitySet::SYS_NICE) || raise_priority_limits() {
             return self;
         }
-        Self { kept: self.kept | CapabilitySet::SYS_NICE }
+        self.keeping(CapabilitySet::SYS_NICE)
     }
 
     /// Drops everything else, for this thread and those that it starts from now on.
@@ -86,14 +119,20 @@ impl Confinement {
     /// # Errors
     /// If stderr, where it reports what could not be dropped, cannot be written.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { kept } = self.serving_metrics(session.metrics.as_deref());
+        let Self { kept, helper, no_helper } = self.serving_metrics(session.metrics.as_deref());
         // The files that the run publishes there must be removed at the end.
         let publishing = match is_foreign_dir(&session.run_dir) {
             true => CapabilitySet::DAC_OVERRIDE,
             false => CapabilitySet::empty(),
         };
         let stays = confine(kept | publishing, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
-        stays.iter().try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
+        if let Some(helper) = helper {
+            helper.end_with_it()?;
+            set_settings_keeper(Box::new(helper));
+        }
+        let without = no_helper.map(|why| format!("CAP_NET_ADMIN stays: no helper: {why}"));
+        let mut stays = stays.into_iter().chain(without);
+        stays.try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
 }
 

@@ -33,7 +33,7 @@ use crate::port::Port;
 use crate::xdp::{self, FarInterface};
 use pair::HiddenPair;
 
-pub use pair::remove_stale;
+pub use pair::{remove_of, remove_stale};
 
 /// What the port takes from a region.
 #[must_use]

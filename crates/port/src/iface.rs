@@ -5,6 +5,7 @@
 
 mod features;
 mod route;
+mod settings;
 mod sys;
 
 use std::io;
@@ -12,7 +13,9 @@ use std::os::fd::OwnedFd;
 
 use crate::error::OpenCause;
 
-pub use features::{Feature, FeatureGuard};
+pub use features::{Feature, FeatureGuard, set_feature_by_index};
+pub(crate) use settings::or_by_keeper;
+pub use settings::{SettingsKeeper, set_settings_keeper};
 pub(crate) use sys::flags;
 
 /// Maximum length of an interface name, in bytes.

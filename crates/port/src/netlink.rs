@@ -167,16 +167,16 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn add_address(&self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
-        let mut message = AddressMessage::default();
-        message.header.index = index;
-        message.header.prefix_len = prefix_len;
-        message.header.family = match address {
-            IpAddr::V4(_) => AddressFamily::Inet,
-            IpAddr::V6(_) => AddressFamily::Inet6,
-        };
-        message.attributes =
-            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        let message = address_of(index, address, prefix_len);
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Takes an address from a link.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_address(&self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+        self.request(RouteNetlinkMessage::DelAddress(address_of(index, address, prefix_len)), 0)
     }
 
     /// The addresses of a link, each with the length of its prefix.
@@ -268,6 +268,18 @@ impl Netlink {
             }
         }
     }
+}
+
+fn address_of(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.index = index;
+    message.header.prefix_len = prefix_len;
+    message.header.family = match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    };
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    message
 }
 
 /// Signals changes to links: readable after each.

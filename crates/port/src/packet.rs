@@ -234,3 +234,14 @@ fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {
     sys::bind(socket.as_fd(), iface.index, SocketUse::Send)?;
     Ok(socket)
 }
+
+/// Opens a packet socket that receives all frames of an interface from now on, for programs that
+/// read it themselves.
+///
+/// # Errors
+/// The kernel's: EPERM without CAP_NET_RAW.
+pub fn open_bound_socket(ifindex: u32) -> std::io::Result<std::os::fd::OwnedFd> {
+    let socket = sys::socket()?;
+    sys::bind(std::os::fd::AsFd::as_fd(&socket), ifindex, sys::SocketUse::Receive)?;
+    Ok(socket)
+}

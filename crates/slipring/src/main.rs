@@ -61,5 +61,5 @@ static PROGRAM: CliProgram = CliProgram {
 };
 
 fn main() -> ExitCode {
-    PROGRAM.main()
+    slipring_privileged::serve_if_started_as_helper().unwrap_or_else(|| PROGRAM.main())
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 use crate::error::OpenCause;
-use crate::iface::Iface;
+use crate::iface::{Iface, or_by_keeper};
 use crate::netlink::Netlink;
 use crate::netns::Netns;
 
@@ -19,6 +19,8 @@ use crate::netns::Netns;
 #[derive(Debug)]
 pub(super) struct HiddenPair {
     pub(super) kernel_index: u32,
+    /// The interface whose host rings it makes.
+    iface_index: u32,
     pub(super) user: String,
     /// The namespace of the port's end; `None` if it is that of the kernel's end.
     user_netns: Option<Netns>,
@@ -39,8 +41,7 @@ impl HiddenPair {
 
     fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
         let netlink = Netlink::open()?;
-        let stem = format!("sr{}h{}", std::process::id(), iface.index);
-        let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
+        let [kernel, user] = names(std::process::id(), iface.index);
         // Before the link exists, so that no other process takes it for a stale one.
         let mark = bind_owner_mark(&kernel)?;
         // Without the privilege, or beyond the user's limit, both ends are in this namespace.
@@ -49,7 +50,7 @@ impl HiddenPair {
         // The kernel selects a queue for each frame of the host by its flow's hash.
         netlink.add_veth_with_queues(&kernel, &user, peer_netns, [from_host, to_host])?;
         let kernel_index = index_of(&netlink, &kernel)?;
-        let pair = Self { kernel_index, user, user_netns, _mark: mark };
+        let pair = Self { kernel_index, iface_index: iface.index, user, user_netns, _mark: mark };
         netlink.set_mtu(kernel_index, iface.mtu)?;
         netlink.set_up(kernel_index)?;
         pair.in_user_netns(|| set_up_user(&pair.user, iface.mtu))?;
@@ -97,8 +98,25 @@ fn index_of(netlink: &Netlink, name: &str) -> io::Result<u32> {
 impl Drop for HiddenPair {
     fn drop(&mut self) {
         // It may be gone already, removed with the namespace or by an administrator.
-        let _ = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
+        let removed = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
+        let _ = or_by_keeper(removed, |keeper| keeper.remove_hidden_link(self.iface_index));
     }
+}
+
+/// The names of both ends of the pair that a process makes for an interface.
+fn names(process: u32, ifindex: u32) -> [String; 2] {
+    ["k", "u"].map(|end| format!("sr{process}h{ifindex}{end}"))
+}
+
+/// Removes the hidden pair that a process made for an interface, if it is there.
+///
+/// # Errors
+/// The kernel's.
+pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
+    let (netlink, [kernel, _]) = (Netlink::open()?, names(process, ifindex));
+    let links = netlink.links()?;
+    let pair = links.iter().find(|link| link.kind == "veth" && link.name == kernel);
+    pair.map_or(Ok(()), |link| netlink.delete(link.index))
 }
 
 /// Removes hidden pairs whose process was killed, in this network namespace: those of processes

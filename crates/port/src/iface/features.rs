@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::sys;
+use super::{or_by_keeper, sys};
 
 /// An offload that can be read and switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,26 @@ impl Feature {
     }
 }
 
+fn set_feature(ifname: &str, feature: Feature, on: bool) -> io::Result<()> {
+    match feature.ioctl() {
+        FeatureIoctl::Commands(_, set) => command(ifname, set, on.into())?,
+        FeatureIoctl::Flag(bit) => {
+            let flags = command(ifname, GET_FLAGS, 0)?;
+            command(ifname, SET_FLAGS, if on { flags | bit } else { flags & !bit })?
+        }
+    };
+    Ok(())
+}
+
+/// Switches an offload of the interface with this index.
+///
+/// # Errors
+/// The kernel's.
+pub fn set_feature_by_index(ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
+    let name = rustix::net::netdevice::index_to_name(sys::control_socket()?, ifindex)?;
+    set_feature(&name, feature, on)
+}
+
 fn command(ifname: &str, command: u32, data: u32) -> io::Result<u32> {
     let mut value = sys::EthtoolValue { command, data };
     sys::ethtool(&sys::control_socket()?, ifname, &mut value)?;
@@ -69,17 +89,6 @@ impl super::Iface {
         })
     }
 
-    fn set_feature(&self, feature: Feature, on: bool) -> io::Result<()> {
-        match feature.ioctl() {
-            FeatureIoctl::Commands(_, set) => command(&self.name, set, on.into())?,
-            FeatureIoctl::Flag(bit) => {
-                let flags = command(&self.name, GET_FLAGS, 0)?;
-                command(&self.name, SET_FLAGS, if on { flags | bit } else { flags & !bit })?
-            }
-        };
-        Ok(())
-    }
-
     /// Switches offloads until the guard is dropped. Those that already have the wanted state, or
     /// cannot be switched, are left alone; [`FeatureGuard::refused`] lists the latter. A killed
     /// process does not restore them.
@@ -90,7 +99,7 @@ impl super::Iface {
         for &(feature, on) in wanted {
             match self.feature(feature) {
                 Ok(is) if is == on => {}
-                Ok(is) if self.set_feature(feature, on).is_ok() => {
+                Ok(is) if set_feature(&self.name, feature, on).is_ok() => {
                     guard.changed.push((feature, is));
                 }
                 // A feature that does not exist is off.
@@ -122,7 +131,10 @@ impl Drop for FeatureGuard {
     fn drop(&mut self) {
         for &(feature, was) in self.changed.iter().rev() {
             // If the interface is gone, there is nothing to restore.
-            let _ = self.iface.set_feature(feature, was);
+            let index = self.iface.index;
+            let _ = or_by_keeper(set_feature(&self.iface.name, feature, was), |keeper| {
+                keeper.set_feature(index, feature, was)
+            });
         }
     }
 }

@@ -90,9 +90,9 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
     let capture = capture(dir.path());
     let (rules, at) = (rules.display(), dir.path().display());
     for (words, kept) in [
-        ("bridge -i netmap:la -i netmap:ra".to_owned(), SETTINGS),
-        ("bridge -i netmap:la".to_owned(), SETTINGS),
-        ("bridge -i packet:la -i packet:ra".to_owned(), SETTINGS),
+        ("bridge -i netmap:la -i netmap:ra".to_owned(), NOTHING),
+        ("bridge -i netmap:la".to_owned(), NOTHING),
+        ("bridge -i packet:la -i packet:ra".to_owned(), NOTHING),
         ("bridge -i tap:ta -i null:".to_owned(), NOTHING),
         (format!("bridge -i vhost:{at}/guest.sock -i null:"), FILES),
         ("gen -i netmap:la -f tx -R 100".to_owned(), SETTINGS),

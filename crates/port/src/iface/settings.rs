@@ -1,0 +1,43 @@
+//! Who restores settings of interfaces for a program that has dropped its privileges.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::OnceLock;
+
+use super::Feature;
+
+/// A process, or a part of this one, that may still change settings of interfaces.
+pub trait SettingsKeeper: Debug + Send + Sync {
+    /// Switches an offload.
+    ///
+    /// # Errors
+    /// The kernel's, or the keeper's: EPERM for an interface that it was not told of.
+    fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()>;
+
+    /// Removes the hidden link of the interface's host rings.
+    ///
+    /// # Errors
+    /// As [`Self::set_feature`].
+    fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()>;
+}
+
+static KEEPER: OnceLock<Box<dyn SettingsKeeper>> = OnceLock::new();
+
+/// From now on, settings that this process may not restore itself are left to `keeper`. Only the
+/// first call of a process counts; returns whether this is it.
+pub fn set_settings_keeper(keeper: Box<dyn SettingsKeeper>) -> bool {
+    KEEPER.set(keeper).is_ok()
+}
+
+/// Has the keeper do what this process was not allowed to do.
+pub(crate) fn or_by_keeper(
+    done: io::Result<()>,
+    instead: impl FnOnce(&dyn SettingsKeeper) -> io::Result<()>,
+) -> io::Result<()> {
+    match (done, KEEPER.get()) {
+        (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            instead(keeper.as_ref())
+        }
+        (done, _) => done,
+    }
+}

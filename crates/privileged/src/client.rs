@@ -1,0 +1,115 @@
+//! The program's side.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Signal, getpid, kill_process};
+use slipring_port::iface::{Feature, SettingsKeeper};
+
+use crate::message::HelperRequest;
+use crate::policy::HelperPolicy;
+use crate::serve::{ROLE, can_serve};
+use crate::transfer::{receive, send};
+
+/// A running helper. It ends when this is dropped, or with the process.
+#[derive(Debug)]
+pub struct PrivilegedHelper {
+    /// Locked for a request and its answer.
+    socket: Mutex<OwnedFd>,
+}
+
+impl PrivilegedHelper {
+    /// Starts a helper with this thread's capabilities, and waits until it has confined itself.
+    ///
+    /// # Errors
+    /// The system's; PermissionDenied if the helper does not get the capabilities that its
+    /// operations take, and Unsupported if this executable does not call
+    /// [`crate::serve_if_started_as_helper`].
+    pub fn start(policy: &HelperPolicy) -> io::Result<Self> {
+        if !can_serve() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // A process group of its own: a terminal's Ctrl-C is for the program.
+        Command::new("/proc/self/exe")
+            .arg0(ROLE)
+            .args(policy.to_args())
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        answer(&ours)?;
+        Ok(Self { socket: Mutex::new(ours) })
+    }
+
+    /// Has something done; returns the descriptor that it yields, if any.
+    ///
+    /// # Errors
+    /// The kernel's; EPERM if the policy does not allow it, BrokenPipe if the helper is gone.
+    pub fn request(
+        &self,
+        request: &HelperRequest,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Option<OwnedFd>> {
+        self.exchange(&request.to_bytes(), descriptor)
+    }
+
+    /// As [`Self::request`], with any bytes: what a compromised program can send.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub fn exchange(
+        &self,
+        bytes: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Option<OwnedFd>> {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&*socket, bytes, descriptor)?;
+        answer(&*socket)
+    }
+
+    /// From now on this process is asked to end (SIGTERM) when the helper ends: without it, settings
+    /// could not be restored any more.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn end_with_it(&self) -> io::Result<()> {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
+        let watch = move || {
+            let mut watched = [PollFd::new(&socket, PollFlags::empty())];
+            while poll(&mut watched, None) == Err(rustix::io::Errno::INTR) {}
+            let _ = kill_process(getpid(), Signal::TERM);
+        };
+        thread::Builder::new().name("helper watch".into()).spawn(watch).map(drop)
+    }
+}
+
+impl SettingsKeeper for PrivilegedHelper {
+    fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
+        self.request(&HelperRequest::SetFeature { ifindex, feature, on }, None).map(drop)
+    }
+
+    fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()> {
+        self.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).map(drop)
+    }
+}
+
+/// Waits for the answer to the last request, or for the helper's first word.
+fn answer(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    let mut errno = [0; 4];
+    let got = receive(socket, &mut errno)?;
+    match (got.len, i32::from_ne_bytes(errno)) {
+        (4, 0) => Ok(got.descriptor),
+        (4, errno) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}

@@ -1,0 +1,290 @@
+//! The requests, as bytes.
+//!
+//! ```text
+//!   0       2           4         8         9      10       16         32
+//!   | version | operation | ifindex | detail | on/len | zero | address |
+//! ```
+//! Numbers are in host byte order: both sides are the same executable.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use slipring_port::iface::Feature;
+
+use crate::policy::HelperOperation;
+
+/// Bytes of a request.
+pub const REQUEST_LEN: usize = 32;
+/// Requests that a helper answers before it takes its program for compromised.
+pub const MAX_REQUESTS: u32 = 4096;
+
+pub(crate) const VERSION: u16 = 1;
+
+/// Something to do on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HelperRequest {
+    /// Switches an offload.
+    SetFeature {
+        /// The interface.
+        ifindex: u32,
+        /// The offload.
+        feature: Feature,
+        /// Whether it is to be on.
+        on: bool,
+    },
+    /// Removes the hidden link that the program made for the host rings of this interface.
+    RemoveHiddenLink {
+        /// The interface with the host rings.
+        ifindex: u32,
+    },
+    /// Brings a link up.
+    SetUp {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// Adds an address.
+    AddAddress {
+        /// The interface.
+        ifindex: u32,
+        /// The address.
+        address: IpAddr,
+        /// The length of its prefix.
+        prefix_len: u8,
+    },
+    /// Removes an address.
+    RemoveAddress {
+        /// The interface.
+        ifindex: u32,
+        /// The address.
+        address: IpAddr,
+        /// The length of its prefix.
+        prefix_len: u8,
+    },
+    /// Opens a packet socket that is bound to the interface; the answer carries it.
+    OpenPacketSocket {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// Attaches the XDP program whose descriptor goes along; the answer carries the link.
+    AttachXdp {
+        /// The interface.
+        ifindex: u32,
+        /// In the driver, or else in the stack.
+        native: bool,
+    },
+}
+
+/// Why bytes are no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestFault {
+    /// Another size than [`REQUEST_LEN`].
+    Length(usize),
+    /// Another version.
+    Version(u16),
+    /// No such operation.
+    Operation(u16),
+    /// A field is out of range, or one that the operation does not use is not zero.
+    Field,
+}
+
+/// The bytes between a request's head and its address.
+#[derive(Default)]
+struct Fields {
+    detail: u8,
+    number: u8,
+    address: [u8; 16],
+}
+
+const FEATURES: [Feature; 8] = [
+    Feature::RxChecksum,
+    Feature::TxChecksum,
+    Feature::Tso,
+    Feature::Gso,
+    Feature::Gro,
+    Feature::Lro,
+    Feature::RxVlan,
+    Feature::TxVlan,
+];
+const IPV4: u8 = 4;
+const IPV6: u8 = 6;
+
+impl HelperRequest {
+    /// The kind of request.
+    #[must_use]
+    pub fn operation(&self) -> HelperOperation {
+        match self {
+            Self::SetFeature { .. } => HelperOperation::SetFeature,
+            Self::RemoveHiddenLink { .. } => HelperOperation::RemoveHiddenLink,
+            Self::SetUp { .. } => HelperOperation::SetUp,
+            Self::AddAddress { .. } => HelperOperation::AddAddress,
+            Self::RemoveAddress { .. } => HelperOperation::RemoveAddress,
+            Self::OpenPacketSocket { .. } => HelperOperation::OpenPacketSocket,
+            Self::AttachXdp { .. } => HelperOperation::AttachXdp,
+        }
+    }
+
+    /// The interface that it is about.
+    #[must_use]
+    pub fn ifindex(&self) -> u32 {
+        match *self {
+            Self::SetFeature { ifindex, .. }
+            | Self::RemoveHiddenLink { ifindex }
+            | Self::SetUp { ifindex }
+            | Self::AddAddress { ifindex, .. }
+            | Self::RemoveAddress { ifindex, .. }
+            | Self::OpenPacketSocket { ifindex }
+            | Self::AttachXdp { ifindex, .. } => ifindex,
+        }
+    }
+
+    /// The request as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; REQUEST_LEN] {
+        let fields = self.fields();
+        let mut bytes = [0; REQUEST_LEN];
+        bytes[..2].copy_from_slice(&VERSION.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&(self.operation() as u16).to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.ifindex().to_ne_bytes());
+        (bytes[8], bytes[9]) = (fields.detail, fields.number);
+        bytes[16..].copy_from_slice(&fields.address);
+        bytes
+    }
+
+    fn fields(&self) -> Fields {
+        match *self {
+            Self::SetFeature { feature, on, .. } => {
+                let detail = FEATURES.iter().position(|known| *known == feature).unwrap_or(0);
+                Fields { detail: detail as u8, number: on.into(), ..Fields::default() }
+            }
+            Self::AddAddress { address, prefix_len, .. }
+            | Self::RemoveAddress { address, prefix_len, .. } => {
+                let mut octets = [0; 16];
+                let detail = match address {
+                    IpAddr::V4(address) => {
+                        octets[..4].copy_from_slice(&address.octets());
+                        IPV4
+                    }
+                    IpAddr::V6(address) => {
+                        octets = address.octets();
+                        IPV6
+                    }
+                };
+                Fields { detail, number: prefix_len, address: octets }
+            }
+            Self::AttachXdp { native, .. } => Fields { number: native.into(), ..Fields::default() },
+            _ => Fields::default(),
+        }
+    }
+
+    /// Parses a request; only what [`Self::to_bytes`] makes is one.
+    ///
+    /// # Errors
+    /// [`RequestFault`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, RequestFault> {
+        let bytes: &[u8; REQUEST_LEN] =
+            bytes.try_into().map_err(|_| RequestFault::Length(bytes.len()))?;
+        let version = u16::from_ne_bytes([bytes[0], bytes[1]]);
+        if version != VERSION {
+            return Err(RequestFault::Version(version));
+        }
+        let number = u16::from_ne_bytes([bytes[2], bytes[3]]);
+        let operation = HelperOperation::ALL.into_iter().find(|known| *known as u16 == number);
+        let operation = operation.ok_or(RequestFault::Operation(number))?;
+        let request = Self::read(operation, bytes).ok_or(RequestFault::Field)?;
+        // Unused bytes have one value, so that no two messages mean the same.
+        if request.to_bytes() == *bytes { Ok(request) } else { Err(RequestFault::Field) }
+    }
+
+    fn read(operation: HelperOperation, bytes: &[u8; REQUEST_LEN]) -> Option<Self> {
+        let ifindex = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let (detail, number) = (bytes[8], bytes[9]);
+        let address = || address_of(detail, number, &bytes[16..]);
+        Some(match operation {
+            HelperOperation::SetFeature => {
+                let feature = *FEATURES.get(usize::from(detail))?;
+                Self::SetFeature { ifindex, feature, on: number != 0 }
+            }
+            HelperOperation::RemoveHiddenLink => Self::RemoveHiddenLink { ifindex },
+            HelperOperation::SetUp => Self::SetUp { ifindex },
+            HelperOperation::AddAddress => {
+                Self::AddAddress { ifindex, address: address()?, prefix_len: number }
+            }
+            HelperOperation::RemoveAddress => {
+                Self::RemoveAddress { ifindex, address: address()?, prefix_len: number }
+            }
+            HelperOperation::OpenPacketSocket => Self::OpenPacketSocket { ifindex },
+            HelperOperation::AttachXdp => Self::AttachXdp { ifindex, native: number != 0 },
+        })
+    }
+}
+
+fn address_of(family: u8, prefix_len: u8, octets: &[u8]) -> Option<IpAddr> {
+    match family {
+        IPV4 if prefix_len <= 32 => Some(IpAddr::V4(Ipv4Addr::from(*octets.first_chunk::<4>()?))),
+        IPV6 if prefix_len <= 128 => Some(IpAddr::V6(Ipv6Addr::from(*octets.first_chunk::<16>()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn requests() -> impl Strategy<Value = HelperRequest> {
+        let address = prop_oneof![
+            (any::<[u8; 4]>(), 0..=32_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
+            (any::<[u8; 16]>(), 0..=128_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
+        ];
+        (any::<u32>(), 0..7, 0..8_usize, any::<bool>(), address).prop_map(
+            |(ifindex, kind, feature, on, (address, prefix_len))| match kind {
+                0 => HelperRequest::SetFeature { ifindex, feature: FEATURES[feature], on },
+                1 => HelperRequest::RemoveHiddenLink { ifindex },
+                2 => HelperRequest::SetUp { ifindex },
+                3 => HelperRequest::AddAddress { ifindex, address, prefix_len },
+                4 => HelperRequest::RemoveAddress { ifindex, address, prefix_len },
+                5 => HelperRequest::OpenPacketSocket { ifindex },
+                _ => HelperRequest::AttachXdp { ifindex, native: on },
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_read_as_it_was_written(request in requests()) {
+            prop_assert_eq!(HelperRequest::parse(&request.to_bytes()), Ok(request));
+        }
+
+        #[test]
+        fn whatever_bytes_are_a_request_are_its_only_form(
+            request in requests(),
+            changes in prop::collection::vec((0..REQUEST_LEN, any::<u8>()), 0..4),
+            len in 0..2 * REQUEST_LEN,
+        ) {
+            let mut bytes = request.to_bytes().to_vec();
+            for (at, byte) in changes {
+                bytes[at] = byte;
+            }
+            if let Ok(parsed) = HelperRequest::parse(&bytes) {
+                prop_assert_eq!(&parsed.to_bytes()[..], &bytes[..]);
+            }
+            bytes.resize(len, 0);
+            if len != REQUEST_LEN {
+                prop_assert_eq!(HelperRequest::parse(&bytes), Err(RequestFault::Length(len)));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_versions_operations_and_fields_are_told_apart() {
+        let with = |at: usize, byte| {
+            let mut bytes = HelperRequest::SetUp { ifindex: 1 }.to_bytes();
+            bytes[at] = byte;
+            HelperRequest::parse(&bytes).unwrap_err()
+        };
+        assert_eq!(with(0, 2), RequestFault::Version(2));
+        assert_eq!(with(2, 99), RequestFault::Operation(99));
+        assert_eq!(with(9, 1), RequestFault::Field);
+        assert_eq!(with(31, 1), RequestFault::Field);
+    }
+}

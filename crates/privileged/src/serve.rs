@@ -1,0 +1,142 @@
+//! The helper process.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use slipring_bpf::{BpfAttachType, BpfLinkFlags, BpfProgram};
+use slipring_confine::{confine, effective};
+use slipring_port::iface;
+use slipring_port::netlink::Netlink;
+use slipring_port::packet::open_bound_socket;
+
+use crate::message::{HelperRequest, MAX_REQUESTS, REQUEST_LEN};
+use crate::policy::HelperPolicy;
+use crate::transfer::{receive, send};
+
+/// `argv[0]` of the helper.
+pub(crate) const ROLE: &str = "slipring-privileged";
+
+/// Whether this executable's `main` calls [`serve_if_started_as_helper`].
+static CAN_SERVE: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn can_serve() -> bool {
+    CAN_SERVE.load(Ordering::Relaxed)
+}
+
+/// To be called first in `main`: serves if this process was started as a helper, and returns its
+/// exit code then. Without this call no helper can be started.
+#[must_use]
+pub fn serve_if_started_as_helper() -> Option<ExitCode> {
+    CAN_SERVE.store(true, Ordering::Relaxed);
+    let mut args = std::env::args_os();
+    if args.next()? != ROLE {
+        return None;
+    }
+    let args: Vec<String> = args.filter_map(|arg| arg.into_string().ok()).collect();
+    Some(match HelperPolicy::from_args(&args).map(|policy| run(&policy)) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn run(policy: &HelperPolicy) -> io::Result<()> {
+    ignore_stop_signals()?;
+    let needed = policy.capabilities();
+    if !effective().contains(needed) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let not_dropped = confine(needed, &[&policy.forbidden_calls()]);
+    if !not_dropped.is_empty() {
+        return Err(io::Error::other(not_dropped.join("; ")));
+    }
+    let socket = io::stdin();
+    answer(socket.as_fd(), 0, None)?;
+    serve(socket.as_fd(), policy)
+}
+
+/// The helper ends with its program, and not before: the program restores settings at its own end.
+/// A service manager sends the signal to both.
+fn ignore_stop_signals() -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
+}
+
+/// Answers requests until the program ends, or breaks the protocol.
+fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
+    let broken = || io::Error::from(io::ErrorKind::InvalidData);
+    for _ in 0..MAX_REQUESTS {
+        let mut bytes = [0; REQUEST_LEN];
+        let got = receive(socket, &mut bytes)?;
+        if got.len == 0 {
+            return Ok(());
+        }
+        if got.truncated {
+            return Err(broken());
+        }
+        let request = HelperRequest::parse(&bytes[..got.len]).map_err(|_| broken())?;
+        let takes_descriptor = matches!(request, HelperRequest::AttachXdp { .. });
+        if takes_descriptor != got.descriptor.is_some() {
+            return Err(broken());
+        }
+        match policy.allows(&request) {
+            true => match perform(request, got.descriptor, policy) {
+                Ok(made) => answer(socket, 0, made.as_ref().map(AsFd::as_fd))?,
+                Err(error) => answer(socket, errno_of(&error), None)?,
+            },
+            false => answer(socket, Errno::PERM.raw_os_error(), None)?,
+        }
+    }
+    Err(broken())
+}
+
+fn answer(
+    socket: BorrowedFd<'_>,
+    errno: i32,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    send(socket, &errno.to_ne_bytes(), descriptor)
+}
+
+fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
+}
+
+/// Does what was asked for; returns the descriptor that it made, if any.
+fn perform(
+    request: HelperRequest,
+    descriptor: Option<OwnedFd>,
+    policy: &HelperPolicy,
+) -> io::Result<Option<OwnedFd>> {
+    let netlink = Netlink::open()?;
+    match request {
+        HelperRequest::SetFeature { ifindex, feature, on } => {
+            iface::set_feature_by_index(ifindex, feature, on)?;
+        }
+        HelperRequest::RemoveHiddenLink { ifindex } => {
+            slipring_port::host::remove_of(policy.program, ifindex)?;
+        }
+        HelperRequest::SetUp { ifindex } => netlink.set_up(ifindex)?,
+        HelperRequest::AddAddress { ifindex, address, prefix_len } => {
+            netlink.add_address(ifindex, address, prefix_len)?;
+        }
+        HelperRequest::RemoveAddress { ifindex, address, prefix_len } => {
+            netlink.remove_address(ifindex, address, prefix_len)?;
+        }
+        HelperRequest::OpenPacketSocket { ifindex } => {
+            return Ok(Some(open_bound_socket(ifindex)?));
+        }
+        HelperRequest::AttachXdp { ifindex, native } => {
+            let program = BpfProgram::from(descriptor.ok_or(io::ErrorKind::InvalidInput)?);
+            let mode = if native { BpfLinkFlags::XdpNative } else { BpfLinkFlags::XdpGeneric };
+            return Ok(Some(program.attach(ifindex, BpfAttachType::Xdp, mode)?.into()));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,290 @@
+//! A helper process and what it refuses. This executable is its own helper, so it has its own `main`.
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CapabilitySet;
+use slipring_confine::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
+use slipring_port::iface::{Feature, Iface, set_feature_by_index, set_settings_keeper};
+use slipring_port::netlink::Netlink;
+use slipring_port::netns::Netns;
+use slipring_privileged::{
+    HelperOperation, HelperPolicy, HelperRequest, MAX_REQUESTS, PrivilegedHelper, REQUEST_LEN,
+    serve_if_started_as_helper,
+};
+
+const ALL: [HelperOperation; 7] = [
+    HelperOperation::SetFeature,
+    HelperOperation::RemoveHiddenLink,
+    HelperOperation::SetUp,
+    HelperOperation::AddAddress,
+    HelperOperation::RemoveAddress,
+    HelperOperation::OpenPacketSocket,
+    HelperOperation::AttachXdp,
+];
+
+type Test = (&'static str, fn(&Lab));
+
+const TESTS: [Test; 9] = [
+    ("settings_change_on_allowed_interfaces_only", settings_change_on_allowed_interfaces_only),
+    ("operations_that_were_not_allowed_are_refused", operations_that_were_not_allowed_are_refused),
+    ("descriptors_are_passed", descriptors_are_passed),
+    ("a_broken_message_ends_the_helper", a_broken_message_ends_the_helper),
+    ("too_many_requests_end_the_helper", too_many_requests_end_the_helper),
+    ("the_helper_has_no_more_capabilities_than_it_needs", the_helper_has_few_capabilities),
+    ("hidden_links_of_other_programs_stay", hidden_links_of_other_programs_stay),
+    ("a_helper_that_is_killed_ends_its_program", a_helper_that_is_killed_ends_its_program),
+    // The last one: this process has a settings keeper then.
+    ("a_program_without_capabilities_restores_its_interface", a_program_restores_its_interface),
+];
+
+fn main() -> ExitCode {
+    if let Some(code) = serve_if_started_as_helper() {
+        return code;
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = args.iter().find(|arg| !arg.starts_with('-'));
+    let chosen: Vec<_> = TESTS
+        .iter()
+        .filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter)))
+        .collect();
+    println!("\nrunning {} tests", chosen.len());
+    for (name, test) in &chosen {
+        match Netns::new() {
+            Ok(netns) => netns
+                .run(|| {
+                    test(&Lab::new());
+                    Ok(())
+                })
+                .unwrap(),
+            Err(why) => println!("skipped: no network namespace: {why}"),
+        }
+        println!("test {name} ... ok");
+    }
+    let passed = chosen.len();
+    println!("\ntest result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+    ExitCode::SUCCESS
+}
+
+/// Two links in the calling thread's own namespace.
+struct Lab {
+    netlink: Netlink,
+    allowed: Iface,
+    other: Iface,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let netlink = Netlink::open().unwrap();
+        netlink.add_veth("allowed", "other", None).unwrap();
+        let find = |name| Iface::find(name).unwrap();
+        Self { netlink, allowed: find("allowed"), other: find("other") }
+    }
+
+    /// Starts a helper for the one interface.
+    fn helper(&self, operations: &[HelperOperation]) -> PrivilegedHelper {
+        PrivilegedHelper::start(&HelperPolicy {
+            program: 1234,
+            operations: operations.to_vec(),
+            interfaces: vec![self.allowed.index],
+        })
+        .unwrap()
+    }
+}
+
+/// The error number of a request that must fail.
+fn errno(answer: io::Result<Option<std::os::fd::OwnedFd>>) -> Option<i32> {
+    answer.unwrap_err().raw_os_error()
+}
+
+fn settings_change_on_allowed_interfaces_only(lab: &Lab) {
+    let helper = lab.helper(&ALL);
+    let switch = |iface: &Iface, on| {
+        let request = HelperRequest::SetFeature { ifindex: iface.index, feature: Feature::Gro, on };
+        helper.request(&request, None)
+    };
+    switch(&lab.allowed, true).unwrap();
+    assert!(lab.allowed.feature(Feature::Gro).unwrap());
+    switch(&lab.allowed, false).unwrap();
+    assert!(!lab.allowed.feature(Feature::Gro).unwrap());
+    assert_eq!(errno(switch(&lab.other, true)), Some(libc::EPERM));
+    assert!(!lab.other.feature(Feature::Gro).unwrap());
+    let (address, prefix_len) = ("10.9.8.7".parse().unwrap(), 24);
+    let ifindex = lab.allowed.index;
+    let has = || lab.netlink.addresses(ifindex).unwrap().contains(&(address, prefix_len));
+    helper.request(&HelperRequest::AddAddress { ifindex, address, prefix_len }, None).unwrap();
+    assert!(has());
+    helper.request(&HelperRequest::RemoveAddress { ifindex, address, prefix_len }, None).unwrap();
+    assert!(!has());
+    helper.request(&HelperRequest::SetUp { ifindex }, None).unwrap();
+    assert!(Iface::find("allowed").unwrap().up);
+    assert_eq!(
+        errno(helper.request(&HelperRequest::SetUp { ifindex: lab.other.index }, None)),
+        Some(libc::EPERM)
+    );
+    assert!(!Iface::find("other").unwrap().up);
+}
+
+fn operations_that_were_not_allowed_are_refused(lab: &Lab) {
+    let helper = lab.helper(&[HelperOperation::SetFeature]);
+    let ifindex = lab.allowed.index;
+    for request in [HelperRequest::SetUp { ifindex }, HelperRequest::OpenPacketSocket { ifindex }] {
+        assert_eq!(errno(helper.request(&request, None)), Some(libc::EPERM), "{request:?}");
+    }
+    assert!(!Iface::find("allowed").unwrap().up);
+}
+
+fn descriptors_are_passed(lab: &Lab) {
+    use slipring_bpf::insn::{BpfReg, exit, mov_imm};
+    use slipring_bpf::{BpfProgram, BpfProgramFlags, BpfProgramKind};
+    let helper = lab.helper(&ALL);
+    let ifindex = lab.allowed.index;
+    let socket = helper.request(&HelperRequest::OpenPacketSocket { ifindex }, None).unwrap();
+    let kind = rustix::net::sockopt::socket_domain(socket.unwrap()).unwrap();
+    assert_eq!(kind, rustix::net::AddressFamily::PACKET);
+    let pass = [mov_imm(BpfReg::R0, 2), exit()];
+    let loaded = BpfProgram::load(BpfProgramKind::Xdp, "pass", &pass, BpfProgramFlags::default());
+    let program = match loaded {
+        Ok(program) => program,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let attach = HelperRequest::AttachXdp { ifindex, native: true };
+    let link = helper.request(&attach, Some(program.as_fd())).unwrap();
+    assert!(link.is_some());
+    let busy = helper.request(&attach, Some(program.as_fd()));
+    assert_eq!(errno(busy), Some(libc::EBUSY), "the program is attached");
+    drop(link);
+    let no_program = io::stdout();
+    assert_eq!(errno(helper.request(&attach, Some(no_program.as_fd()))), Some(libc::EINVAL));
+}
+
+/// Each of these is the last message that its helper reads.
+fn a_broken_message_ends_the_helper(lab: &Lab) {
+    let ifindex = lab.allowed.index;
+    let good = HelperRequest::SetUp { ifindex };
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.to_bytes().to_vec();
+        bytes[at] = byte;
+        bytes
+    };
+    let stdout = io::stdout();
+    let cases = [
+        ("another version", with(0, 9), None),
+        ("an unknown operation", with(2, 99), None),
+        ("a field out of range", with(9, 7), None),
+        ("oversize", vec![0; 65_536], None),
+        ("one byte too many", [&good.to_bytes()[..], &[0]].concat(), None),
+        ("one byte too few", good.to_bytes()[..REQUEST_LEN - 1].to_vec(), None),
+        ("a descriptor for nothing", good.to_bytes().to_vec(), Some(stdout.as_fd())),
+    ];
+    for (what, bytes, descriptor) in cases {
+        let helper = lab.helper(&ALL);
+        let broken = helper.exchange(&bytes, descriptor).unwrap_err();
+        let over = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
+        assert!(over.contains(&broken.kind()), "{what}: {broken}");
+        assert!(helper.request(&good, None).is_err(), "{what}: it still answers");
+    }
+    assert!(!Iface::find("allowed").unwrap().up, "nothing was done");
+}
+
+fn too_many_requests_end_the_helper(lab: &Lab) {
+    let helper = lab.helper(&[HelperOperation::SetFeature]);
+    let request = HelperRequest::SetUp { ifindex: lab.allowed.index };
+    for _ in 0..MAX_REQUESTS {
+        assert_eq!(errno(helper.request(&request, None)), Some(libc::EPERM));
+    }
+    assert_ne!(errno(helper.request(&request, None)), Some(libc::EPERM));
+}
+
+fn the_helper_has_few_capabilities(lab: &Lab) {
+    let _helper = lab.helper(&[HelperOperation::SetFeature]);
+    let statuses: Vec<_> = running_helpers()
+        .iter()
+        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok())
+        .collect();
+    if statuses.is_empty() {
+        return println!("skipped: this kernel does not list children");
+    }
+    for status in statuses {
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            let line = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();
+            let bits = u64::from_str_radix(line.trim_start_matches(":\t"), 16).unwrap();
+            assert_eq!(bits & !CapabilitySet::NET_ADMIN.bits(), 0, "{set}: {status}");
+        }
+        assert!(status.contains("\nNoNewPrivs:\t1\n") && status.contains("\nSeccomp:\t2\n"));
+    }
+}
+
+fn hidden_links_of_other_programs_stay(lab: &Lab) {
+    let helper = lab.helper(&ALL);
+    let ifindex = lab.allowed.index;
+    let names = [format!("sr1234h{ifindex}k"), format!("sr1235h{ifindex}k")];
+    for (name, peer) in names.iter().zip(["p1", "p2"]) {
+        lab.netlink.add_veth(name, peer, None).unwrap();
+    }
+    helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
+    assert!(Iface::find(&names[0]).is_err());
+    assert!(Iface::find(&names[1]).is_ok());
+    helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
+}
+
+/// The ids of this process's helpers that still run.
+fn running_helpers() -> Vec<i32> {
+    let is_running = |pid: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let lists = tasks
+        .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).ok());
+    let pids = lists.flat_map(|list| {
+        list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()
+    });
+    pids.filter(is_running).collect()
+}
+
+fn a_helper_that_is_killed_ends_its_program(lab: &Lab) {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let asked_to_end = Arc::new(AtomicBool::new(false));
+    let handler =
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked_to_end));
+    let before = running_helpers();
+    let helper = lab.helper(&[HelperOperation::SetFeature]);
+    helper.end_with_it().unwrap();
+    let started: Vec<_> =
+        running_helpers().into_iter().filter(|pid| !before.contains(pid)).collect();
+    let [pid] = started[..] else {
+        return println!("skipped: this kernel does not list children");
+    };
+    assert!(!asked_to_end.load(Ordering::Relaxed));
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !asked_to_end.load(Ordering::Relaxed) {
+        assert!(std::time::Instant::now() < deadline, "SIGTERM does not come");
+        std::thread::yield_now();
+    }
+    assert!(helper.request(&HelperRequest::SetUp { ifindex: 1 }, None).is_err());
+    signal_hook::low_level::unregister(handler.unwrap());
+}
+
+fn a_program_restores_its_interface(lab: &Lab) {
+    let helper = lab.helper(&[HelperOperation::SetFeature]);
+    let was = lab.allowed.feature(Feature::Gro).unwrap();
+    let changed = lab.allowed.with_features(&[(Feature::Gro, !was)]);
+    assert_eq!(lab.allowed.feature(Feature::Gro).unwrap(), !was);
+    assert!(set_settings_keeper(Box::new(helper)));
+    let not_dropped = confine(CapabilitySet::empty(), &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+    assert!(not_dropped.is_empty(), "{not_dropped:?}");
+    let by_itself = set_feature_by_index(lab.allowed.index, Feature::Gro, was).unwrap_err();
+    assert_eq!(by_itself.kind(), io::ErrorKind::PermissionDenied);
+    drop(changed);
+    assert_eq!(lab.allowed.feature(Feature::Gro).unwrap(), was, "the helper has restored it");
+}
