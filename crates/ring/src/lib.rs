@@ -58,6 +58,7 @@ mod mem;
 mod models;
 mod offsets;
 mod owned;
+mod peer_copy;
 mod persistent_words;
 mod pipe;
 mod protocol;

@@ -4,9 +4,9 @@
 //! that writes a slot while we read it can only give us a wrong value, never undefined behaviour.
 
 mod slot;
+mod values;
 
 use std::any::Any;
-use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -16,10 +16,12 @@ use slipring_abi::{NetmapRing, NetmapSlot};
 
 pub(crate) use slot::SlotCell;
 pub use slot::{Slot, SlotFlags};
+pub(crate) use values::{MemValues, PrivateMem};
 
 use crate::index::{BufIdx, SlotIdx};
 use crate::layout::HEADROOM_BYTES;
 use crate::offsets::{HostOffsets, RingOffsets};
+use crate::peer_copy;
 use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 
@@ -92,50 +94,6 @@ unsafe impl Send for RingBlock {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingBlock {}
 
-/// A ring of a private region, whose buffers may be lent: only its two halves access them.
-///
-/// It holds values instead of a reference to the ring. So the compiler knows that a write to a
-/// buffer does not change where buffers are, and a loop need not reload that for each frame.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PrivateMem<'m> {
-    slots: NonNull<SlotCell>,
-    num_slots: u32,
-    buf_size: u32,
-    num_bufs: u32,
-    bufs: NonNull<u8>,
-    ring: PhantomData<&'m RingMem>,
-}
-
-impl<'m> PrivateMem<'m> {
-    #[inline(always)]
-    pub(crate) fn num_slots(self) -> u32 {
-        self.num_slots
-    }
-
-    #[inline(always)]
-    pub(crate) fn buf_size(self) -> u32 {
-        self.buf_size
-    }
-
-    /// As [`RingMem::slots`].
-    #[inline(always)]
-    pub(crate) fn slots(self, (from, to): (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
-        &cells(self.slots, self.num_slots)[from as usize..to as usize]
-    }
-
-    /// As [`RingMem::slot`].
-    #[inline(always)]
-    pub(crate) fn slot(self, i: SlotIdx) -> &'m SlotCell {
-        &cells(self.slots, self.num_slots)[i as usize]
-    }
-
-    /// As [`RingMem::data`].
-    #[inline(always)]
-    pub(crate) fn data(self, buf: BufIdx) -> NonNull<u8> {
-        data_of(self.bufs, self.num_bufs, self.buf_size, buf)
-    }
-}
-
 /// Returns the first data byte of a buffer, out of `count` buffers of `size` bytes from `first` on.
 /// An index out of range means the reserved buffer 0, so a wrong index can never lead outside the
 /// region.
@@ -143,7 +101,7 @@ impl<'m> PrivateMem<'m> {
 fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> NonNull<u8> {
     let idx = if idx < count { idx } else { 0 };
     // SAFETY:
-    // - In bounds: both callers pass the fields of a `RingMem`. `idx < num_bufs`, and each buffer
+    // - In bounds: both callers pass the values of a `RingMem`. `idx < num_bufs`, and each buffer
     //   has `buf_size` bytes from its data on, the last one thanks to the slack at the region's
     //   end.
     unsafe { first.add(idx as usize * size as usize) }
@@ -321,9 +279,13 @@ impl RingMem {
     /// The ring as one whose buffers may be lent; `None` in a shared region.
     #[inline(always)]
     pub(crate) fn as_private(&self) -> Option<PrivateMem<'_>> {
-        let Self { slots, num_slots, buf_size, num_bufs, bufs, .. } = *self;
-        let mem = PrivateMem { slots, num_slots, buf_size, num_bufs, bufs, ring: PhantomData };
-        self.is_private.then_some(mem)
+        if self.is_private { Some(PrivateMem::of(self)) } else { None }
+    }
+
+    /// Where slots and buffers are.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> MemValues<'_> {
+        MemValues::of(self)
     }
 
     /// Whether the region is private.
@@ -347,11 +309,7 @@ impl RingMem {
     /// The first `len` bytes of a buffer, at most all of it.
     #[inline(always)]
     pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
-        let len = len.min(self.buf_size) as usize;
-        // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
-        // - Mapped: `block` holds the region, and the result borrows us.
-        unsafe { SharedBuf::new(self.data(buf), len) }
+        self.values().shared(buf, len)
     }
 
     /// Writes the first bytes of a buffer; `bytes` is at most `buf_size` long.
@@ -362,7 +320,7 @@ impl RingMem {
         // - In bounds: `data` has `buf_size` bytes from there on.
         // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
         //   the rules may have named its buffer twice.
-        unsafe { std::ptr::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };
+        unsafe { peer_copy::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };
     }
 
     /// Copies the first `len` bytes of a buffer of `from`; at most its `buf_size` and ours.
@@ -370,7 +328,7 @@ impl RingMem {
     pub(crate) fn copy_from(&self, buf: BufIdx, from: &Self, source: BufIdx, len: usize) {
         debug_assert!(len <= self.buf_size.min(from.buf_size) as usize);
         // SAFETY: as in `write`, on both sides.
-        unsafe { std::ptr::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
+        unsafe { peer_copy::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
     }
 
     /// Copies a part of a buffer of `from`, as far as both buffers reach; returns the number of
@@ -398,7 +356,7 @@ impl RingMem {
         // SAFETY:
         // - In bounds: `len` reaches no further than either buffer's end.
         // - Overlap is allowed for, as in `write`.
-        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len) };
+        unsafe { peer_copy::copy(from.as_ptr(), to.as_ptr(), len) };
         len
     }
 

@@ -2,13 +2,20 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{Ordering, compiler_fence};
+
+use slipring_simd::prefetch_address;
+
+use crate::peer_copy;
+
+/// Bytes per prefetched cache line.
+pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
 /// A buffer, or a part of one, in memory that others may map: it is only copied from and to, and
 /// never becomes a reference.
 ///
 /// Each byte is read once, into memory of the reader's own, and checked there. Bytes that another
-/// party writes at the same time may arrive mixed; there is no other effect.
+/// party writes at the same time may arrive mixed; there is no other effect. How that is done, and
+/// why it is no data race, is explained in `peer_copy.rs`.
 ///
 /// ```compile_fail
 /// # use slipring_ring::SharedBuf;
@@ -63,6 +70,14 @@ impl<'m> SharedBuf<'m> {
         Self { data, len: self.len - at, ..self }
     }
 
+    /// Prefetches all bytes, without waiting for them.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        for at in (0..self.len).step_by(CACHE_LINE_BYTES) {
+            prefetch_address(self.data.as_ptr().wrapping_add(at));
+        }
+    }
+
     /// The address of the first byte, for a system call.
     #[must_use]
     #[inline(always)]
@@ -76,11 +91,8 @@ impl<'m> SharedBuf<'m> {
         let len = self.len.min(out.len());
         // SAFETY:
         // - In bounds: `len` is at most the length of either; ours is mapped for `'m`.
-        // - No overlap: `out` is borrowed exclusively, and no reference leads into such memory.
-        // - A peer may write meanwhile, as to the memory of any device: the bytes are any bytes,
-        //   and the fence keeps the compiler from reading this memory again instead of the copy.
-        unsafe { std::ptr::copy_nonoverlapping(self.data.as_ptr(), out.as_mut_ptr(), len) };
-        compiler_fence(Ordering::SeqCst);
+        // - No references: `out` is borrowed exclusively, and none leads into our memory.
+        unsafe { peer_copy::copy(self.data.as_ptr(), out.as_mut_ptr(), len) };
         len
     }
 
@@ -89,22 +101,18 @@ impl<'m> SharedBuf<'m> {
     pub fn copy_in(self, bytes: &[u8]) -> usize {
         let len = self.len.min(bytes.len());
         // SAFETY: as in `copy_out`, the other way.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data.as_ptr(), len) };
+        unsafe { peer_copy::copy(bytes.as_ptr(), self.data.as_ptr(), len) };
         len
     }
 
-    /// Copies to another buffer, as many bytes as both have; returns their number.
+    /// Copies to another buffer, as many bytes as both have; returns their number. The two may
+    /// overlap: a peer that breaks the rules may have put a buffer into two slots.
     #[inline(always)]
     pub fn copy_to(self, to: SharedBuf<'_>) -> usize {
         let len = self.len.min(to.len);
         // SAFETY:
         // - In bounds: `len` is at most the length of either, which are mapped.
-        // - Overlap is allowed for: a peer that breaks the rules may have put a buffer into two
-        //   slots.
-        // - A peer that writes meanwhile corrupts the bytes and nothing else; the fence is for
-        //   readers that check the copy.
-        unsafe { std::ptr::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
-        compiler_fence(Ordering::SeqCst);
+        unsafe { peer_copy::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
         len
     }
 
@@ -112,15 +120,23 @@ impl<'m> SharedBuf<'m> {
     #[must_use]
     #[inline(always)]
     pub fn read<const N: usize>(self, at: usize) -> Option<[u8; N]> {
-        let mut bytes = [0; N];
-        (self.skip(at).copy_out(&mut bytes) == N).then_some(bytes)
+        let rest = self.skip(at);
+        // SAFETY:
+        // - In bounds: only called where `rest` has at least `N` bytes.
+        (rest.len >= N).then(|| unsafe { peer_copy::load(rest.data.as_ptr()) })
     }
 
     /// Writes the bytes `at..at + N`; false, with nothing done, if they are not all within.
     #[inline(always)]
     pub fn write<const N: usize>(self, at: usize, bytes: [u8; N]) -> bool {
-        let place = self.skip(at);
-        place.len >= N && place.copy_in(&bytes) == N
+        let rest = self.skip(at);
+        let fits = rest.len >= N;
+        if fits {
+            // SAFETY:
+            // - In bounds: checked above.
+            unsafe { peer_copy::store(rest.data.as_ptr(), bytes) };
+        }
+        fits
     }
 
     /// Appends a copy of all bytes.
@@ -145,8 +161,7 @@ impl<'m> SharedBuf<'m> {
             let to = self.skip(at).data;
             // SAFETY:
             // - In bounds: checked above. `copy` allows overlap.
-            // - A peer that writes meanwhile corrupts the bytes and nothing else.
-            unsafe { std::ptr::copy(self.data.as_ptr(), to.as_ptr(), len) };
+            unsafe { peer_copy::copy(self.data.as_ptr(), to.as_ptr(), len) };
         }
         fits
     }

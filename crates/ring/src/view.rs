@@ -11,10 +11,8 @@ use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
 use crate::offsets::RingOffsets;
 use crate::region::Region;
+use crate::shared::CACHE_LINE_BYTES;
 use slipring_simd::prefetch_address;
-
-/// Bytes per prefetched cache line.
-const CACHE_LINE: usize = 64;
 
 /// Read access to a ring, mostly; keeps the ring alive.
 #[derive(Debug, Clone)]
@@ -202,7 +200,7 @@ impl RingView {
     pub fn prefetch(&self, i: SlotIdx, len: u32) {
         let region = self.region();
         if let Some(data) = region.data(self.slot(i).buf) {
-            for at in (0..len.min(region.buf_size()) as usize).step_by(CACHE_LINE) {
+            for at in (0..len.min(region.buf_size()) as usize).step_by(CACHE_LINE_BYTES) {
                 prefetch_address(data.as_ptr().wrapping_add(at));
             }
         }

@@ -75,6 +75,35 @@ fn frames_are_filled_drained_and_gathered_as_in_private_memory() {
 }
 
 #[test]
+fn frames_are_drained_in_order_and_changes_to_them_are_not_written_back() {
+    let (PipePair { mut a, mut b }, _) = pipe();
+    for round in 0..3 {
+        let count = SLOTS - 1;
+        for i in 0..count {
+            assert!(a.tx.push(&vec![i as u8; 60 + (i + round) as usize]));
+        }
+        a.tx_sync().unwrap();
+        b.rx_sync().unwrap();
+        assert_eq!(b.rx.avail(), count);
+        let bufs: Vec<_> = (0..count).filter_map(|i| b.rx.slot(i)).map(|slot| slot.buf).collect();
+        let mut expected = 0..count;
+        let drained = b.rx.drain(SLOTS, |bytes, _| {
+            let i = expected.next().unwrap();
+            assert_eq!(bytes, vec![i as u8; 60 + (i + round) as usize]);
+            bytes.fill(0xee);
+        });
+        assert_eq!((drained, expected.next()), (count, None));
+        for (i, buf) in (0..).zip(bufs) {
+            let mut byte = [0];
+            b.rx.region().copy_out(buf, &mut byte);
+            assert_eq!(byte, [i]);
+        }
+        b.rx_sync().unwrap();
+        a.tx_sync().unwrap();
+    }
+}
+
+#[test]
 fn frames_are_written_into_slots_by_copy() {
     let (PipePair { mut a, mut b }, _) = pipe();
     send(&mut a, &[4; 100]);

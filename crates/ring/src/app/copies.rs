@@ -6,14 +6,19 @@
 //!   private ring            slot i ----> buffer of slot i, always the same one: lent
 //! ```
 
-use super::whole_buffer::whole_buffer;
-use crate::index::SlotIdx;
-use crate::mem::{PrivateMem, RingDir, RingMem, Slot};
+use crate::index::{SlotIdx, cyclic};
+use crate::mem::{PrivateMem, RingDir, RingMem, Slot, SlotFlags};
 use crate::region::{Geometry, Region, RegionError};
 
 /// A private ring parallel to the shared one, slot for slot.
 #[derive(Debug)]
-pub(super) struct SlotCopies(RingMem);
+pub(super) struct SlotCopies {
+    mem: RingMem,
+    /// Bytes of a buffer of the shared ring; ours may have a few more.
+    buf_size: u32,
+    /// Memory for a copy of one frame at a time, of whichever slot.
+    pub(super) scratch: Box<[u8]>,
+}
 
 impl SlotCopies {
     /// Allocates a copy buffer for each slot of `of`.
@@ -26,21 +31,29 @@ impl SlotCopies {
         };
         let region = Region::create_sparse(geometry)?;
         let bufs = region.alloc_bufs(slots)?;
-        Ok(Self(RingMem::create(&region, RingDir::Rx, 0, slots, &bufs)?))
+        let mem = RingMem::create(&region, RingDir::Rx, 0, slots, &bufs)?;
+        let scratch = vec![0; of.buf_size() as usize].into();
+        Ok(Self { mem, buf_size: of.buf_size(), scratch })
     }
 
-    fn private(&self) -> Option<PrivateMem<'_>> {
-        self.0.as_private()
+    /// The copies, to be filled or read.
+    pub(super) fn private(&self) -> Option<PrivateMem<'_>> {
+        Some(self.mem.as_private()?.with_buf_size(self.buf_size))
+    }
+
+    /// The ring of the copies, for the lengths of those that are filled.
+    pub(super) fn mem(&self) -> &RingMem {
+        &self.mem
     }
 
     /// Copies what slot `i` of `from` holds; its flags and length are read once.
     fn load(&self, from: &RingMem, i: SlotIdx) {
         let slot = from.slot(i).get();
-        let own = self.0.slot(i).get().buf;
+        let own = self.mem.slot(i).get().buf;
         let len = u32::from(slot.len).min(from.buf_size());
         let bytes = from.shared(slot.buf, len);
-        bytes.copy_to(self.0.shared(own, len));
-        self.0.slot(i).set(Slot { buf: own, len: len as u16, ..slot });
+        bytes.copy_to(self.mem.shared(own, len));
+        self.mem.slot(i).set(Slot { buf: own, len: len as u16, ..slot });
     }
 
     /// Copies of what the slots `slots` of `from` hold.
@@ -56,26 +69,17 @@ impl SlotCopies {
     /// Writes the copy of slot `i`, which may have been changed, to the buffer that the slot of `to`
     /// names.
     pub(super) fn store(&self, to: &RingMem, i: SlotIdx) {
-        let (own, slot) = (self.0.slot(i).get(), to.slot(i).get());
-        self.0.shared(own.buf, own.len.into()).copy_to(to.shared(slot.buf, own.len.into()));
+        let (own, slot) = (self.mem.slot(i).get(), to.slot(i).get());
+        self.mem.shared(own.buf, own.len.into()).copy_to(to.shared(slot.buf, own.len.into()));
     }
 
-    /// Calls `write` to fill the copy of the buffer in slot `i` of `to`, and copies the result
-    /// there;
-    /// returns the number of bytes.
-    pub(super) fn fill(
-        &self,
-        to: &RingMem,
-        i: SlotIdx,
-        write: &mut impl FnMut(&mut [u8]) -> usize,
-    ) -> u16 {
-        let Some(mem) = self.private() else { return 0 };
-        let own = mem.slot(i).get().buf;
-        let size = to.buf_size() as usize;
-        let buf = whole_buffer(mem, own);
-        let len = write(&mut buf[..size]).min(size) as u16;
-        self.0.slot(i).set(Slot { buf: own, len, ..self.0.slot(i).get() });
-        self.store(to, i);
-        len
+    /// Writes the copies of the slots `from..to`, which were filled, to the buffers that those slots
+    /// of `ring` name, and sets their lengths.
+    pub(super) fn store_filled(&self, ring: &RingMem, from: SlotIdx, to: SlotIdx) {
+        for i in cyclic(from, to, ring.num_slots()) {
+            self.store(ring, i);
+            let (len, cell) = (self.mem.slot(i).get().len, ring.slot(i));
+            cell.set(Slot { len, flags: SlotFlags::default(), ..cell.get() });
+        }
     }
 }

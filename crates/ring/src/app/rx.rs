@@ -1,8 +1,8 @@
 //! Reading the slots of an rx ring.
 
 use super::{AppRing, Rx, RxBatch, bytes_of};
-use crate::index::spans;
-use crate::mem::{Slot, SlotFlags};
+use crate::index::{SlotIdx, spans};
+use crate::mem::{MemValues, Slot, SlotCell, SlotFlags};
 use crate::shared::SharedBuf;
 
 impl AppRing<Rx> {
@@ -20,12 +20,16 @@ impl AppRing<Rx> {
     pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
         let count = self.avail().min(max);
         let end = self.index(count);
-        let Some(mem) = self.lend(self.head, end) else { return 0 };
-        for span in spans(self.head, end, mem.num_slots()) {
-            for cell in mem.slots(span) {
-                let slot = cell.get();
-                read(bytes_of(mem, slot), slot.flags);
+        if let Some(mem) = self.mem.as_private() {
+            for span in spans(self.head, end, mem.num_slots()) {
+                for cell in mem.slots(span) {
+                    let slot = cell.get();
+                    read(bytes_of(mem, slot), slot.flags);
+                }
             }
+        } else {
+            let Some(copies) = &mut self.copies else { return 0 };
+            copy_each(self.mem.values(), (self.head, end), &mut copies.scratch, &mut read);
         }
         self.head = end;
         self.publish();
@@ -40,7 +44,7 @@ impl AppRing<Rx> {
         mut read: impl FnMut(SharedBuf<'_>, SlotFlags),
     ) -> u32 {
         let count = self.avail().min(max);
-        let (mem, end) = (&self.mem, self.index(count));
+        let (mem, end) = (self.mem.values(), self.index(count));
         for span in spans(self.head, end, mem.num_slots()) {
             for cell in mem.slots(span) {
                 let slot = cell.get();
@@ -120,5 +124,27 @@ impl AppRing<Rx> {
             }
         }
         None
+    }
+}
+
+/// Copies the frames in the slots `from..to` to `copy`, one after the other, and calls `read` for
+/// each. The next frame is fetched from memory while one is copied and read.
+#[inline(always)]
+fn copy_each(
+    mem: MemValues<'_>,
+    (from, to): (SlotIdx, SlotIdx),
+    copy: &mut [u8],
+    read: &mut impl FnMut(&mut [u8], SlotFlags),
+) {
+    let shared = |slot: Slot| mem.shared(slot.buf, slot.len.into());
+    for span in spans(from, to, mem.num_slots()) {
+        let mut slots = mem.slots(span).iter().map(SlotCell::get);
+        let mut current = slots.next();
+        while let Some(slot) = current {
+            current = slots.next();
+            current.into_iter().for_each(|next| shared(next).prefetch());
+            let len = shared(slot).copy_out(copy);
+            read(&mut copy[..len], slot.flags);
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::whole_buffer::whole_buffer;
 use super::{AppRing, RxRing, Tx};
-use crate::index::{BufIdx, SlotIdx, cyclic, distance, next, spans};
-use crate::mem::{PrivateMem, RingMem, Slot, SlotCell, SlotFlags};
+use crate::index::{BufIdx, SlotIdx, distance, next, spans};
+use crate::mem::{MemValues, PrivateMem, RingMem, Slot, SlotFlags};
 use crate::shared::SharedBuf;
 
 impl AppRing<Tx> {
@@ -13,12 +13,43 @@ impl AppRing<Tx> {
     pub fn fill(&mut self, max: u32, mut write: impl FnMut(&mut [u8]) -> usize) -> u32 {
         let count = self.avail().min(max);
         let (start, end) = (self.head, self.index(count));
-        self.head = match self.mem.as_private() {
-            Some(mem) => fill_slots(mem, &self.mem, (start, end), &mut write),
-            None => self.fill_copies(start, end, &mut write),
-        };
+        let Some((free, mem)) = self.free_bufs() else { return 0 };
+        let end = fill_slots(free, mem, (start, end), &mut write);
+        if !self.mem.is_private() {
+            self.store_filled(start, end);
+        }
+        self.head = end;
         self.publish();
-        distance(start, self.head, self.mem.num_slots())
+        distance(start, end, self.mem.num_slots())
+    }
+
+    /// The buffers to fill, and the ring that gets their lengths: our own ring, or copies.
+    ///
+    /// Whichever it is, one loop fills them. `write` is not passed to a function of its own for
+    /// copies: what it captures would have to be in memory then, and a counter in memory is stored
+    /// between two frames, with the effect described at [`fill_slots`].
+    #[inline(always)]
+    fn free_bufs(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
+        match self.mem.as_private() {
+            Some(free) => Some((free, &self.mem)),
+            None => self.free_copies(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_copies(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
+        let copies = self.copies.as_ref()?;
+        Some((copies.private()?, copies.mem()))
+    }
+
+    /// Writes copies that were filled to the buffers.
+    #[cold]
+    #[inline(never)]
+    fn store_filled(&self, from: SlotIdx, to: SlotIdx) {
+        if let Some(copies) = &self.copies {
+            copies.store_filled(&self.mem, from, to);
+        }
     }
 
     /// As [`Self::fill`], in any region: `write` writes by value.
@@ -30,30 +61,9 @@ impl AppRing<Tx> {
     ) -> u32 {
         let count = self.avail().min(max);
         let (start, end) = (self.head, self.index(count));
-        self.head = fill_slots(&self.mem, &self.mem, (start, end), &mut write);
+        self.head = fill_slots(self.mem.values(), &self.mem, (start, end), &mut write);
         self.publish();
         distance(start, self.head, self.mem.num_slots())
-    }
-
-    /// Has copies of the buffers filled, and writes them to the buffers.
-    #[cold]
-    #[inline(never)]
-    fn fill_copies(
-        &self,
-        from: SlotIdx,
-        to: SlotIdx,
-        write: &mut impl FnMut(&mut [u8]) -> usize,
-    ) -> SlotIdx {
-        let Some(copies) = &self.copies else { return from };
-        for i in cyclic(from, to, self.mem.num_slots()) {
-            let len = copies.fill(&self.mem, i, write);
-            if len == 0 {
-                return i;
-            }
-            let cell = self.mem.slot(i);
-            cell.set(Slot { len, flags: SlotFlags::default(), ..cell.get() });
-        }
-        to
     }
 
     /// Copies a part of a frame into the `i`-th of our slots, as much as its buffer holds, and sets
@@ -133,9 +143,10 @@ fn fill_slots<'m, M: FreeBufs<'m>>(
     write: &mut impl FnMut(M::Buf) -> usize,
 ) -> SlotIdx {
     let mut run = SlotRun { start: from, len: 0 };
-    let size = free.buf_size() as usize;
-    for span in spans(from, to, free.num_slots()) {
-        for (i, cell) in (span.0..).zip(free.slots(span)) {
+    let values = free.values();
+    let size = values.buf_size() as usize;
+    for span in spans(from, to, values.num_slots()) {
+        for (i, cell) in (span.0..).zip(values.slots(span)) {
             let len = write(free.buf(cell.get().buf)).min(size) as u16;
             if len != run.len {
                 run.write(mem, i);
@@ -154,9 +165,7 @@ fn fill_slots<'m, M: FreeBufs<'m>>(
 trait FreeBufs<'m>: Copy {
     type Buf;
 
-    fn num_slots(self) -> u32;
-    fn buf_size(self) -> u32;
-    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell];
+    fn values(self) -> MemValues<'m>;
     fn buf(self, buf: BufIdx) -> Self::Buf;
 }
 
@@ -164,18 +173,8 @@ impl<'m> FreeBufs<'m> for PrivateMem<'m> {
     type Buf = &'m mut [u8];
 
     #[inline(always)]
-    fn num_slots(self) -> u32 {
-        self.num_slots()
-    }
-
-    #[inline(always)]
-    fn buf_size(self) -> u32 {
-        self.buf_size()
-    }
-
-    #[inline(always)]
-    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
-        self.slots(span)
+    fn values(self) -> MemValues<'m> {
+        *self
     }
 
     #[inline(always)]
@@ -184,26 +183,16 @@ impl<'m> FreeBufs<'m> for PrivateMem<'m> {
     }
 }
 
-impl<'m> FreeBufs<'m> for &'m RingMem {
+impl<'m> FreeBufs<'m> for MemValues<'m> {
     type Buf = SharedBuf<'m>;
 
     #[inline(always)]
-    fn num_slots(self) -> u32 {
-        RingMem::num_slots(self)
-    }
-
-    #[inline(always)]
-    fn buf_size(self) -> u32 {
-        RingMem::buf_size(self)
-    }
-
-    #[inline(always)]
-    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
-        RingMem::slots(self, span)
+    fn values(self) -> MemValues<'m> {
+        self
     }
 
     #[inline(always)]
     fn buf(self, buf: BufIdx) -> SharedBuf<'m> {
-        self.shared(buf, RingMem::buf_size(self))
+        self.shared(buf, self.buf_size())
     }
 }

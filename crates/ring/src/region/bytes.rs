@@ -62,8 +62,8 @@ impl Region {
     }
 }
 
-/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic, since a plain copy
-/// might be made twice by the compiler, and a peer could change the bytes between the two.
+/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic for the reason given in
+/// `peer_copy.rs`.
 #[inline(always)]
 fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
     // SAFETY:

@@ -11,6 +11,7 @@ use std::mem::ManuallyDrop;
 
 use super::*;
 use crate::layout::RESERVED_BUFS;
+use crate::peer_copy;
 
 /// Far beyond any netmap memory; keeps sums of sizes from overflowing.
 const MAX_MAPPING_BYTES: u64 = 1 << 44;
@@ -44,16 +45,13 @@ impl DeviceMapping {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.bytes) {
             return false;
         }
-        for (i, byte) in (at as usize..).zip(out) {
-            // SAFETY:
-            // - In bounds: checked above.
-            let source = unsafe { self.base.add(i) };
-            // SAFETY:
-            // - Mapped as long as `self`; any byte is a valid `u8`.
-            // - The device may write meanwhile: a volatile read assumes no stable value, and the
-            //   caller checks what it gets.
-            *byte = unsafe { source.read_volatile() };
-        }
+        // SAFETY:
+        // - In bounds: checked above.
+        let source = unsafe { self.base.add(at as usize) };
+        // SAFETY:
+        // - Mapped as long as `self`, and `out` is borrowed exclusively. The caller checks what it
+        //   gets.
+        unsafe { peer_copy::copy(source.as_ptr(), out.as_mut_ptr(), out.len()) };
         true
     }
 
@@ -89,7 +87,7 @@ impl Drop for DeviceMapping {
     }
 }
 
-// SAFETY: the mapping lives as long as the value, and is only copied from, byte by byte.
+// SAFETY: the mapping lives as long as the value, and is only copied from.
 unsafe impl Send for DeviceMapping {}
 
 #[cfg(test)]
@@ -125,6 +123,22 @@ mod tests {
         assert_eq!(slots.len(), 1);
         assert_eq!((slots[0].len, slots[0].flags), (100, SlotFlags::default()));
         assert_eq!(pair.kern.bytes(0).to_vec(), [7; 100]);
+    }
+
+    #[test]
+    fn a_buffer_to_fill_is_as_long_as_the_device_says() {
+        let (region, mut pair) = made();
+        let foreign = mapping(&region).into_region(region.data_start(), 1000).unwrap();
+        let mut tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
+        let mut lens = Vec::new();
+        let filled = tx.fill(3, |buf| {
+            lens.push(buf.len());
+            buf.len() / lens.len()
+        });
+        assert_eq!((filled, lens), (3, vec![1000; 3]));
+        let head = pair.kern.released().unwrap();
+        let lens: Vec<u16> = pair.kern.slots(0, head).map(|(_, slot)| slot.len).collect();
+        assert_eq!(lens, [1000, 500, 333]);
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! Where the slots and buffers of a ring are, as values.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use super::{RingMem, SlotCell, cells, data_of};
+use crate::index::{BufIdx, SlotIdx};
+use crate::shared::SharedBuf;
+
+/// The slots and buffers of a ring.
+///
+/// It holds values instead of a reference to the ring. So the compiler knows that a write to a
+/// buffer does not change where buffers are, and a loop need not reload that for each frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemValues<'m> {
+    slots: NonNull<SlotCell>,
+    num_slots: u32,
+    /// Bytes from one buffer to the next.
+    stride: u32,
+    /// Bytes of a buffer; at most `stride`.
+    buf_size: u32,
+    num_bufs: u32,
+    bufs: NonNull<u8>,
+    ring: PhantomData<&'m RingMem>,
+}
+
+impl<'m> MemValues<'m> {
+    #[inline(always)]
+    pub(super) fn of(ring: &'m RingMem) -> Self {
+        let RingMem { slots, num_slots, buf_size, num_bufs, bufs, .. } = *ring;
+        Self { slots, num_slots, stride: buf_size, buf_size, num_bufs, bufs, ring: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn num_slots(self) -> u32 {
+        self.num_slots
+    }
+
+    #[inline(always)]
+    pub(crate) fn buf_size(self) -> u32 {
+        self.buf_size
+    }
+
+    /// As [`RingMem::slots`].
+    #[inline(always)]
+    pub(crate) fn slots(self, (from, to): (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
+        &cells(self.slots, self.num_slots)[from as usize..to as usize]
+    }
+
+    /// As [`RingMem::slot`].
+    #[inline(always)]
+    pub(crate) fn slot(self, i: SlotIdx) -> &'m SlotCell {
+        &cells(self.slots, self.num_slots)[i as usize]
+    }
+
+    /// As [`RingMem::data`].
+    #[inline(always)]
+    pub(crate) fn data(self, buf: BufIdx) -> NonNull<u8> {
+        data_of(self.bufs, self.num_bufs, self.stride, buf)
+    }
+
+    /// The first `len` bytes of a buffer, at most all of it.
+    #[inline(always)]
+    pub(crate) fn shared(self, buf: BufIdx, len: u32) -> SharedBuf<'m> {
+        let len = len.min(self.buf_size) as usize;
+        // SAFETY:
+        // - In bounds: `data` has `stride` bytes from there on and `len` is at most that.
+        // - Mapped: the ring, which holds the region, is borrowed for `'m`.
+        unsafe { SharedBuf::new(self.data(buf), len) }
+    }
+}
+
+/// A ring of a private region, whose buffers may be lent: only its two halves access them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrivateMem<'m>(MemValues<'m>);
+
+impl<'m> PrivateMem<'m> {
+    /// `ring` must be private.
+    #[inline(always)]
+    pub(super) fn of(ring: &'m RingMem) -> Self {
+        Self(MemValues::of(ring))
+    }
+
+    /// The same ring with buffers of `size` bytes, if they have more.
+    #[inline(always)]
+    pub(crate) fn with_buf_size(self, size: u32) -> Self {
+        Self(MemValues { buf_size: size.min(self.0.buf_size), ..self.0 })
+    }
+}
+
+impl<'m> Deref for PrivateMem<'m> {
+    type Target = MemValues<'m>;
+
+    #[inline(always)]
+    fn deref(&self) -> &MemValues<'m> {
+        &self.0
+    }
+}
