@@ -23,12 +23,27 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
+/// Whether frames of `len` bytes are written and read by value, line by line. Longer ones are built
+/// and read in memory of our own and copied as a whole: that takes two instructions a cache line,
+/// where eight would limit how many lines are under way.
+pub(super) const fn is_by_value(len: usize) -> bool {
+    len <= 128 && len.is_multiple_of(64)
+}
+
 /// As [`write()`], to a buffer that is written by value.
 #[inline(always)]
-pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) -> usize {
+pub(super) fn write_by_value<const N: usize>(
+    buf: SharedBuf<'_>,
+    sequence: u64,
+    scratch: &mut [u8; N],
+) -> usize {
+    if !is_by_value(N) {
+        write::<N>(scratch, sequence);
+        buf.copy_in(scratch);
+        return N;
+    }
     let word = |i: usize| sequence.wrapping_add(i as u64).to_ne_bytes();
-    let lines = N / 64;
-    for line in 0..lines {
+    for line in 0..N / 64 {
         let mut bytes = [0; 64];
         let (words, _) = bytes.as_chunks_mut::<8>();
         for (i, to) in words.iter_mut().enumerate() {
@@ -36,32 +51,30 @@ pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) 
         }
         buf.write(64 * line, bytes);
     }
-    for i in 8 * lines..N / 8 {
-        buf.write(8 * i, word(i));
-    }
-    buf.skip(N / 8 * 8).copy_in(&sequence.to_ne_bytes()[..N % 8]);
     N
 }
 
 /// As [`is_right`], for a buffer that is read by value.
 #[inline(always)]
-pub(super) fn is_right_by_value<const N: usize>(bytes: SharedBuf<'_>, sequence: u64) -> bool {
+pub(super) fn is_right_by_value<const N: usize>(
+    bytes: SharedBuf<'_>,
+    sequence: u64,
+    scratch: &mut [u8; N],
+) -> bool {
     if bytes.len() != N {
         return false;
     }
-    let (mut sum, mut at) = (0u64, 0);
-    while let Some(line) = bytes.read::<64>(at) {
+    if !is_by_value(N) {
+        bytes.copy_out(scratch);
+        return is_right::<N>(scratch, sequence);
+    }
+    let mut sum = 0u64;
+    for line in 0..N / 64 {
+        let Some(line) = bytes.read::<64>(64 * line) else { return false };
         let (words, _) = line.as_chunks::<8>();
         sum = words.iter().fold(sum, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-        at += 64;
     }
-    while let Some(word) = bytes.read(at) {
-        sum = sum.wrapping_add(u64::from_ne_bytes(word));
-        at += 8;
-    }
-    let mut rest = [0; 8];
-    let left = bytes.skip(at).copy_out(&mut rest);
-    sum == total(N / 8, sequence) && rest[..left] == sequence.to_ne_bytes()[..left]
+    sum == total(N / 8, sequence)
 }
 
 /// Whether the words are those of frame `sequence`.
@@ -102,14 +115,15 @@ mod tests {
             let geometry = Geometry { ring_bytes: 1 << 12, bufs: 8, buf_size: 2048 };
             let region = Region::create(geometry, HugePages::Never).unwrap();
             let RingHalves { mut app, mut kern } = RingHalves::<Tx>::create(&region, 0, 4).unwrap();
-            app.fill_by_value(1, |buf| write_by_value::<N>(buf, 7));
+            let scratch = &mut [0; N];
+            app.fill_by_value(1, |buf| write_by_value::<N>(buf, 7, scratch));
             app.fill(1, |buf| write::<N>(buf, 7));
             kern.released().unwrap();
             let (one, other) = (kern.bytes(0).to_vec(), kern.bytes(1).to_vec());
-            assert!(one == other && is_right_by_value::<N>(kern.bytes(0), 7));
-            assert!(!is_right_by_value::<N>(kern.bytes(0), 8));
+            assert!(one == other && is_right_by_value::<N>(kern.bytes(0), 7, scratch));
+            assert!(!is_right_by_value::<N>(kern.bytes(0), 8, scratch));
             kern.bytes(0).write(N - 1, [one[N - 1] ^ 1]);
-            assert!(!is_right_by_value::<N>(kern.bytes(0), 7));
+            assert!(!is_right_by_value::<N>(kern.bytes(0), 7, scratch));
         }
         try_len::<64>();
         try_len::<1500>();

@@ -92,8 +92,9 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
                 len
             })
         } else {
+            let mut scratch = [0; N];
             tx.fill_by_value(batch, |buf| {
-                let len = frame::write_by_value::<N>(buf, sequence);
+                let len = frame::write_by_value::<N>(buf, sequence, &mut scratch);
                 sequence += 1;
                 len
             })
@@ -183,9 +184,14 @@ fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> 
             right &= frame::is_right::<N>(frame.bytes, sequence);
             sequence += 1;
         }
-    } else {
+    } else if frame::is_by_value(N) {
         rx.drain_by_value(batch, |bytes, _| {
-            right &= frame::is_right_by_value::<N>(bytes, sequence);
+            right &= frame::is_right_by_value::<N>(bytes, sequence, &mut [0; N]);
+            sequence += 1;
+        });
+    } else {
+        rx.drain(batch, |bytes, _| {
+            right &= frame::is_right::<N>(bytes, sequence);
             sequence += 1;
         });
     }
@@ -204,8 +210,9 @@ fn read_copies<const N: usize>(
     let kern = &mut copies.kern;
     let head = kern.released().map_err(SyncFault::from)?;
     let (mut at, mut sequence, mut right) = (kern.hwcur(), first, true);
+    let mut scratch = [0; N];
     while at != head {
-        right &= frame::is_right_by_value::<N>(kern.bytes(at), sequence);
+        right &= frame::is_right_by_value::<N>(kern.bytes(at), sequence, &mut scratch);
         sequence += 1;
         at = kern.next(at);
     }

@@ -238,7 +238,7 @@ impl SwitchClient {
     ) -> Result<(), BenchError> {
         if to.count > 1 {
             self.tx.fill_by_value(MAX_BATCH, |buf| {
-                buf.copy_in(&mac(to.next()));
+                buf.write(0, mac(to.next()));
                 len
             });
         } else {
