@@ -82,6 +82,13 @@ fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
 /// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
 #[must_use]
 pub fn reporting(command: Command) -> Command {
+    let verb = command.get_name().to_owned();
+    reporting_as(&verb, command)
+}
+
+/// The same for a part of `verb`, whose schema covers it.
+#[must_use]
+pub fn reporting_as(verb: &str, command: Command) -> Command {
     let json = Arg::new("json")
         .short('j')
         .long("json")
@@ -90,7 +97,9 @@ pub fn reporting(command: Command) -> Command {
         .require_equals(true)
         .default_missing_value("document")
         .value_parser(["document", "lines"])
-        .help("Report as one JSON document, or as one object per event (lines)");
+        .help(format!(
+            "Report as one JSON document, or one object per event (lines); schema: {verb}-1.json"
+        ));
     let quiet = Arg::new("quiet")
         .short('q')
         .long("quiet")

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::process::Signal;
-use slipring_test_support::{Namespace, Program, eventually, skip};
+use slipring_test_support::{Namespace, Program, eventually, oracle, skip};
 
 use super::{commands, help_of, with_links};
 use crate::support::SLIPRING;
