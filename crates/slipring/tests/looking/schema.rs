@@ -18,12 +18,13 @@ use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves and need nothing, with @ for a capture of three frames and
 /// @@ for its path.
-const ALONE: [&str; 38] = [
+const ALONE: [&str; 39] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f rx",
     "bridge -i @ -i null:",
     "dedup -i @ -i null:",
+    "lb -i @ --outputs null:",
     "lb -i @ -p null: -t 1",
     "replay -f @@ -i null:",
     "run -D 1ms -- true",
@@ -153,7 +154,7 @@ const EMULATOR_REQUESTS: [&str; 9] = [
     r#"{"id":1,"do":"hello"}"#,
     r#"{"id":2,"do":"config"}"#,
     r#"{"id":3,"do":"set","changes":{"up.delay":"2ms"}}"#,
-    r#"{"id":4,"do":"script","text":"[[at]]\nt = \"9s\"\nset = { up.delay = \"3ms\" }\n"}"#,
+    r#"{"id":4,"do":"script","text":"[[at]]\nt = \"9s\"\nset = { \"up.delay\" = \"3ms\" }\n"}"#,
     r#"{"id":5,"do":"stats","text":true}"#,
     r#"{"id":6,"do":"explain"}"#,
     r#"{"id":7,"do":"stop-script"}"#,
@@ -225,7 +226,7 @@ impl Site {
         let site = Self { namespace, dir, written: RefCell::default() };
         write_capture(&site.capture());
         let script = format!("{}.toml", site.capture());
-        std::fs::write(script, "[[at]]\nt = \"10s\"\nset = { up.delay = \"3ms\" }\n").unwrap();
+        std::fs::write(script, "[[at]]\nt = \"10s\"\nset = { \"up.delay\" = \"3ms\" }\n").unwrap();
         Some(site)
     }
 
