@@ -151,6 +151,7 @@ stage: dist
 	done
 	@install -d $(SHARE)/man/man1 $(SHARE)/slipring $(S)$(UNITS) $(S)$(SYSCONF)/slipring
 	@install -m 644 $(TARGET)/dist/man/*.1 $(SHARE)/man/man1
+	@install -D -m 644 -t $(SHARE)/slipring/schema docs/schema/*.json
 	@install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
 	@install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
 	@install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish

@@ -78,7 +78,14 @@ fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
 /// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
 #[must_use]
 pub fn reporting(command: Command) -> Command {
-    let json = common("json")
+    let verb = command.get_name().to_owned();
+    reporting_as(&verb, command)
+}
+
+/// The same for a part of `verb`, whose schema covers it.
+#[must_use]
+pub fn reporting_as(verb: &str, command: Command) -> Command {
+    let json = with_note(common("json"), &format!("schema: {verb}-1.json"))
         .num_args(0..=1)
         .require_equals(true)
         .default_missing_value("document")

@@ -4,14 +4,15 @@
 //!   flag(command) --> Session::metrics --> serve(session, text): an endpoint until it is dropped
 //! ```
 //!
-//! Every program that runs until it is stopped has the flag; each program writes its own text.
+//! Every program that runs until it is stopped has the flag. Each program says what its families
+//! are; [`MetricsText`] writes them.
 
 mod text;
 
 use clap::{Arg, Command, ValueHint};
 use slipring_control::metrics::MetricsEndpoint;
 
-pub use text::{MetricLabels, MetricsText};
+pub use text::{MetricHistogram, MetricValue, MetricsText, NO_LABELS};
 
 use crate::{Diagnostic, Failure, Session, codes};
 

@@ -1,7 +1,7 @@
 //! The report keys that every command shares.
 //!
-//! The keys and their types are a promise, written down in `docs/schema/report-1.json`; names
-//! contain the units. Counters are totals since the start, so any two reports may be subtracted. A
+//! The keys and their types are a promise, written down in `docs/schema/report-1.json`, and those
+//! that a command adds in the schema of that command; names contain the units. Counters are totals since the start, so any two reports may be subtracted. A
 //! command adds its own keys by a struct that serializes as an object; it must not reuse these
 //! keys.
 

@@ -17,7 +17,8 @@ pub(crate) fn command() -> Command {
             .help("A parameter to show, or to set [default: show all]"),
     );
     let command = Command::new("ctl").about("Ask and change a running daemon");
-    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    let command =
+        flags::run_dir(flags::reporting_as("daemon", command)).mut_args(|arg| arg.global(true));
     command.subcommand_required(true).subcommands([
         params,
         plain("ports", "Show the ports that programs have bound, and what interfaces have lost"),

@@ -44,17 +44,17 @@ fn ports(text: &mut MetricsText, ports: &Value) {
         ports.iter().filter_map(count).collect()
     };
     let bound: Vec<MetricRow> = ports.iter().map(|port| (labels(port), 1)).collect();
-    gauge(text, "slipring_daemon_bound_ports", "Ports that programs have bound", &bound);
-    counter(text, "slipring_daemon_rx_packets", "Frames that programs received", &of("rx"));
-    counter(text, "slipring_daemon_tx_packets", "Frames that programs sent", &of("tx"));
+    text.gauge("slipring_daemon_bound_ports", "Ports that programs have bound", bound);
+    text.counter("slipring_daemon_rx_packets", "Frames that programs received", of("rx"));
+    text.counter("slipring_daemon_tx_packets", "Frames that programs sent", of("tx"));
     let lost = ports.iter().flat_map(|port| {
         port["drops"].as_object().into_iter().flatten().filter_map(|(cause, count)| {
             let cause = [("cause", cause.clone())];
             Some((labels(port).into_iter().chain(cause).collect(), count.as_u64()?))
         })
     });
-    let lost: Vec<MetricRow> = lost.collect();
-    counter(text, "slipring_daemon_lost_packets", "Frames lost, by cause", &lost);
+    let lost = lost.collect::<Vec<MetricRow>>();
+    text.counter("slipring_daemon_lost_packets", "Frames lost, by cause", lost);
 }
 
 fn memory(text: &mut MetricsText, users: &Value) {
@@ -65,29 +65,13 @@ fn memory(text: &mut MetricsText, users: &Value) {
     ];
     for (key, help) in families {
         let row = |user: &Value| Some((vec![("user", word(&user["uid"]))], user[key].as_u64()?));
-        let rows: Vec<MetricRow> = users.as_array().into_iter().flatten().filter_map(row).collect();
-        gauge(text, &format!("slipring_daemon_memory_{key}_bytes"), help, &rows);
+        let rows = users.as_array().into_iter().flatten().filter_map(row);
+        text.gauge(&format!("slipring_daemon_memory_{key}_bytes"), help, rows);
     }
 }
 
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn counter(text: &mut MetricsText, name: &str, help: &str, rows: &[MetricRow]) {
-    let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
-    let values = rows.iter().map(|(_, value)| value);
-    text.counter(name, help, labels.iter().map(Vec::as_slice).zip(values));
-}
-
-fn gauge(text: &mut MetricsText, name: &str, help: &str, rows: &[MetricRow]) {
-    let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
-    let values = rows.iter().map(|(_, value)| value);
-    text.gauge(name, help, labels.iter().map(Vec::as_slice).zip(values));
-}
-
-fn borrowed<'l>(labels: &'l [(&'static str, String)]) -> Vec<(&'l str, &'l str)> {
-    labels.iter().map(|(name, text)| (*name, text.as_str())).collect()
 }
 
 #[cfg(test)]

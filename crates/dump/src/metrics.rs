@@ -62,11 +62,9 @@ fn text(figures: &DumpFigures) -> String {
         ("slipring_captured_packets", "Frames that the filter let through", *captured),
     ];
     for (name, help, value) in rows {
-        text.counter(name, help, [(&labels[..], value)]);
+        text.counter(name, help, [(labels, value)]);
     }
-    let lost: Vec<_> =
-        port.drops.iter().map(|(cause, count)| ([labels[0], ("cause", cause)], count)).collect();
-    let lost = lost.iter().map(|(labels, count)| (&labels[..], count));
+    let lost = port.drops.iter().map(|(cause, count)| ([labels[0], ("cause", cause)], *count));
     text.counter("slipring_port_lost_packets", "Frames lost, by cause", lost);
     text.finish()
 }

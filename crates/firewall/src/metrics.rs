@@ -1,8 +1,8 @@
 //! Rules, pipes and losses as OpenMetrics text (version 1.0.0), which Prometheus reads.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 
+use slipring_cli::metrics::{MetricsText, NO_LABELS};
 use slipring_dummynet::{ObjectKind, ShaperCounters, ShaperDropCause};
 
 use crate::command_batch::CommandFault;
@@ -13,50 +13,15 @@ use crate::figures::FirewallFigures;
 
 /// Returns the current metrics, with the end mark.
 pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<String, CommandFault> {
-    let mut text = String::new();
+    let mut text = MetricsText::default();
     rules(&mut text, desk)?;
-    let pipes = desk.run_on_engines(|| pipes_of)?;
-    pipes_text(&mut text, &summed(pipes));
-    let shown = figures.dataplane_stats();
-    head(&mut text, "lost_packets", "counter", "Frames lost, by cause");
-    for (cause, count) in shown.counters.losses() {
-        line(&mut text, "lost_packets_total", &format!("cause=\"{cause}\""), count);
-    }
-    let totals = [
-        ("offered", "Frames that came", shown.counters.offered),
-        ("sent", "Frames that were sent", shown.counters.sent),
-        ("made", "Frames made here", shown.counters.made),
-    ];
-    let lines = [
-        ("log_lines", "Lines of rules with log", figures.log_lines()),
-        ("log_missed_lines", "Lines that the log has missed", figures.log_missed()),
-    ];
-    for (name, meaning, count) in totals {
-        head(&mut text, &format!("{name}_packets"), "counter", meaning);
-        line(&mut text, &format!("{name}_packets_total"), "", count);
-    }
-    head(&mut text, "bypassed_packets", "counter", "Frames that passed and met no rules, by kind");
-    let BypassCounters { arp, non_ip } = shown.counters.bypassed;
-    for (kind, count) in [("arp", arp), ("non_ip", non_ip)] {
-        line(&mut text, "bypassed_packets_total", &format!("kind=\"{kind}\""), count);
-    }
-    for (name, meaning, count) in lines {
-        head(&mut text, name, "counter", meaning);
-        line(&mut text, &format!("{name}_total"), "", count);
-    }
-    for (name, meaning, count) in [
-        ("states", "States there are", shown.states),
-        ("waiting_packets", "Frames in pipes, and fragments", shown.counters.waiting),
-    ] {
-        head(&mut text, name, "gauge", meaning);
-        line(&mut text, name, "", count);
-    }
-    text.push_str("# EOF\n");
-    Ok(text)
+    pipes(&mut text, &summed(desk.run_on_engines(|| pipes_of)?));
+    totals(&mut text, figures);
+    Ok(text.finish())
 }
 
 /// Writes the counters of rules. Rules with the same number are distinguished by their order.
-fn rules(text: &mut String, desk: &ControlPlane) -> Result<(), CommandFault> {
+fn rules(text: &mut MetricsText, desk: &ControlPlane) -> Result<(), CommandFault> {
     let rules = desk.with_master(|master| {
         let mut before = (0, 0);
         let row = |(entry, counters): (
@@ -68,22 +33,19 @@ fn rules(text: &mut String, desk: &ControlPlane) -> Result<(), CommandFault> {
             } else {
                 (entry.number, 0)
             };
-            let labels = format!(
-                "rule=\"{}\",nth=\"{}\",set=\"{}\"",
-                entry.number, before.1, entry.rule.set
-            );
+            let labels = [
+                ("rule", entry.number.to_string()),
+                ("nth", before.1.to_string()),
+                ("set", entry.rule.set.to_string()),
+            ];
             (labels, counters.packets, counters.bytes)
         };
         master.config().list.iter().map(row).collect::<Vec<_>>()
     })?;
-    head(text, "rule_packets", "counter", "Packets that matched the rule");
-    for (labels, packets, _) in &rules {
-        line(text, "rule_packets_total", labels, packets);
-    }
-    head(text, "rule_bytes", "counter", "Bytes of packets that matched the rule");
-    for (labels, _, bytes) in &rules {
-        line(text, "rule_bytes_total", labels, bytes);
-    }
+    let packets = rules.iter().map(|(labels, packets, _)| (labels.clone(), *packets));
+    text.counter("slipring_firewall_rule_packets", "Packets that matched the rule", packets);
+    let bytes = rules.iter().map(|(labels, _, bytes)| (labels.clone(), *bytes));
+    text.counter("slipring_firewall_rule_bytes", "Bytes of packets that matched the rule", bytes);
     Ok(())
 }
 
@@ -119,46 +81,60 @@ fn summed(all: Vec<ShaperCounterRows>) -> BTreeMap<(&'static str, u32), Vec<Shap
     sum
 }
 
-fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<ShaperCounters>>) {
-    type PipeMetric = (&'static str, &'static str, &'static str, fn(&ShaperCounters) -> u64);
-    const PIPE_METRICS: [PipeMetric; 4] = [
-        ("received_packets", "counter", "Packets handed in", |counters| counters.received),
-        ("released_packets", "counter", "Packets that are through", |counters| counters.released),
-        ("marked_packets", "counter", "Packets marked", |counters| counters.marked),
-        ("waiting_packets", "gauge", "Packets inside", |counters| {
-            counters.queued + counters.delayed
-        }),
+/// Writes the counters of pipes and schedulers.
+fn pipes(text: &mut MetricsText, pipes: &BTreeMap<(&'static str, u32), Vec<ShaperCounters>>) {
+    type PipeCounter = (&'static str, &'static str, fn(&ShaperCounters) -> u64);
+    const PIPE_COUNTERS: [PipeCounter; 3] = [
+        ("received", "Packets handed in", |counters| counters.received),
+        ("released", "Packets that are through", |counters| counters.released),
+        ("marked", "Packets marked", |counters| counters.marked),
     ];
-    for (name, kind, meaning, part) in PIPE_METRICS {
-        let name = format!("pipe_{name}");
-        head(text, &name, kind, meaning);
-        let total = if kind == "counter" { format!("{name}_total") } else { name };
-        for ((object, number), counters) in pipes {
-            let sum: u64 = counters.iter().map(part).sum();
-            line(text, &total, &format!("kind=\"{object}\",number=\"{number}\""), sum);
-        }
+    let labels = |(kind, number): (&'static str, u32)| {
+        [("kind", kind.to_owned()), ("number", number.to_string())]
+    };
+    let rows = |part: fn(&ShaperCounters) -> u64| {
+        pipes
+            .iter()
+            .map(move |(&pipe, counters)| (labels(pipe), counters.iter().map(part).sum::<u64>()))
+    };
+    for (name, help, part) in PIPE_COUNTERS {
+        text.counter(&format!("slipring_firewall_pipe_{name}_packets"), help, rows(part));
     }
-    head(text, "pipe_lost_packets", "counter", "Packets lost, by cause");
-    for ((object, number), counters) in pipes {
-        for cause in ShaperDropCause::ALL {
+    let waiting = rows(|counters| counters.queued + counters.delayed);
+    text.gauge("slipring_firewall_pipe_waiting_packets", "Packets inside", waiting);
+    let lost = pipes.iter().flat_map(|(&pipe, counters)| {
+        ShaperDropCause::ALL.into_iter().map(move |cause| {
             let sum: u64 = counters.iter().map(|counters| counters.drops.of(cause)).sum();
-            let labels =
-                format!("kind=\"{object}\",number=\"{number}\",cause=\"{}\"", cause.name());
-            line(text, "pipe_lost_packets_total", &labels, sum);
-        }
-    }
+            let [kind, number] = labels(pipe);
+            ([kind, number, ("cause", cause.name().to_owned())], sum)
+        })
+    });
+    text.counter("slipring_firewall_pipe_lost_packets", "Packets lost, by cause", lost);
 }
 
-fn head(text: &mut String, name: &str, kind: &str, meaning: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "# TYPE slipring_firewall_{name} {kind}");
-    if name.ends_with("bytes") {
-        let _ = writeln!(text, "# UNIT slipring_firewall_{name} bytes");
+/// Writes what is counted once for the whole firewall.
+fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
+    let shown = figures.dataplane_stats();
+    let counters = &shown.counters;
+    let lost = counters.losses().map(|(cause, count)| ([("cause", cause)], count));
+    text.counter("slipring_firewall_lost_packets", "Frames lost, by cause", lost);
+    let BypassCounters { arp, non_ip } = counters.bypassed;
+    let bypassed = [("arp", arp), ("non_ip", non_ip)].map(|(kind, n)| ([("kind", kind)], n));
+    let help = "Frames that passed and met no rules, by kind";
+    text.counter("slipring_firewall_bypassed_packets", help, bypassed);
+    for (name, help, count) in [
+        ("offered_packets", "Frames that came", counters.offered),
+        ("sent_packets", "Frames that were sent", counters.sent),
+        ("made_packets", "Frames made here", counters.made),
+        ("log_lines", "Lines of rules with log", figures.log_lines()),
+        ("log_missed_lines", "Lines that the log has missed", figures.log_missed()),
+    ] {
+        text.counter(&format!("slipring_firewall_{name}"), help, [(NO_LABELS, count)]);
     }
-    let _ = writeln!(text, "# HELP slipring_firewall_{name} {meaning}.");
-}
-
-fn line(text: &mut String, name: &str, labels: &str, value: impl Display) {
-    let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    let _ = writeln!(text, "slipring_firewall_{name}{labels} {value}");
+    for (name, help, count) in [
+        ("states", "States there are", shown.states),
+        ("waiting_packets", "Frames in pipes, and fragments", counters.waiting),
+    ] {
+        text.gauge(&format!("slipring_firewall_{name}"), help, [(NO_LABELS, count)]);
+    }
 }

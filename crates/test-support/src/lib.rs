@@ -31,7 +31,7 @@
 //! | an expected text in a file | [`golden::check`] |
 //! | a protocol between threads | `models`, with the feature of that name |
 //! | frames | [`frames`] |
-//! | a JSON document of ours | [`schema::fault`] |
+//! | JSON or OpenMetrics that others can read | [`oracle`] |
 //!
 //! Not for what only one crate needs: that stays beside its tests.
 
@@ -43,10 +43,10 @@ pub mod lab;
 #[cfg(feature = "models")]
 pub mod models;
 pub mod namespace;
+pub mod oracle;
 pub mod program;
 pub mod pty;
 pub mod sandbox;
-pub mod schema;
 mod skipping;
 mod sys;
 pub mod tree;

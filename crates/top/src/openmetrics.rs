@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use slipring_cli::metrics::MetricsText;
+use slipring_cli::metrics::{MetricValue, MetricsText};
 
 use crate::schema::{MetricCounter, MetricKind, MetricObject, MetricSchema, NO_VALUE};
 
@@ -72,10 +72,10 @@ fn family(text: &mut MetricsText, kind: &str, counter: &MetricCounter, values: &
         _ => (base, 1.0),
     };
     let help = format!("{} of the {kind}", counter.name.replace('.', " "));
-    let labels: Vec<_> = values.iter().map(|(name, _)| [(kind, *name)]).collect();
-    let values = labels.iter().zip(values).map(|(labels, &(_, value))| {
-        let value = if unit > 1.0 { (value as f64 / unit).to_string() } else { value.to_string() };
-        (&labels[..], value)
+    let values = values.iter().map(|&(name, value)| {
+        let whole = MetricValue::Count(value);
+        let value = if unit > 1.0 { MetricValue::Real(value as f64 / unit) } else { whole };
+        ([(kind, name)], value)
     });
     match counter.kind {
         MetricKind::Counter => text.counter(&name, &help, values),
@@ -97,11 +97,7 @@ fn losses(
         lost.extend(values.map(|(name, value)| ([(kind, name), ("cause", cause)], value)));
     }
     let name = format!("slipring_{kind}_lost_packets");
-    text.counter(
-        &name,
-        "Frames lost, by cause",
-        lost.iter().map(|(labels, value)| (&labels[..], value)),
-    );
+    text.counter(&name, "Frames lost, by cause", lost);
 }
 
 #[cfg(test)]
@@ -130,16 +126,16 @@ mod tests {
         let text = text(&names(), &[7, 1_500_000_000, 3, 8, NO_VALUE, 4]);
         assert_eq!(
             text,
-            "# TYPE slipring_port_rx_packets counter\n\
-             # HELP slipring_port_rx_packets rx packets of the port.\n\
+            "# HELP slipring_port_rx_packets rx packets of the port.\n\
+             # TYPE slipring_port_rx_packets counter\n\
              slipring_port_rx_packets_total{port=\"a\"} 7\n\
              slipring_port_rx_packets_total{port=\"a#2\"} 8\n\
+             # HELP slipring_port_delay_p50_seconds delay p50 of the port.\n\
              # TYPE slipring_port_delay_p50_seconds gauge\n\
              # UNIT slipring_port_delay_p50_seconds seconds\n\
-             # HELP slipring_port_delay_p50_seconds delay p50 of the port.\n\
              slipring_port_delay_p50_seconds{port=\"a\"} 1.5\n\
-             # TYPE slipring_port_lost_packets counter\n\
              # HELP slipring_port_lost_packets Frames lost, by cause.\n\
+             # TYPE slipring_port_lost_packets counter\n\
              slipring_port_lost_packets_total{port=\"a\",cause=\"rx-full\"} 3\n\
              slipring_port_lost_packets_total{port=\"a#2\",cause=\"rx-full\"} 4\n# EOF\n"
         );

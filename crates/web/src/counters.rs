@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
-use slipring_cli::metrics::MetricsText;
+use slipring_cli::metrics::{MetricsText, NO_LABELS};
 
 /// Connections and answers since the start.
 #[derive(Debug, Default)]
@@ -22,13 +22,12 @@ impl HttpCounters {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = MetricsText::default();
         let name = "slipring_serve_connections";
-        text.counter(name, "Connections of clients", [(&[][..], value(&self.connections))]);
+        text.counter(name, "Connections of clients", [(NO_LABELS, value(&self.connections))]);
         let name = "slipring_serve_turned_away_connections";
         let help = "Connections closed at once because all places were taken";
-        text.counter(name, help, [(&[][..], value(&self.rejected))]);
-        let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| [("status", class)]);
-        let answers = classes.iter().zip(&self.responses);
-        let answers = answers.map(|(labels, count)| (&labels[..], value(count)));
+        text.counter(name, help, [(NO_LABELS, value(&self.rejected))]);
+        let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(&self.responses);
+        let answers = classes.map(|(class, count)| ([("status", class)], value(count)));
         text.counter("slipring_serve_answers", "Requests answered, by status", answers);
         text.finish()
     }

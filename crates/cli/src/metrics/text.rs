@@ -1,68 +1,208 @@
-//! OpenMetrics text, version 1.0.0, family by family.
+//! OpenMetrics text, version 1.0.0: the one writer, for `--metrics` of every program.
+//!
+//! `prometheus-client` writes the text. Programs keep their own counters, so a text is made for
+//! each scrape, of the values at that moment. What the crate leaves to its callers is done here:
+//!
+//! 1. Names have only the characters that the standard allows; help texts are escaped.
+//! 2. A unit at the end of a name has its `UNIT` line.
+//! 3. Bounds of buckets have the standard's canonical form.
+//!
+//! Not for: exemplars, or timestamps. Prometheus takes the time of the scrape.
 
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display};
 
-/// Labels of one value, as pairs of name and text.
-pub type MetricLabels<'l> = &'l [(&'l str, &'l str)];
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The labels of a family that has only one value.
+pub const NO_LABELS: [(&str, &str); 0] = [];
+
+/// Units that a name may end in.
+const UNITS: [(&str, Unit); 2] = [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)];
 
 /// An OpenMetrics text, built family by family.
 #[derive(Debug, Default)]
-pub struct MetricsText(String);
+pub struct MetricsText(Registry);
+
+/// The value of a counter or gauge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MetricValue {
+    /// A whole number.
+    Count(u64),
+    /// Any other number.
+    Real(f64),
+}
+
+/// A distribution at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricHistogram {
+    /// Sum of all values.
+    pub sum: f64,
+    /// Number of all values.
+    pub count: u64,
+    /// Upper bounds in ascending order, each with the number of values up to it. The bucket of all
+    /// values is added.
+    pub buckets: Vec<(f64, u64)>,
+}
 
 impl MetricsText {
-    /// Adds a family of counters: `name` is without `_total`, which each value gets.
-    pub fn counter<'l, V: Display>(
+    /// Adds a family of counters. Each value gets the suffix `_total`.
+    pub fn counter<K: Display, T: Display, L: IntoIterator<Item = (K, T)>>(
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (MetricLabels<'l>, V)>,
+        rows: impl IntoIterator<Item = (L, impl Into<MetricValue>)>,
     ) {
-        self.head(name, "counter", help);
-        for (labels, value) in values {
-            self.line(&format!("{name}_total"), labels, value);
-        }
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        self.family(name, help, MetricType::Counter, rows, |value| {
+            MetricSample::Counter(value.into())
+        });
     }
 
     /// Adds a family of gauges.
-    pub fn gauge<'l, V: Display>(
+    pub fn gauge<K: Display, T: Display, L: IntoIterator<Item = (K, T)>>(
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (MetricLabels<'l>, V)>,
+        rows: impl IntoIterator<Item = (L, impl Into<MetricValue>)>,
     ) {
-        self.head(name, "gauge", help);
-        for (labels, value) in values {
-            self.line(name, labels, value);
-        }
+        self.family(name, help, MetricType::Gauge, rows, |value| MetricSample::Gauge(value.into()));
+    }
+
+    /// Adds a family of histograms.
+    pub fn histogram<K: Display, T: Display, L: IntoIterator<Item = (K, T)>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, MetricHistogram)>,
+    ) {
+        self.family(name, help, MetricType::Histogram, rows, MetricSample::Histogram);
     }
 
     /// Returns the text with its end mark.
     #[must_use]
-    pub fn finish(mut self) -> String {
-        self.0 += "# EOF\n";
-        self.0
+    pub fn finish(self) -> String {
+        let mut text = String::new();
+        text::encode(&mut text, &self.0).expect("a string takes every value");
+        with_canonical_bounds(&text)
     }
 
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "# TYPE {name} {kind}");
-        if let Some(unit) = ["seconds", "bytes"].into_iter().find(|unit| name.ends_with(unit)) {
-            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+    fn family<K: Display, T: Display, L: IntoIterator<Item = (K, T)>, V>(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        rows: impl IntoIterator<Item = (L, V)>,
+        sample: impl Fn(V) -> MetricSample,
+    ) {
+        let text_of = |(key, value): (K, T)| (allowed_name(&key.to_string()), value.to_string());
+        let rows = rows
+            .into_iter()
+            .map(|(labels, value)| (labels.into_iter().map(text_of).collect(), sample(value)));
+        let family = MetricFamily { kind, rows: rows.collect() };
+        let (name, help) = (allowed_name(name), escaped(help));
+        let unit = UNITS.into_iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)));
+        match unit {
+            Some((name, unit)) => self.0.register_with_unit(name, help, unit, family),
+            None => self.0.register(name, help, family),
         }
-        let _ = writeln!(self.0, "# HELP {name} {}.", escaped(help));
-    }
-
-    fn line(&mut self, name: &str, labels: MetricLabels<'_>, value: impl Display) {
-        self.0 += name;
-        for (at, (label, text)) in labels.iter().enumerate() {
-            let open = if at == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{open}{label}=\"{}\"", escaped(text));
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 }
 
-/// Escapes a label value or the text of a HELP line.
+impl From<u64> for MetricValue {
+    fn from(value: u64) -> Self {
+        Self::Count(value)
+    }
+}
+
+impl From<f64> for MetricValue {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+/// One family: its samples with their labels.
+#[derive(Debug)]
+struct MetricFamily {
+    kind: MetricType,
+    rows: Vec<(Vec<(String, String)>, MetricSample)>,
+}
+
+#[derive(Debug)]
+enum MetricSample {
+    Counter(MetricValue),
+    Gauge(MetricValue),
+    Histogram(MetricHistogram),
+}
+
+impl EncodeMetric for MetricFamily {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.rows
+            .iter()
+            .try_for_each(|(labels, sample)| sample.encode(encoder.encode_family(labels)?))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.kind
+    }
+}
+
+impl MetricSample {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Counter(MetricValue::Count(value)) => {
+                encoder.encode_counter::<NoLabelSet, _, f64>(value, None)
+            }
+            Self::Counter(MetricValue::Real(value)) => {
+                encoder.encode_counter::<NoLabelSet, _, f64>(value, None)
+            }
+            Self::Gauge(MetricValue::Count(value)) => encoder.encode_gauge(value),
+            Self::Gauge(MetricValue::Real(value)) => encoder.encode_gauge(value),
+            Self::Histogram(MetricHistogram { sum, count, buckets }) => {
+                let buckets = single_counts(buckets, *count);
+                encoder.encode_histogram::<NoLabelSet>(*sum, *count, &buckets, None)
+            }
+        }
+    }
+}
+
+/// Returns the number of values in each bucket alone, and the bucket of those above all bounds.
+fn single_counts(buckets: &[(f64, u64)], count: u64) -> Vec<(f64, u64)> {
+    let mut below = 0;
+    let all = buckets.iter().copied().chain([(f64::INFINITY, count)]);
+    all.map(|(bound, up_to)| (bound, up_to.saturating_sub(std::mem::replace(&mut below, up_to))))
+        .collect()
+}
+
+/// Writes bounds below 0.0001 as the standard wants them: `1e-05`, where the crate has `0.00001`.
+fn with_canonical_bounds(text: &str) -> String {
+    /// The crate puts the bound first. A quotation mark in the value of a label is escaped, so this
+    /// is nowhere else.
+    const BOUND: &str = "_bucket{le=\"";
+    let mut pieces = text.split(BOUND);
+    let mut canonical = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (bound, rest) = piece.split_once('"').unwrap_or((piece, ""));
+        canonical += BOUND;
+        canonical += &match bound.parse::<f64>() {
+            Ok(number) if (1e-9..1e-4).contains(&number) => {
+                format!("{number:e}").replace("e-", "e-0")
+            }
+            _ => bound.to_owned(),
+        };
+        canonical.push('"');
+        canonical += rest;
+    }
+    canonical
+}
+
+/// Replaces what no name may contain.
+fn allowed_name(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
+}
+
+/// Escapes a help text, which the crate writes as it is.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -72,16 +212,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_has_its_type_unit_and_help_before_its_values() {
+    fn a_family_has_its_help_type_and_unit_before_its_values() {
         let mut text = MetricsText::default();
-        text.counter("x_bytes", "Bytes that came", [(&[("port", "a\"b")][..], 7), (&[], 1)]);
-        text.gauge("x_inside", "Frames inside", [(&[("port", "a"), ("way", "in")][..], 2.5)]);
+        text.counter("x_bytes", "Bytes of \"a\"", [(vec![("port", "a\"b\\")], 7), (vec![], 1u64)]);
+        text.gauge("x_inside", "Frames inside", [([("port", "a"), ("way", "in")], 2.5)]);
+        text.gauge("x.y", "Name with a dot", [(NO_LABELS, 0)]);
         assert_eq!(
             text.finish(),
-            "# TYPE x_bytes counter\n# UNIT x_bytes bytes\n# HELP x_bytes Bytes that came.\n\
-             x_bytes_total{port=\"a\\\"b\"} 7\nx_bytes_total 1\n\
-             # TYPE x_inside gauge\n# HELP x_inside Frames inside.\n\
-             x_inside{port=\"a\",way=\"in\"} 2.5\n# EOF\n"
+            "# HELP x_bytes Bytes of \\\"a\\\".\n# TYPE x_bytes counter\n# UNIT x_bytes bytes\n\
+             x_bytes_total{port=\"a\\\"b\\\\\"} 7\nx_bytes_total 1\n\
+             # HELP x_inside Frames inside.\n# TYPE x_inside gauge\n\
+             x_inside{port=\"a\",way=\"in\"} 2.5\n\
+             # HELP x_y Name with a dot.\n# TYPE x_y gauge\nx_y 0\n# EOF\n"
         );
+    }
+
+    #[test]
+    fn bounds_of_buckets_are_canonical_and_their_counts_add_up() {
+        let mut text = MetricsText::default();
+        let buckets = vec![(1e-7, 1), (2e-6, 1), (1e-5, 3), (1e-4, 3), (10.0, 4)];
+        let histogram = MetricHistogram { sum: 20.5, count: 5, buckets };
+        text.histogram("x_seconds", "Time", [([("link", "_bucket{le=\"0.00001\"")], histogram)]);
+        let link = "link=\"_bucket{le=\\\"0.00001\\\"\"";
+        let mut expected = format!(
+            "# HELP x_seconds Time.\n# TYPE x_seconds histogram\n# UNIT x_seconds seconds\n\
+             x_seconds_sum{{{link}}} 20.5\nx_seconds_count{{{link}}} 5\n"
+        );
+        let counts = [("1e-07", 1), ("2e-06", 1), ("1e-05", 3), ("0.0001", 3), ("10.0", 4)];
+        for (bound, count) in counts.into_iter().chain([("+Inf", 5)]) {
+            expected += &format!("x_seconds_bucket{{le=\"{bound}\",{link}}} {count}\n");
+        }
+        assert_eq!(text.finish(), expected + "# EOF\n");
     }
 }

@@ -97,7 +97,8 @@ pub(crate) fn command() -> Command {
         .help("Name or process number of the run [default: the only one]");
     let command = Command::new(COMMAND_NAME).about("Ask and change a running emulator").arg(name);
     let command = command.after_help(EXAMPLES);
-    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    let command =
+        flags::run_dir(flags::reporting_as("emulate", command)).mut_args(|arg| arg.global(true));
     let words = [
         ctl_command(SET_COMMAND).args(changes()),
         ctl_command(GET_COMMAND)

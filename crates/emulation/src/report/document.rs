@@ -1,4 +1,4 @@
-//! The report as JSON: the keys below `links`, as specified in `docs/schema/report-1.json`.
+//! The report as JSON: the keys below `links`, as `docs/schema/report-1.json` defines a link.
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,7 @@
 //!
 //! Few labels: the link, and the cause of losses. Times are in seconds, as the format requires.
 
-use std::fmt::Write;
-
+use slipring_cli::metrics::{MetricHistogram, MetricsText, NO_LABELS};
 use slipring_link::{LinkCounters, PacketCounts};
 
 use super::histogram::Histogram;
@@ -50,100 +49,57 @@ const DISTRIBUTIONS: [LinkHistogram; 4] = [
 
 /// Returns the text for these links, with its end mark.
 pub(crate) fn text(links: &[LinkReport<'_>], unrouted: PacketCounts) -> String {
-    let mut text = String::new();
-    for (name, meaning, tally) in COUNTERS {
-        counter(&mut text, links, name, meaning, tally);
+    let mut text = MetricsText::default();
+    for counter in COUNTERS {
+        write_counter(&mut text, links, counter);
     }
-    drops(&mut text, links, unrouted);
-    inside(&mut text, links);
+    write_drops(&mut text, links, unrouted);
+    let inside = links.iter().map(|link| (label(link), link.counters.in_flight.packets));
+    text.gauge("slipring_link_inside_packets", "Frames inside the link", inside);
     for distribution in DISTRIBUTIONS {
-        histogram(&mut text, links, distribution);
+        write_histogram(&mut text, links, distribution);
     }
-    text.push_str("# EOF\n");
-    text
+    text.finish()
 }
 
-fn counter(
-    text: &mut String,
-    links: &[LinkReport<'_>],
-    name: &str,
-    meaning: &str,
-    tally: fn(&LinkCounters) -> PacketCounts,
-) {
+fn write_counter(text: &mut MetricsText, links: &[LinkReport<'_>], counter: LinkCounter) {
+    let (name, meaning, tally) = counter;
     let parts: [TallyPart; 2] = [
         ("packets", "Frames", |tally| tally.packets),
         ("bytes", "Bytes of frames", |tally| tally.bytes),
     ];
     for (unit, noun, part) in parts {
-        head(
-            text,
-            &format!("slipring_link_{name}_{unit}"),
-            "counter",
-            &format!("{noun} {meaning}"),
-        );
-        for link in links {
-            let (label, value) = (label(&link.name), part(tally(&link.counters)));
-            line(text, &format!("slipring_link_{name}_{unit}_total{{link=\"{label}\"}}"), value);
-        }
+        let rows = links.iter().map(|link| (label(link), part(tally(&link.counters))));
+        text.counter(&format!("slipring_link_{name}_{unit}"), &format!("{noun} {meaning}"), rows);
     }
 }
 
-fn drops(text: &mut String, links: &[LinkReport<'_>], unrouted: PacketCounts) {
-    head(text, "slipring_link_dropped_packets", "counter", "Frames lost, by cause");
-    for link in links {
-        let name = label(&link.name);
-        for (cause, tally) in link.counters.drops.iter() {
-            let labels = format!("{{link=\"{name}\",cause=\"{cause}\"}}");
-            line(text, &format!("slipring_link_dropped_packets_total{labels}"), tally.packets);
-        }
-    }
-    head(text, "slipring_unrouted_packets", "counter", "Frames that no link wanted");
-    line(text, "slipring_unrouted_packets_total", unrouted.packets);
+fn write_drops(text: &mut MetricsText, links: &[LinkReport<'_>], unrouted: PacketCounts) {
+    let rows = links.iter().flat_map(|link| {
+        let drops = link.counters.drops.iter();
+        drops.map(|(cause, tally)| {
+            ([("link", link.name.clone()), ("cause", cause.to_string())], tally.packets)
+        })
+    });
+    text.counter("slipring_link_dropped_packets", "Frames lost, by cause", rows);
+    let unrouted = [(NO_LABELS, unrouted.packets)];
+    text.counter("slipring_unrouted_packets", "Frames that no link wanted", unrouted);
 }
 
-fn inside(text: &mut String, links: &[LinkReport<'_>]) {
-    head(text, "slipring_link_inside_packets", "gauge", "Frames inside the link");
-    for link in links {
-        let name = format!("slipring_link_inside_packets{{link=\"{}\"}}", label(&link.name));
-        line(text, &name, link.counters.in_flight.packets);
-    }
-}
-
-fn histogram(text: &mut String, links: &[LinkReport<'_>], distribution: LinkHistogram) {
+fn write_histogram(text: &mut MetricsText, links: &[LinkReport<'_>], distribution: LinkHistogram) {
     let (name, meaning, unit, of) = distribution;
-    let full = format!("slipring_link_{name}");
-    head(text, &full, "histogram", meaning);
     let bounds: Vec<u64> =
         if unit > 1.0 { time_bounds().collect() } else { byte_bounds().collect() };
-    for link in links {
-        let Some(histogram) = link.measured.map(of) else { continue };
-        let name = label(&link.name);
-        for &bound in &bounds {
-            let le = bound as f64 / unit;
-            let bucket = format!("{full}_bucket{{link=\"{name}\",le=\"{le:?}\"}}");
-            line(text, &bucket, histogram.at_most(bound));
-        }
-        let count = histogram.count();
-        line(text, &format!("{full}_bucket{{link=\"{name}\",le=\"+Inf\"}}"), count);
-        line(text, &format!("{full}_sum{{link=\"{name}\"}}"), histogram.sum() / unit);
-        line(text, &format!("{full}_count{{link=\"{name}\"}}"), count);
-    }
+    let rows = links.iter().filter_map(|link| {
+        let histogram = link.measured.map(of)?;
+        let buckets = bounds.iter().map(|&bound| (bound as f64 / unit, histogram.at_most(bound)));
+        let buckets = buckets.collect();
+        let (sum, count) = (histogram.sum() / unit, histogram.count());
+        Some((label(link), MetricHistogram { sum, count, buckets }))
+    });
+    text.histogram(&format!("slipring_link_{name}"), meaning, rows);
 }
 
-fn head(text: &mut String, name: &str, kind: &str, meaning: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "# TYPE {name} {kind}");
-    if let Some(unit) = ["seconds", "bytes"].into_iter().find(|unit| name.ends_with(unit)) {
-        let _ = writeln!(text, "# UNIT {name} {unit}");
-    }
-    let _ = writeln!(text, "# HELP {name} {meaning}.");
-}
-
-fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
-    let _ = writeln!(text, "{name} {value}");
-}
-
-/// Escapes the value of a label.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn label<'l>(link: &'l LinkReport<'_>) -> [(&'static str, &'l str); 1] {
+    [("link", &link.name)]
 }

@@ -105,5 +105,5 @@ fn table(name: &'static str, about: &'static str, examples: &'static str) -> Com
             .allow_hyphen_values(true)
             .help("A command, or a file of commands: its path, or - for standard input"),
     ]);
-    flags::run_dir(flags::reporting(command)).after_help(examples)
+    flags::run_dir(flags::reporting_as("ipfw", command)).after_help(examples)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program, TIMEOUT, skip};
+use slipring_test_support::{Ended, Namespace, Program, TIMEOUT, oracle, skip};
 
 use super::{as_ordinary_user, document, link_names};
 use crate::support::SLIPRING;
@@ -39,6 +39,7 @@ fn processes(mark: &str) -> Vec<Pid> {
 fn is_well(ended: &Ended, kind: &str) {
     let report = document(ended);
     assert_eq!(ended.code(), 0, "{ended:#?}");
+    oracle::assert_valid("demo-1.json", &report);
     assert_eq!(report["ping"]["received"], 5, "{report}");
     // The link is never early, and never faster than configured.
     assert!(report["ping"]["rtt_min_ns"].as_u64().unwrap() >= 40_000_000, "{report}");

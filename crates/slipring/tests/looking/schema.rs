@@ -1,23 +1,30 @@
-//! The output of commands with `--json` and `--json=lines` matches `docs/schema/report-1.json`,
-//! which lists every key: a new key is an error until it is added there.
+//! The output of commands with `--json` and `--json=lines` matches the schemas in `docs/schema`: that
+//! of a command lists every key, so a new key is an error until it is added there.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_port::capture::FileWriter;
-use slipring_test_support::{Ended, Namespace, Program, eventually, schema, skip};
+use slipring_test_support::{Ended, Namespace, Program, eventually, oracle, skip};
 
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves and need nothing, with @ for a capture of three frames and
 /// @@ for its path.
-const ALONE: [&str; 34] = [
+const ALONE: [&str; 39] = [
     "gen -i null: -f tx -n 10",
+    "gen -i pcap:@@.gen.pcap -f tx -n 10",
+    "gen -i pcap:@@.gen.pcap -f rx",
     "bridge -i @ -i null:",
     "dedup -i @ -i null:",
+    "lb -i @ --outputs null:",
     "lb -i @ -p null: -t 1",
     "replay -f @@ -i null:",
     "run -D 1ms -- true",
@@ -49,6 +56,8 @@ const ALONE: [&str; 34] = [
     "serve --listen 1.2.3.4:1",
     "extcap --no-such-flag",
     "bench no-such-row",
+    "bench --list memory-",
+    "bench pipe-2p-swap-64-32 --runs 1 --seconds 20ms",
 ];
 
 /// Requests to a running emulator.
@@ -140,6 +149,38 @@ const DAEMON: [&str; 20] = [
     "vale -r nothing --device @d/netmap",
 ];
 
+/// Requests on control sockets, the last one malformed.
+const EMULATOR_REQUESTS: [&str; 9] = [
+    r#"{"id":1,"do":"hello"}"#,
+    r#"{"id":2,"do":"config"}"#,
+    r#"{"id":3,"do":"set","changes":{"up.delay":"2ms"}}"#,
+    r#"{"id":4,"do":"script","text":"[[at]]\nt = \"9s\"\nset = { \"up.delay\" = \"3ms\" }\n"}"#,
+    r#"{"id":5,"do":"stats","text":true}"#,
+    r#"{"id":6,"do":"explain"}"#,
+    r#"{"id":7,"do":"stop-script"}"#,
+    r#"{"id":8,"do":"history"}"#,
+    r#"{"id":9,"do":"nonsense"}"#,
+];
+const FIREWALL_REQUESTS: [&str; 8] = [
+    r#"{"id":1,"do":"hello"}"#,
+    r#"{"id":2,"do":"ipfw","text":"show","json":true}"#,
+    r#"{"id":3,"do":"ipfw","text":"no such command"}"#,
+    r#"{"id":4,"do":"events"}"#,
+    r#"{"id":5,"do":"metrics"}"#,
+    r#"{"id":6,"do":"save"}"#,
+    r#"{"id":7,"do":"explain","frames":["nonsense"],"out":false}"#,
+    r#"{"id":8"#,
+];
+const DAEMON_REQUESTS: [&str; 7] = [
+    r#"{"id":"a","do":"hello"}"#,
+    r#"{"id":"b","do":"params","name":"buf_num"}"#,
+    r#"{"id":"c","do":"ports"}"#,
+    r#"{"id":"d","do":"memory"}"#,
+    r#"{"id":"e","do":"reload"}"#,
+    r#"{"id":"f","do":"switches"}"#,
+    r#"[]"#,
+];
+
 /// Commands whose cases are elsewhere: they are checked while they run, or print no report.
 const ELSEWHERE: [(&str, &str); 5] = [
     ("emulate ctl watch", "looks_that_come_again_and_again_match_the_schema"),
@@ -155,20 +196,37 @@ pub(super) fn write_capture(path: &str) {
     (0..3).for_each(|at| writer.packet(0, at, &[0x5a; 60], None).unwrap());
 }
 
-/// A directory to run in, and the number of objects checked.
+/// Schemas of what no command writes by `--json`: what all commands have in common, the lines of
+/// `lb` under its classic name, and the control socket.
+const OTHER_SCHEMAS: [&str; 3] = ["report-1.json", "lb-classic-1.json", "control-1.json"];
+
+/// Returns the file name of a command's schema.
+fn schema_of(command: &str) -> String {
+    // `dnctl` is a part of `ipfw`, and answers the same.
+    format!("{}-1.json", if command == "dnctl" { "ipfw" } else { command })
+}
+
+/// A directory to run in, and the objects that were written.
 struct Site {
     namespace: Namespace,
     dir: tempfile::TempDir,
-    schema: Value,
+    written: RefCell<Vec<WrittenObject>>,
+}
+
+/// An object, and the command line that wrote it.
+struct WrittenObject {
+    line: String,
+    schema: String,
+    value: Value,
 }
 
 impl Site {
     fn new() -> Option<Self> {
         let (namespace, dir) = (with_links()?, tempfile::tempdir().unwrap());
-        let site = Self { namespace, dir, schema: schema::schema() };
+        let site = Self { namespace, dir, written: RefCell::default() };
         write_capture(&site.capture());
         let script = format!("{}.toml", site.capture());
-        std::fs::write(script, "[[at]]\nt = \"10s\"\nset = { up.delay = \"3ms\" }\n").unwrap();
+        std::fs::write(script, "[[at]]\nt = \"10s\"\nset = { \"up.delay\" = \"3ms\" }\n").unwrap();
         Some(site)
     }
 
@@ -198,17 +256,57 @@ impl Site {
         Program::launch(&self.namespace, command)
     }
 
-    /// Checks every object of an output against the schema; returns their number.
-    fn check(&self, line: &str, ended: &Ended) -> usize {
+    /// Takes the objects of an output, for [`Self::judge`]; returns their number.
+    fn take(&self, line: &str, ended: &Ended) -> usize {
         let objects = ended.stdout.lines().chain(ended.stderr.lines());
         let objects = objects.filter(|text| text.starts_with('{'));
-        let faults = objects.map(|object| {
-            let value: Value = serde_json::from_str(object)
-                .unwrap_or_else(|error| panic!("{line}: {error}: {object}"));
-            let fault = schema::fault(&self.schema, &self.schema, &value);
-            assert_eq!(fault, None, "{line}: {object}");
+        let objects = objects.map(|object| WrittenObject {
+            line: line.to_owned(),
+            schema: schema_of(line.split(' ').next().unwrap()),
+            value: serde_json::from_str(object)
+                .unwrap_or_else(|error| panic!("{line}: {error}: {object}")),
         });
-        faults.count()
+        let mut written = self.written.borrow_mut();
+        let before = written.len();
+        written.extend(objects);
+        written.len() - before
+    }
+
+    /// Asserts that every object matches its schema, and that a copy with a key that is in no
+    /// schema, at any place, does not.
+    fn judge(self) {
+        let written = self.written.take();
+        let objects = written.iter().map(|one| (one.schema.as_str(), &one.value));
+        let Some(faults) = oracle::schema_faults(objects) else { return };
+        let faulty = faults.iter().zip(&written).filter(|(fault, _)| !fault.is_empty());
+        let faulty: Vec<_> =
+            faulty.map(|(fault, one)| format!("{}: {fault}: {}", one.line, one.value)).collect();
+        assert!(faulty.is_empty(), "{}", faulty.join("\n"));
+        let spoilt = spoilt_copies(&written);
+        let objects = spoilt.iter().map(|(one, _)| (one.schema.as_str(), &one.value));
+        let faults = oracle::schema_faults(objects).expect("it was there a moment ago");
+        let missed = faults.iter().zip(&spoilt).filter(|(fault, _)| fault.is_empty());
+        let missed: Vec<_> =
+            missed.map(|(_, (one, place))| format!("{}: /{place}", one.line)).collect();
+        assert!(missed.is_empty(), "any key is allowed in {}", missed.join("\n"));
+    }
+
+    /// Sends requests to a control socket, and takes the answers.
+    fn ask(&self, socket: &str, requests: &[&str]) {
+        let stream = UnixStream::connect(self.run_dir().join(socket)).unwrap();
+        let mut answers = BufReader::new(&stream).lines();
+        for request in requests {
+            writeln!(&stream, "{request}").unwrap();
+            let answer = answers.next().unwrap().unwrap();
+            self.take_value(request, "control-1.json", &answer);
+        }
+    }
+
+    fn take_value(&self, line: &str, schema: &str, text: &str) {
+        let value =
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"));
+        let (line, schema) = (line.to_owned(), schema.to_owned());
+        self.written.borrow_mut().push(WrittenObject { line, schema, value });
     }
 
     /// Runs these lines in both forms; each must write at least one object.
@@ -220,7 +318,7 @@ impl Site {
                     true => program.stop(Signal::TERM),
                     false => program.finish(),
                 };
-                let written = self.check(line, &ended);
+                let written = self.take(line, &ended);
                 let is_silent = line.ends_with("monitor") || line.ends_with("quit");
                 assert!(written > 0 || is_silent, "{line} {form} wrote no object: {ended:#?}");
             }
@@ -239,10 +337,76 @@ impl Site {
             return Some(program);
         }
         let ended = program.finish();
-        assert!(self.check(line, &ended) > 0);
+        assert!(self.take(line, &ended) > 0);
         skip!("{line}: {}", ended.stderr);
         None
     }
+}
+
+/// Returns copies of objects, each with a key too many, one for each place of a command's output;
+/// and the place.
+fn spoilt_copies(written: &[WrittenObject]) -> Vec<(WrittenObject, String)> {
+    let (mut spoilt, mut known) = (Vec::new(), BTreeSet::new());
+    for one in written {
+        let mut pointers = Vec::new();
+        objects_in(&one.value, String::new(), &mut pointers);
+        for pointer in pointers {
+            let place = place_of(&pointer);
+            if takes_any_key(&one.schema, &place)
+                || !known.insert((one.line.clone(), place.clone()))
+            {
+                continue;
+            }
+            let mut value = one.value.clone();
+            value.pointer_mut(&pointer).unwrap()["no such key"] = Value::Array(Vec::new());
+            let (line, schema) = (one.line.clone(), one.schema.clone());
+            spoilt.push((WrittenObject { line, schema, value }, place));
+        }
+    }
+    spoilt
+}
+
+/// Adds the pointers to all objects in a value.
+fn objects_in(value: &Value, pointer: String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                objects_in(member, format!("{pointer}/{key}"), found);
+            }
+            found.push(pointer);
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                objects_in(item, format!("{pointer}/{at}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns a pointer with `#` for each index of an array.
+fn place_of(pointer: &str) -> String {
+    let keys = pointer.split('/').skip(1);
+    let keys = keys.map(|key| if key.parse::<usize>().is_ok() { "#" } else { key });
+    keys.collect::<Vec<_>>().join("/")
+}
+
+/// Whether a place holds settings of links with the keys of a configuration file, which the schemas
+/// leave to its documentation.
+fn takes_any_key(schema: &str, place: &str) -> bool {
+    let answer = match schema {
+        "emulate-1.json" if place.starts_with("settings/") => return true,
+        "emulate-1.json" => place.strip_prefix("answer/"),
+        "control-1.json" => place.strip_prefix("ok/"),
+        _ => None,
+    };
+    answer.is_some_and(|place| {
+        place.starts_with("link/")
+            || place == "#/changes"
+            || place == "ports"
+            || place.starts_with("ports/") && !place.starts_with("ports/#")
+    })
 }
 
 #[test]
@@ -250,6 +414,19 @@ fn what_every_command_writes_as_json_matches_the_schema() {
     build_bench_program();
     let Some(site) = Site::new() else { return };
     site.all(&ALONE);
+    site.judge();
+}
+
+#[test]
+fn what_a_generator_that_measures_latency_writes_matches_the_schema() {
+    let Some(site) = Site::new() else { return };
+    let line = "gen -i packet:there -f rx -n 5 --latency";
+    let receiver = site.start(line, "--json=lines");
+    receiver.wait_for("its start", |output| output.stdout.contains("start").then_some(()));
+    site.start("gen -i packet:here -f tx -n 5", "--json").finish().well();
+    let ended = receiver.finish().well();
+    assert!(site.take(line, &ended) >= 2 && ended.stdout.contains("latency_ns"), "{ended:#?}");
+    site.judge();
 }
 
 #[test]
@@ -258,10 +435,12 @@ fn what_a_running_emulator_answers_matches_the_schema() {
     let line = "emulate -i packet:here -i null: --name lab -D 1ms -T 10ms";
     let Some(emulator) = site.serve(line, "lab.sock") else { return };
     site.all(&EMULATOR[..12]);
+    site.ask("lab.sock", &EMULATOR_REQUESTS);
     let quit = site.start(EMULATOR[12], "--json").finish();
-    site.check("quit", &quit);
+    site.take(EMULATOR[12], &quit);
     let ended = emulator.finish().well();
-    assert!(site.check(line, &ended) > 2);
+    assert!(site.take(line, &ended) > 2);
+    site.judge();
 }
 
 #[test]
@@ -273,12 +452,20 @@ fn looks_that_come_again_and_again_match_the_schema() {
         let program = site.start(line, "--json=lines");
         program.wait_for("two looks", |output| (output.stdout.lines().count() >= 2).then_some(()));
         let ended = program.stop(Signal::TERM);
-        assert!(site.check(line, &ended) >= 2, "{ended:#?}");
+        assert!(site.take(line, &ended) >= 2, "{ended:#?}");
     }
     let gateway = site.start("serve --listen 127.0.0.1:0", "--json");
     gateway.wait_for("its address", |output| output.stdout.contains("http://").then_some(()));
-    assert_eq!(site.check("serve", &gateway.stop(Signal::TERM)), 1);
+    let started: Value = serde_json::from_str(&gateway.so_far().stdout).unwrap();
+    let url = started["url"].as_str().unwrap();
+    for what in ["running", "presets"] {
+        let fetch = format!("-s {url}api/v1/{what}");
+        let answer = Program::start(&site.namespace, "curl", &fetch).finish().well().stdout;
+        site.take_value(what, &format!("control-1.json#/$defs/{what}"), &answer);
+    }
+    assert_eq!(site.take("serve", &gateway.stop(Signal::TERM)), 1);
     emulator.stop(Signal::TERM).well();
+    site.judge();
 }
 
 #[test]
@@ -287,8 +474,10 @@ fn what_a_running_firewall_answers_matches_the_schema() {
     let line = "firewall packet:here null: --name edge -T 10ms";
     let Some(firewall) = site.serve(line, "edge.sock") else { return };
     site.all(&FIREWALL);
+    site.ask("edge.sock", &FIREWALL_REQUESTS);
     let ended = firewall.stop(Signal::TERM).well();
-    assert!(site.check(line, &ended) > 2);
+    assert!(site.take(line, &ended) > 2);
+    site.judge();
 }
 
 #[test]
@@ -299,12 +488,14 @@ fn what_a_daemon_answers_matches_the_schema() {
     for form in ["--json", "--json=lines"] {
         for line in DAEMON {
             let ended = site.start(line, form).finish();
-            let written = site.check(line, &ended);
+            let written = site.take(line, &ended);
             assert!(written > 0, "{line} {form} wrote no object: {ended:#?}");
         }
     }
+    site.ask("slipringd.sock", &DAEMON_REQUESTS);
     let ended = daemon.stop(Signal::TERM).well();
-    assert_eq!(site.check(line, &ended), 1, "{ended:#?}");
+    assert_eq!(site.take(line, &ended), 1, "{ended:#?}");
+    site.judge();
 }
 
 /// Whether a case begins with these words, ignoring flags.
@@ -338,6 +529,25 @@ fn every_command_line_with_json_has_its_case() {
             assert!(has_case(&format!("{group} {word}")), "{group} {word} has no case");
         }
     }
+    site.judge();
+}
+
+#[test]
+fn every_command_names_its_schema_and_every_schema_is_of_a_command() {
+    let Some(namespace) = with_links() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let mut named = BTreeSet::from(OTHER_SCHEMAS.map(str::to_owned));
+    let with_json = commands(&namespace).into_iter().filter(|command| command != "completions");
+    for command in with_json.chain(["emulate ctl", "daemon ctl"].map(str::to_owned)) {
+        let schema = schema_of(command.split(' ').next().unwrap());
+        let help = help_of(&namespace, &command);
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("schema: {schema}")), "{command}: {help}");
+        named.insert(schema);
+    }
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert_eq!(files.collect::<BTreeSet<_>>(), named);
 }
 
 /// Returns the first words in a listing of ipfw's commands: `pipe|queue|sched N config ...` has
