@@ -106,6 +106,7 @@ fn programs(region: &Arc<Region>, ring: u64, counters: &Arc<QueueCounters>) -> T
 }
 
 fn queue(app: &mut TxRing, frames: u32) {
+    assert!(app.avail() >= frames, "as many slots are free");
     (0..frames).for_each(|i| app.set(i, 60, SlotFlags::default()));
     app.advance(frames);
 }
