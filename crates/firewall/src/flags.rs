@@ -51,7 +51,7 @@ pub(crate) fn command() -> Command {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("1"),
-            flags::seed().help("Seed of what prob selects and pipes lose; drawn by default"),
+            flags::with_note(flags::seed(), "not of nat's ports; drawn by default"),
             flags::copy(),
             flags::burst().default_value("256"),
             flags::with_note(flags::threads(64), "they check them, beside one at the ports"),

@@ -64,12 +64,10 @@ fn command() -> Command {
         .help("Frames to show, in the language of tcpdump: host 10.0.0.1 and tcp");
     let command = Command::new("trace")
         .about("Show the frames that pass a port, one line each")
-        .arg(
-            flags::with_note(
-                flags::port().value_parser(slipring_dump::port_by_name).required(true),
-                "an interface without a kind is only listened to",
-            ),
-        )
+        .arg(flags::with_note(
+            flags::port().value_parser(slipring_dump::port_by_name).required(true),
+            "an interface without a kind is only listened to",
+        ))
         .args([count, write, hex, link, filter])
         .after_help(
             "packet:IF (and IF alone) only listens: the host keeps its frames and both directions \

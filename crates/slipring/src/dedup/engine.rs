@@ -144,9 +144,7 @@ impl FrameProcessor for DedupProcessor {
     }
 
     fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
-        while self.options.hold
-            && send_oldest(&mut self.dedup, &mut self.window_outputs, queues)
-        {}
+        while self.options.hold && send_oldest(&mut self.dedup, &mut self.window_outputs, queues) {}
         Ok(self.window_outputs.is_empty())
     }
 

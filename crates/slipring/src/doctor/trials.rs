@@ -5,11 +5,9 @@ use std::fs::OpenOptions;
 use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use slipring_core::netns::Netns;
 use slipring_bpf::insn::{BpfInsn, BpfReg, exit, mov_imm};
-use slipring_bpf::{
-    BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
-};
+use slipring_bpf::{BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind};
+use slipring_core::netns::Netns;
 use slipring_port::bpf::host;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
