@@ -33,7 +33,7 @@ unsafe fn bpf<C: BpfCommand>(attr: &mut C) -> io::Result<i32> {
 
 fn owned(fd: i32) -> OwnedFd {
     // SAFETY: bpf(2) has just made this descriptor for us (callers pass results of commands that
-    // return one); it is close-on-exec and nobody else owns it.
+    // return one); it is close-on-exec and nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -130,7 +130,7 @@ pub struct Dummynet<H> {
 
 impl<H: Copy> Dummynet<H> {
     /// Builds an engine without objects. The same seed gives the same losses. `keys` are those of
-    /// the flow hashes: without them, nobody can choose flows that share a queue.
+    /// the flow hashes: without them, no sender can choose flows that share a queue.
     #[must_use]
     pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {

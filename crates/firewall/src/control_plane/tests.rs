@@ -24,7 +24,7 @@ impl EngineThreads {
         let serve = |queue: &Arc<TaskQueue>| {
             let (queue, is_over) = (queue.clone(), is_over.clone());
             spawn(move || {
-                let map = PortMap::read([].into_iter(), 2).unwrap();
+                let map = PortMap::read([], 2).unwrap();
                 let shaper = Dummynet::new(1, [1, 2]);
                 let mut dataplane =
                     Dataplane::new(Firewall::new(1, [1, 2]), shaper, map, Passes::In);

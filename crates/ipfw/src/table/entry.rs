@@ -70,8 +70,8 @@ pub enum TableError {
 }
 
 impl LookupTable {
-    /// Builds an empty table. `secret` keys its hashes: entries may come from whoever is looked up
-    /// later, such as addresses that attacked before.
+    /// Builds an empty table. `secret` keys its hashes, so that a sender whose address a program adds
+    /// cannot choose addresses that collide.
     #[must_use]
     pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
         let hasher = KeyedBuildHasher(secret);
