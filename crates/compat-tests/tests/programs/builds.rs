@@ -44,12 +44,14 @@ pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
     c_source(name, &[&["-static", "-pthread"], more].concat())
 }
 
+/// What a static program with our C library needs of the system.
+pub(crate) const SYSTEM_LIBRARIES: [&str; 3] = ["-lgcc_eh", "-lm", "-ldl"];
+
 /// Builds a static program with our C library, which syncs its ports in its own process.
 pub(crate) fn c_program_with_library(name: &str) -> PathBuf {
     let library = libnetmap().join("libslipring.a");
-    let system = ["-lgcc_eh", "-lm", "-ldl"];
     let found = ["-DNETMAP_INPROCESS_LINKED", library.to_str().unwrap()];
-    c_program(name, &[&found, &system[..]].concat())
+    c_program(name, &[&found, &SYSTEM_LIBRARIES[..]].concat())
 }
 
 /// Builds a program from `tests/c/NAME.c` and our headers, linked in the machine's default way.

@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use slipring_abi::name::{MemorySource, PoolSpec, PortName, PortNameKind};
 use slipring_test_support::tree::stdout;
 
-use super::builds::{c_program, libnetmap};
+use super::builds::{SYSTEM_LIBRARIES, c_program, libnetmap};
 
 /// Returns what `tests/c/names.c` prints for a name; `None` where the two are known to differ.
 fn expected(name: &str) -> Option<String> {
@@ -143,7 +143,8 @@ fn libnetmap_reads_names_as_slipring_does() {
     let input = dir.path().join("names");
     fs::write(&input, names.join("\n") + "\n").unwrap();
     let library = libnetmap().join("libnetmap.a");
-    let mut program = Command::new(c_program("names", &[library.to_str().unwrap()]));
+    let arguments = [&[library.to_str().unwrap()], &SYSTEM_LIBRARIES[..]].concat();
+    let mut program = Command::new(c_program("names", &arguments));
     let said = stdout(program.stdin(File::open(&input).unwrap()).output().unwrap());
     let answers: Vec<&str> = said.lines().collect();
     assert_eq!(answers.len(), names.len());

@@ -163,7 +163,9 @@ fn command(text: &str) -> String {
 /// Returns every command that a message of any crate advises.
 fn advised() -> BTreeSet<String> {
     let mut files = Vec::new();
-    let of_product = |path: &PathBuf| path.file_name().is_some_and(|name| name != "compat-tests");
+    let of_product = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name != "compat-tests" && name != "test-support")
+    };
     crates().iter().filter(|path| of_product(path)).for_each(|path| {
         sources(&path.join("src"), &mut files);
     });
