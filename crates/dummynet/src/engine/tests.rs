@@ -16,7 +16,8 @@ use crate::text::DummynetCommand;
 
 /// Builds an engine and executes the commands in `text`, one per line, at time 0.
 pub(super) fn engine(text: &str) -> Bench {
-    let mut bench = Bench { dummynet: Dummynet::new(1, [1, 2]), events: Vec::new() };
+    let keys = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+    let mut bench = Bench { dummynet: Dummynet::new(1, keys), events: Vec::new() };
     bench.command(0, text);
     bench
 }
