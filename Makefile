@@ -47,7 +47,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -80,6 +80,10 @@ soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; 
 fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_RUNS)
+
+mutants: ## change the code of pure crates in one place at a time, and count what their tests notice; takes hours, SAMPLE=0/20 less
+	@scripts/setup.sh test
+	@scripts/mutants.sh $(CRATES)
 
 lint: fmt clippy tree docs ## every check that runs no test
 

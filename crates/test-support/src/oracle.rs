@@ -1,7 +1,7 @@
 //! Independent implementations of the standards that outputs follow: Python's jsonschema for JSON,
 //! and the parser of Prometheus' client library for OpenMetrics.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,9 +61,13 @@ fn run(script: &str, argument: &Path, input: &str, package: &str) -> Option<Stri
     let mut python = Command::new(PYTHON);
     python.arg("-c").arg(script).arg(argument);
     python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut child) = python.spawn() else {
-        crate::skip!("{PYTHON} is not installed");
-        return None;
+    let mut child = match python.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            crate::skip!("{PYTHON} is not installed");
+            return None;
+        }
+        Err(error) => panic!("{PYTHON}: {error}"),
     };
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
