@@ -99,7 +99,7 @@ impl<T> ControlQueue<T> {
         queued.tasks.clear();
     }
 
-    /// Returns the descriptor that is readable until the tasks are taken.
+    /// Returns a descriptor that is readable while tasks wait to be taken.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
     }

@@ -460,7 +460,7 @@ impl ControlPlane {
     }
 
     /// As [`Self::run_on_engines`], for a closure that changes something: either every engine
-    /// runs it or none does, even if they are late.
+    /// runs it or none does, also when some do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,

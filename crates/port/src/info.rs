@@ -7,7 +7,7 @@ use std::fmt;
 pub struct PortInfo {
     /// The name it was opened by.
     pub name: String,
-    /// `xdp`, `packet`, `tap`, `pipe`, `pcap`, `null`.
+    /// The word of its kind, `pipe`, or `host`.
     pub kind: &'static str,
     /// The mode in use, which the first line of every program's output shows.
     pub mode: PortMode,

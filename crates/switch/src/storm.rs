@@ -1,4 +1,4 @@
-//! Storm limits: how much traffic to be flooded may enter at a port.
+//! Storm limits: how much of the traffic that would be flooded a port lets in.
 
 use slipring_model::bucket::TokenBucket;
 

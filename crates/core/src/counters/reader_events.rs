@@ -8,7 +8,8 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// Readable when the file was opened or read since [`Self::take_events`].
+/// Its descriptor is readable once a reader has opened or read the watched file of counters after
+/// the last [`Self::take_events`].
 #[derive(Debug)]
 pub struct ReaderEvents(OwnedFd);
 

@@ -87,8 +87,7 @@ impl AppRing<Rx> {
     }
 
     /// Takes one packet, of one or more slots, off the ring and shows it to `read`: in place if it
-    /// is in
-    /// one slot of a private region, gathered in `scratch` otherwise. `None` if there is none.
+    /// is in one slot of a private region, gathered in `scratch` otherwise. `None` if there is none.
     pub fn packet<R>(
         &mut self,
         scratch: &mut Vec<u8>,

@@ -89,8 +89,7 @@ impl AppRing<Tx> {
     }
 
     /// Queues a copy of one frame, in several slots if it is longer than a buffer. False if it does
-    /// not
-    /// fit. An empty frame takes no slot.
+    /// not fit. An empty frame takes no slot.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let size = self.mem.buf_size() as usize;
         let slots = frame.len().div_ceil(size);

@@ -63,8 +63,8 @@ impl TransitionMatrix {
         (0..self.size).map(move |middle| self.row(before)[middle] * self.row(middle)[after])
     }
 
-    /// Expected transitions between states in a short time; the diagonal is negative: leaving a
-    /// state.
+    /// Expected number of transitions from each state to each other within `time_ns`, which is short
+    /// against every stay; the diagonal is minus the transitions out of a state.
     fn changes(states: &[MarkovState], time_ns: f64) -> Self {
         let others = (states.len() - 1).max(1) as f64;
         let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
