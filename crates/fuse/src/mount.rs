@@ -112,7 +112,9 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
 fn remove_stale(dir: &Path) {
     // Bounded: each iteration removes one mount or returns.
     for _ in 0..16 {
-        if rustix::fs::stat(dir).err() != Some(Errno::NOTCONN) {
+        // ECONNABORTED: the server ended while it was asked.
+        let answer = rustix::fs::stat(dir);
+        if !matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED)) {
             return;
         }
         if unmount(dir, UnmountFlags::DETACH).is_err() {
