@@ -16,9 +16,9 @@ use crate::field::{self, MIN_FRAME_LEN, array};
 /// The operation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArpOperation {
-    /// Asks who has an address.
+    /// A request: asks for the MAC address of an IP address.
     Request,
-    /// Tells who has it.
+    /// A reply: gives it.
     Reply,
 }
 

@@ -37,9 +37,9 @@ pub struct NdFlags {
 /// Solicitation or advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NdKind {
-    /// Asks who has the target.
+    /// A neighbour solicitation: asks for the MAC address of the target.
     Solicitation,
-    /// Tells who has it.
+    /// A neighbour advertisement: gives it.
     Advertisement(NdFlags),
 }
 

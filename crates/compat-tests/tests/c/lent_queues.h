@@ -50,7 +50,7 @@ struct nm_lent_queues {
 
 /* The words of one direction. */
 struct nm_nic_half {
-	uint64_t owner;       /* who is syncing; 0 for nobody */
+	uint64_t owner;       /* the process that syncs; 0 if none does */
 	uint64_t by_host;     /* only the device may sync */
 	uint64_t in, out;     /* the slot that goes with index 0: of the fill or TX ring; of the other */
 	uint64_t packets, bytes, refused;
