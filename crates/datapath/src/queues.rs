@@ -1,7 +1,7 @@
 //! The queues of a worker, and what every program does with them.
 //!
 //! ```text
-//!   rx_sync --> slots of whole frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
+//!   rx_sync --> take_frames: whole frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
 //!        block() when a frame finds no room    await_room() at the queue that has none
 //! ```
 //!
@@ -20,6 +20,8 @@ use std::ops::{Deref, DerefMut};
 
 use slipring_port::{Interest, Queue, QueueRings, RunError, Visit, WaitSet};
 use slipring_ring::{RxRing, SlotFlags, TxRing};
+
+use crate::slots::{slots_of, whole_frames};
 
 /// A queue of a worker. Its tx ring is filled frame by frame and published once per turn.
 pub struct WorkerQueue {
@@ -51,6 +53,29 @@ impl WorkerQueue {
     #[inline]
     pub fn rx(&mut self) -> &mut RxRing {
         self.queue.rings().rx
+    }
+
+    /// Takes whole frames of `most` slots or a few more. `take` is called with the rx ring, the first
+    /// slot of a frame and the number of its slots. If it returns false, that frame waits for room
+    /// at another queue, and stays with those behind it. Returns the number of slots taken.
+    #[inline]
+    pub fn take_frames(
+        &mut self,
+        most: u32,
+        mut take: impl FnMut(&mut RxRing, u32, u32) -> bool,
+    ) -> u32 {
+        let rx = self.queue.rings().rx;
+        let (end, mut at) = (whole_frames(rx, most), 0);
+        while at < end {
+            let slots = slots_of(rx, at, end);
+            if !take(rx, at, slots) {
+                self.is_blocked = true;
+                break;
+            }
+            at += slots;
+        }
+        rx.advance(at);
+        at
     }
 
     /// Returns both rings, for a program that moves whole batches. It must not use the functions

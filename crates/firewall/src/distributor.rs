@@ -18,7 +18,6 @@ use std::sync::Arc;
 use slipring_balance::OutputSpread;
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
-use slipring_datapath::slots::{slots_of, whole_frames};
 use slipring_datapath::worker::{FrameProcessor, Worker};
 use slipring_port::{Queue, RunError};
 use slipring_wire::assigned::IpProto;
@@ -146,11 +145,7 @@ impl FrameProcessor for Distributor {
                 (&mut pipes[input], std::slice::from_mut(&mut ports[*output - *pipe_count]))
             }
         };
-        let rx = source.rx();
-        let end = whole_frames(rx, forwarding.burst);
-        let (mut at, mut is_blocked) = (0, false);
-        while at < end {
-            let slots = slots_of(rx, at, end);
+        source.take_frames(forwarding.burst, |rx, at, slots| {
             let output = match outputs {
                 [only] => only,
                 _ => {
@@ -162,18 +157,12 @@ impl FrameProcessor for Distributor {
                     &mut outputs[thread]
                 }
             };
-            if !output.forward_frame(rx, at, slots, forwarding.may_swap) {
+            let is_sent = output.forward_frame(rx, at, slots, forwarding.may_swap);
+            if !is_sent {
                 output.await_room();
-                is_blocked = true;
-                break;
             }
-            at += slots;
-        }
-        rx.advance(at);
-        if is_blocked {
-            source.block();
-        }
-        at
+            is_sent
+        })
     }
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {

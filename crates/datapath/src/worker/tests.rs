@@ -209,25 +209,17 @@ struct Shorts {
 impl FrameProcessor for Shorts {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Ok([output, source]) = queues.get_disjoint_mut([0, input]) else { return 0 };
-        let rx = source.rx();
-        let (end, mut at, mut is_blocked) = (whole_frames(rx, 256), 0, false);
-        while at < end {
-            let slots = slots_of(rx, at, end);
-            let len = bytes(rx, at, slots, &mut Vec::new()).len();
-            if len < self.least {
+        source.take_frames(256, |rx, at, slots| {
+            if bytes(rx, at, slots, &mut Vec::new()).len() < self.least {
                 self.dropped += 1;
-            } else if !output.forward_frame(rx, at, slots, true) {
-                output.await_room();
-                is_blocked = true;
-                break;
+                return true;
             }
-            at += slots;
-        }
-        rx.advance(at);
-        if is_blocked {
-            source.block();
-        }
-        at
+            let is_sent = output.forward_frame(rx, at, slots, true);
+            if !is_sent {
+                output.await_room();
+            }
+            is_sent
+        })
     }
 
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
-use slipring_datapath::slots::{bytes, slots_of, whole_frames};
+use slipring_datapath::slots::bytes;
 use slipring_datapath::worker::{FrameProcessor, Worker};
 use slipring_dedup::{Dedup, DedupVerdict};
 use slipring_port::{Nanos, Queue, RunError};
@@ -92,15 +92,10 @@ impl FrameProcessor for DedupProcessor {
         let (outputs, inputs) = queues.split_at_mut(self.outputs);
         let input = input - outputs.len();
         let output = input % outputs.len();
-        let rx = inputs[input].rx();
-        let end = whole_frames(rx, options.burst);
-        let (mut at, mut is_blocked) = (0, false);
-        while at < end {
-            let slots = slots_of(rx, at, end);
+        inputs[input].take_frames(options.burst, |rx, at, slots| {
             if !options.hold && !outputs[output].has_room(slots) {
                 outputs[output].await_room();
-                is_blocked = true;
-                break;
+                return false;
             }
             let frame = bytes(rx, at, slots, scratch);
             let mut verdict = dedup.offer(time, frame);
@@ -114,18 +109,10 @@ impl FrameProcessor for DedupProcessor {
                     let taken = outputs[output].forward_frame(rx, at, slots, options.may_swap);
                     debug_assert!(taken, "there was room");
                 }
-                DedupVerdict::Full => {
-                    is_blocked = true;
-                    break;
-                }
+                DedupVerdict::Full => return false,
             }
-            at += slots;
-        }
-        rx.advance(at);
-        if is_blocked {
-            inputs[input].block();
-        }
-        at
+            true
+        })
     }
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> u32 {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
-use slipring_datapath::slots::{bytes, slots_of, whole_frames};
+use slipring_datapath::slots::bytes;
 use slipring_datapath::worker::FrameProcessor;
 use slipring_port::RunError;
 
@@ -87,11 +87,9 @@ impl FrameProcessor for LbProcessor {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { groups, splitter, backlog, batch, stats, scratch } = self;
         let (outputs, inputs) = queues.split_at_mut(stats.outputs.len());
-        let rx = inputs[input - outputs.len()].rx();
-        let end = whole_frames(rx, *batch);
-        let (mut at, mut received, mut non_ip) = (0, 0, 0);
-        while at < end {
-            let slots = slots_of(rx, at, end);
+        let (mut received, mut non_ip) = (0, 0);
+        let source = &mut inputs[input - outputs.len()];
+        let taken = source.take_frames(*batch, |rx, at, slots| {
             let frame = bytes(rx, at, slots, scratch);
             let (flow, len) = (splitter.split(frame), frame.len());
             received += 1;
@@ -106,12 +104,11 @@ impl FrameProcessor for LbProcessor {
                     add(&stats.outputs[loser].dropped, 1);
                 }
             }
-            at += slots;
-        }
-        rx.advance(at);
+            true
+        });
         add(&stats.received, received);
         add(&stats.non_ip, non_ip);
-        at
+        taken
     }
 
     /// Sends waiting frames; returns their number.
