@@ -91,6 +91,19 @@ impl PortMeter {
         Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.interval_start, now)))
     }
 
+    /// Returns the line of an interval and its length, and begins the next:
+    /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps 0.5 Gbit/s drop 0  netmap:b …`
+    pub fn interval_line(&mut self) -> (String, Duration) {
+        let time = self.begin_interval();
+        let mut text = format!("{:6.1}s", self.elapsed().as_secs_f64());
+        for PortInterval { name, delta: change } in self.intervals() {
+            let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
+            let rate = bps(change.tx.bytes, time);
+            text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
+        }
+        (text, time)
+    }
+
     /// Returns the changes since the last call, per port.
     pub fn intervals(&mut self) -> Vec<PortInterval> {
         self.ports.iter_mut().map(MeteredPort::interval).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use slipring_cli::report::ReportSample;
 use slipring_cli::units::human;
-use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+use slipring_datapath::meter::PortMeter;
 
 use crate::dataplane::{BypassCounters, DataplaneCounters};
 use crate::events::LogEvents;
@@ -104,13 +104,7 @@ impl FirewallFigures {
     /// Formats an interim line: `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12
     /// states 3`
     pub(crate) fn line(&mut self) -> String {
-        let time = self.meter.begin_interval();
-        let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
-        for PortInterval { name, delta: change } in self.meter.intervals() {
-            let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
-            let rate = bps(change.tx.bytes, time);
-            text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
-        }
+        let (text, _) = self.meter.interval_line();
         let DataplaneStats { counters: tally, states, .. } = self.dataplane_stats();
         text + &format!("  lost {}  waiting {}  states {states}", tally.lost(), tally.waiting)
     }

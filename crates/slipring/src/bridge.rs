@@ -17,7 +17,7 @@ use slipring_port::{Port, now};
 use crate::port_pair;
 use engine::ForwardFn;
 use slipring_datapath::confine::Confinement;
-use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+use slipring_datapath::meter::PortMeter;
 use slipring_datapath::opening::{self, PortOpening};
 use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
@@ -125,8 +125,7 @@ impl BridgePlan {
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {
-            let (elapsed, time) = (meter.elapsed(), meter.begin_interval());
-            let text = line(&meter.intervals(), elapsed, time);
+            let (text, _) = meter.interval_line();
             let sample = sample(&meter);
             if interim {
                 session.reporter.interim(&sample, text)
@@ -246,20 +245,6 @@ fn sample(meter: &PortMeter) -> ReportSample<NoExtra> {
         copies: 0,
         extra: NoExtra {},
     }
-}
-
-/// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0   netmap:b …`
-fn line(intervals: &[PortInterval], elapsed: Duration, time: Duration) -> String {
-    let mut text = format!("{:6.1}s", elapsed.as_secs_f64());
-    for PortInterval { name, delta: change } in intervals {
-        let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
-        text += &format!(
-            "  {name} rx {rx} tx {tx} {} drop {}",
-            bps(change.tx.bytes, time),
-            change.dropped
-        );
-    }
-    text
 }
 
 fn summary(meter: &PortMeter) -> String {

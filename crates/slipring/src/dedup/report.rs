@@ -8,7 +8,7 @@ use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
 use slipring_dedup::{Dedup, DedupLimits};
 
-use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+use slipring_datapath::meter::{PortMeter, pps};
 
 /// Counters that the worker publishes after each step.
 #[derive(Debug, Default)]
@@ -104,13 +104,7 @@ impl DedupFigures {
 
     /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
     pub(super) fn line(&mut self) -> String {
-        let time = self.meter.begin_interval();
-        let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
-        for PortInterval { name, delta: change } in self.meter.intervals() {
-            let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
-            let rate = bps(change.tx.bytes, time);
-            text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
-        }
+        let (text, time) = self.meter.interval_line();
         let (duplicates, _) = self.duplicates();
         let fresh = duplicates - self.last_duplicates;
         self.last_duplicates = duplicates;
