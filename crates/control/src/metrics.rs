@@ -22,7 +22,8 @@ mod server;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -74,11 +75,13 @@ impl MetricsEndpoint {
 
     /// Listens on `place`: an address with a port, or the path of a socket.
     ///
+    /// A socket that a killed program left is replaced.
+    ///
     /// # Errors
     /// If it is neither, or in use.
     pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
         let (address, listener) = if place.contains('/') {
-            let listener = UnixListener::bind(place)?;
+            let listener = listen_at(place)?;
             (MetricsAddress::Unix(place.to_owned()), MetricsListener::Unix(listener))
         } else {
             let listener = TcpListener::bind(place)?;
@@ -99,6 +102,19 @@ impl MetricsEndpoint {
             MetricsAddress::Unix(_) => None,
         }
     }
+}
+
+/// Listens at a path. A socket there on which no program listens is replaced.
+fn listen_at(path: &str) -> io::Result<UnixListener> {
+    let is_dead = || {
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|at| at.file_type().is_socket());
+        let refusal = || UnixStream::connect(path).err().map(|error| error.kind());
+        is_socket && refusal() == Some(io::ErrorKind::ConnectionRefused)
+    };
+    if is_dead() {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
 }
 
 /// Returns the current metrics, as OpenMetrics text with its end mark, or why they are unavailable.
@@ -123,7 +139,6 @@ impl Drop for MetricsEndpoint {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpStream};
-    use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::exchange::MAX_REQUEST_BYTES;
@@ -206,6 +221,18 @@ mod tests {
         assert!(MetricsEndpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
         drop(endpoint);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_a_killed_program_left_is_replaced_and_no_other_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metrics.sock");
+        let open = || MetricsEndpoint::open(path.to_str().unwrap(), Box::new(|| Ok(String::new())));
+        drop(UnixListener::bind(&path).unwrap());
+        drop(open().unwrap());
+        std::fs::write(&path, "notes").unwrap();
+        assert_eq!(open().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(std::fs::read(&path).unwrap(), b"notes");
     }
 
     fn endpoint() -> MetricsEndpoint {

@@ -26,7 +26,7 @@
 //! | a program in it, with a run directory of its own | [`Program`]; outside all namespaces, [`program::output`] |
 //! | a daemon, and C programs on its device | [`Sandbox`] |
 //! | a program on a terminal | [`pty::OnTerminal`] |
-//! | something that happens soon | [`eventually`] |
+//! | something that happens soon | [`eventually`], with [`accepts`] for a socket |
 //! | a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
 //! | an expected text in a file | [`golden::check`] |
 //! | a protocol between threads | `models`, with the feature of that name |
@@ -57,4 +57,4 @@ pub use namespace::Namespace;
 pub use program::{Ended, Program};
 pub use sandbox::Sandbox;
 pub use skipping::{installed, is_root};
-pub use waiting::{TIMEOUT, eventually};
+pub use waiting::{TIMEOUT, accepts, eventually};

@@ -1,5 +1,7 @@
 //! Bounded waiting.
 
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Maximum time for anything that must happen: far more than on a busy machine, including a virtual
@@ -20,4 +22,11 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a program listens on a socket. The file alone does not tell: it exists from `bind` on,
+/// and refuses connections until `listen`.
+#[must_use]
+pub fn accepts(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
 }

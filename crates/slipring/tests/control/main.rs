@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_test_support::lab::RIGHT;
-use slipring_test_support::{Ended, Lab, LabPort, Program, eventually, installed, skip};
+use slipring_test_support::{Ended, Lab, LabPort, Program, accepts, eventually, installed, skip};
 
 use support::SLIPRING;
 
@@ -38,8 +38,8 @@ impl Site {
         let words = format!("-T 0 {} {words}", self.lab.ports());
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
-        eventually("the control socket", || socket.exists().then_some(()));
-        // The socket exists before the ports are open; clients wait for them.
+        eventually("the control socket", || accepts(&socket).then_some(()));
+        // It listens before the ports are open; clients wait for them.
         self.ctl(&format!("hello --name {}", program.pid())).well();
         program
     }
@@ -271,7 +271,7 @@ fn emulators_are_told_apart_by_name() {
     command.env("SLIPRING_RUN", site.run_dir.path());
     let second = Program::launch(&other.lab.mid, command);
     let socket = site.run_dir.path().join("second.sock");
-    eventually("the second socket", || socket.exists().then_some(()));
+    eventually("the second socket", || accepts(&socket).then_some(()));
     let error = site.refused("stats");
     assert!(error.contains("(first)") && error.contains("(second)"), "{error}");
     site.ctl("set up.delay=30ms --name second").well();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use slipring_pcap::{LinkType, PcapWriter};
-use slipring_test_support::{Namespace, Program, eventually};
+use slipring_test_support::{Namespace, Program, accepts, eventually};
 
 use crate::support::SLIPRING;
 
@@ -34,7 +34,7 @@ fn a_replay_is_asked_and_changed_while_it_lasts_and_leaves_no_socket() {
     let words = format!("replay -f {} -i null: --loops 0 -T 0 --name r", file.display());
     let replay = slipring(&words);
     let socket = run_dir.join("r.sock");
-    eventually("the control socket", || socket.exists().then_some(()));
+    eventually("the control socket", || accepts(&socket).then_some(()));
     let ask = |words: &str| -> Value {
         let ended = slipring(&format!("emulate ctl {words} --name r --json")).finish().well();
         let mut value: Value = serde_json::from_str(&ended.stdout).unwrap();

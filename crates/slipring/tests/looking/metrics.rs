@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::process::Signal;
-use slipring_test_support::{Namespace, Program, eventually, oracle, skip};
+use slipring_test_support::{Namespace, Program, accepts, eventually, oracle, skip};
 
 use super::{commands, help_of, with_links};
 use crate::support::SLIPRING;
@@ -65,7 +65,7 @@ fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program
     let socket = dir.join("metrics.sock");
     let program = start(namespace, dir, &format!("{words} --metrics {}", socket.display()));
     let answer = eventually(&format!("the metrics of {words}"), || {
-        if socket.exists() {
+        if accepts(&socket) {
             return Some(Some(fetched(&socket)));
         }
         program.so_far().stderr.contains("error[").then_some(None)

@@ -11,7 +11,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_port::capture::FileWriter;
-use slipring_test_support::{Ended, Namespace, Program, eventually, oracle, skip};
+use slipring_test_support::{Ended, Namespace, Program, accepts, eventually, oracle, skip};
 
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
@@ -331,7 +331,7 @@ impl Site {
         let socket = self.run_dir().join(socket);
         eventually(line, || {
             let failed = program.so_far().stderr.contains("\"event\":\"error\"");
-            (failed || socket.exists()).then_some(())
+            (failed || accepts(&socket)).then_some(())
         });
         if Path::exists(&socket) {
             return Some(program);

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_pcap::PcapFileReader;
-use slipring_test_support::{Ended, Namespace, Program, eventually};
+use slipring_test_support::{Ended, Namespace, Program, accepts, eventually};
 
 use crate::support::SLIPRING;
 use crate::users::both;
@@ -133,7 +133,7 @@ fn a_run_of_an_ordinary_user_is_asked_by_that_user() {
     let flags = format!("-q --delay 1ms --name lab --run-dir {}", dir.path().display());
     let program = person.start(&world, &flags, "echo ready; exec sleep 600");
     program.wait_for_text("ready");
-    eventually("the control socket", || socket.exists().then_some(()));
+    eventually("the control socket", || accepts(&socket).then_some(()));
     let words = format!("emulate ctl stats --json --name lab --run-dir {}", dir.path().display());
     let stats = person.slipring(&world, &words).finish().well();
     let stats: Value = serde_json::from_str(&stats.stdout).unwrap();

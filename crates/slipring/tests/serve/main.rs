@@ -11,7 +11,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_test_support::lab::RIGHT;
-use slipring_test_support::{Lab, LabPort, Program, eventually, installed};
+use slipring_test_support::{Lab, LabPort, Program, accepts, eventually, installed};
 
 use browser::Browser;
 use support::SLIPRING;
@@ -33,7 +33,7 @@ impl Site {
         let words = format!("emulate -T 0 --name lab {} {links}", site.lab.ports());
         site.emulator = Some(site.start(&words));
         let socket = site.run_dir.path().join("lab.sock");
-        eventually("the control socket", || socket.exists().then_some(()));
+        eventually("the control socket", || accepts(&socket).then_some(()));
         let (gateway, url) = site.serve("");
         (site.gateway, site.url) = (Some(gateway), url);
         Some(site)
