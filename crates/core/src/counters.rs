@@ -1,5 +1,5 @@
-//! Counters of a running program, in a file that is memory: written by the program, read by anyone
-//! who may read the file.
+//! Counters of a running program, in a memory-backed file: the program writes them, and any process
+//! that may read the file reads them.
 //!
 //! ```text
 //!   RUN_DIR/PID.stats     | header | text | word 0 | word 1 | ...      all of 8 bytes, native order
@@ -9,13 +9,13 @@
 //!   CountersReader   reads it as a file         no mapping: a file that shrinks is an error, not a signal
 //! ```
 //!
-//! The program's own text describes the words. All words are published together: the edition in the
+//! The text in the file describes the words. All words are published together: the edition in the
 //! header is odd during an update, so a reader gets words of one moment or tries again.
 //!
 //! A file is alive as long as its publisher holds the write lock on it. A process that may only
 //! read cannot take that lock, and the kernel releases it when the publisher ends, however it ends.
-//! The lock also works where process ids do not (containers that share a run directory). The next
-//! publisher removes the files of ended programs.
+//! The lock also works between containers that share a run directory, where process ids differ. The
+//! next publisher removes the files of ended programs.
 //!
 //! ```
 //! use slipring_core::counters::{Publisher, CountersReader, running};
@@ -35,9 +35,9 @@
 //!
 //! # Invariants
 //! 1. A file under its final name is complete: it has header, text and words.
-//! 2. Readers trust nothing: every size is checked against the file's own.
+//! 2. Readers trust nothing in the file: they check every size against the size of the file.
 //!
-//! Not for interpreting the words, or sending them anywhere.
+//! Not for interpreting the words or sending them anywhere.
 
 mod directory;
 mod edition;

@@ -1,4 +1,5 @@
-//! The pipes of this process: opening one end makes both, and stores the other for its opener.
+//! The pipes of this process: opening one end creates both, and the other end is kept until it is
+//! opened.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +44,7 @@ impl PipeRegistry {
         Ok(port)
     }
 
-    /// Whether either end waits for its opener here.
+    /// Whether either end is still waiting to be opened here.
     pub(crate) fn has_waiting_end(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let ends = end_names(name);
@@ -52,7 +53,7 @@ impl PipeRegistry {
         })
     }
 
-    /// Whether opening `name` finds a waiting end, and so needs no memory.
+    /// Whether opening `name` finds a waiting end, so that no memory is needed.
     pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
@@ -69,7 +70,7 @@ pub(crate) fn are_peers(one: &PortName, other: &PortName) -> bool {
     one.kind == other.kind && end_names(one).is_some_and(joins)
 }
 
-/// Returns the names of this end and of the other one, without options of this opener.
+/// Returns the names of this end and of the other one, without the options in `name`.
 fn end_names(name: &PortName) -> Option<(String, String)> {
     let PipeEndName { id, .. } = name.pipe.as_ref()?;
     let parent = &name.name;

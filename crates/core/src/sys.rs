@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 
-/// Makes the kernel kill the child when the thread that starts it ends, for whatever reason.
+/// Makes the kernel kill the child when the thread that starts the child ends, for any reason.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: between fork and exec only async-signal-safe work is done: `ask` is one prctl
@@ -21,8 +21,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(ask) }
 }
 
-/// Takes ownership of a descriptor that this process inherited; `None` if there is none of this
-/// number, or if it was taken before.
+/// Takes ownership of a descriptor that this process inherited; `None` if no such descriptor was
+/// inherited, or if it was taken before.
 pub fn inherited(number: i32) -> Option<OwnedFd> {
     static TAKEN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
     const CLOEXEC: u32 = 0o2_000_000;

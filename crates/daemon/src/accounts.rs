@@ -10,7 +10,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads both files; a missing one counts as empty.
+    /// Reads `/etc/passwd` and `/etc/group`; a missing file counts as empty.
     pub(crate) fn read() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self { users: read("/etc/passwd"), groups: read("/etc/group") }
@@ -32,7 +32,7 @@ impl Accounts {
     }
 }
 
-/// Returns the third field of the line with that name; both files have the number there.
+/// Returns the third field of the line with that name; both files have the numeric id there.
 fn number(list: &str, name: &str) -> Option<u32> {
     let mut lines = list.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

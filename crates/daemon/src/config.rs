@@ -1,7 +1,8 @@
 //! `daemon.toml`: its keys, and errors with their position.
 //!
-//! The file takes effect as a whole or not at all. `Spanned` values carry their position, so an
-//! error names line and column even if only the machine can tell that a value is wrong.
+//! The file is applied as a whole or not at all. `Spanned` values carry their position, so an error
+//! names line and column even if the value only turns out to be wrong when it is applied to the
+//! machine.
 
 mod config_text;
 mod values;
@@ -115,7 +116,7 @@ pub(crate) fn settings(
     DaemonConfigReader { text, accounts }.settings(file)
 }
 
-/// Reports a parser error. It names the allowed keys; the rest is in the manual.
+/// Reports a parser error. The error names the allowed keys; the manual describes them.
 fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),

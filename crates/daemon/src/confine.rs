@@ -10,8 +10,8 @@
 use slipring_cli::metrics::is_reserved;
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS};
 
-/// What serving needs: the mount and other users' namespaces; clients' memory and their files in
-/// `/proc`; interfaces.
+/// The capabilities that serving requires: for the mount and other users' namespaces, for clients'
+/// memory and their files in `/proc`, and for interfaces.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_confined_thread_starts_no_program_and_its_threads_neither() {
-        // In a thread of its own, so that other tests are not confined.
+        // In a separate thread, so that other tests are not confined.
         let confined = std::thread::spawn(|| {
             let missing = confine(None);
             let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();

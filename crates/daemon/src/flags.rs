@@ -110,7 +110,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         file: matches.get_one("file").cloned().or_else(usual),
         run_dir_typed: matches.contains_id("run-dir") || std::env::var_os("SLIPRING_RUN").is_some(),
     };
-    // Errors in the file are reported before anything is touched.
+    // Errors in the file are reported before anything on the machine is changed.
     let settings = sources.read()?;
     if matches.get_flag("supervise") {
         return Ok(Box::new(move |session| supervise::run(&sources, &settings, session)));

@@ -8,9 +8,9 @@
 //!                                              MAX_MISSED_PERIODS in a row: the worker hangs
 //! ```
 //!
-//! Misses count waits of the supervisor, not elapsed time: a supervisor that was starved or stopped
-//! itself has waited only once. Unlike a datagram, an eventfd never blocks the worker while the
-//! supervisor is stopped.
+//! Missed signals are counted by waits of the supervisor, not by elapsed time: a supervisor that
+//! got no processor time or was stopped has waited only once. Unlike a datagram, an eventfd never
+//! blocks the worker while the supervisor is stopped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +25,8 @@ use rustix::process::Pid;
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
 /// Missed periods in a row after which a serving worker counts as hung.
 const MAX_MISSED_PERIODS: u32 = 4;
-/// As above, for a worker that does not serve yet: it reopens interfaces, which may take long.
+/// As [`MAX_MISSED_PERIODS`], for a worker that does not serve yet: it reopens interfaces, which
+/// may take long.
 const MAX_MISSED_PERIODS_AT_START: u32 = 300;
 /// The descriptor's name among those passed to a worker.
 pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
@@ -38,8 +39,8 @@ pub(crate) struct Heartbeat {
     last_states: ThreadStates,
 }
 
-/// The threads of a worker that must run for it to answer: the state of each, and its processor
-/// time in clock ticks.
+/// The threads that a worker needs to answer requests: the state of each, and its processor time in
+/// clock ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ThreadStates(HashMap<u32, (char, u64)>);
 
@@ -95,7 +96,7 @@ impl ThreadStates {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// Whether a thread was runnable but got no processor, or waits for a slow disk: another worker
+    /// Whether a thread was runnable but got no processor, or waits for a slow disk: a new worker
     /// would have to wait too.
     fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(silences(true, |_| vec![(7, 'S', 3), (8, 'S', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![(7, 'T', 3), (8, 'T', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![]), Some(4), "it has just ended");
-        // The first look at a running thread cannot tell whether it has progressed.
+        // The first sample of a running thread cannot tell whether it has progressed.
         assert_eq!(silences(true, |period| vec![(7, 'S', 3), (8, 'R', period)]), Some(5));
     }
 

@@ -10,8 +10,9 @@
 //! is the process around them.
 //!
 //! # Invariants
-//! 1. A configuration that cannot be applied as a whole changes nothing.
-//! 2. A client gets a port only if the rules in force at its bind allow it; it keeps what it has.
+//! 1. A configuration that cannot be applied completely changes nothing.
+//! 2. A client gets a port only if the rules in force at its bind allow it; later changes of the
+//!    rules do not take the port away.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -28,7 +28,7 @@ pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
-        // A count too small for any memory is refused here; then the first bind fails.
+        // A count too small for any memory is refused here; the first bind then fails.
         let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn usage_json(domains: &[Arc<Domain>]) -> Value {
     json!({ "memory": users })
 }
 
-/// Formats the same, one line per user.
+/// Formats the memory use of each user, one line per user.
 pub(crate) fn usage_lines(users: &Value) -> String {
     let line = |user: &Value| {
         let mib = |key: &str| user[key].as_u64().unwrap_or_default().div_ceil(1 << 20);

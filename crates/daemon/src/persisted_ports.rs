@@ -1,5 +1,5 @@
-//! Removes ports that outlive their programs on behalf of root or of the daemon's own user, who
-//! alone can use the control socket.
+//! Removes ports that outlive their programs. Only root and the daemon's own user can use the
+//! control socket, so removal is on behalf of one of them.
 
 use std::sync::Arc;
 

@@ -73,7 +73,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // The last `*` and the first character that it does not cover yet, to backtrack to.
+    // The last `*` in the pattern and the first character that it does not cover yet, for
+    // backtracking.
     let mut again = None;
     while n < name.len() {
         match pattern.get(p) {

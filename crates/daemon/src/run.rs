@@ -80,7 +80,7 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
-    // Before the mode line, on whose readers this must be visible.
+    // Sent before the mode line, because readers of that line rely on it.
     manager.notify("READY=1\nSTATUS=serves the device");
     report_mode(&door, &settings, session)?;
     report_transport(door.transport(), config.uring, session)?;
@@ -90,12 +90,12 @@ pub(crate) fn run(
     if door.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
-    // Last, so that a client waiting for our end can ask until now.
+    // Dropped last, so that a client that waits for the daemon's end can send requests until now.
     drop(control);
     Ok(Exit::Done)
 }
 
-/// Returns the directory that contains everything else. Links elsewhere lead into it.
+/// Returns the directory that contains the device and all sockets. Links elsewhere point into it.
 pub(crate) fn run_dir(
     sources: &SettingsSources,
     settings: &DaemonSettings,
@@ -158,7 +158,7 @@ fn take_fd(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
 /// Raises the limit of open descriptors to the maximum: many users need many.
 fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If that is refused, the current limit stays.
+    // If the kernel refuses, the current limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Reads the configuration again and applies all or nothing of it. Workers, link and run
+    /// Reads the configuration again and applies either all of it or none. Workers, link and run
     /// directory stay as they were at the start.
     pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
         self.sources.read().map(|settings| self.apply(&settings))

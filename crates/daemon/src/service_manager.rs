@@ -66,7 +66,7 @@ impl ServiceManager {
         }
     }
 
-    /// Sends a notification. Failure is ignored: the manager may be gone.
+    /// Sends a notification. Failure is ignored: the manager may have ended.
     pub(crate) fn notify(&self, what: &str) {
         let Some((socket, address)) = &self.notify_socket else { return };
         let _ = sendto(socket, what.as_bytes(), SendFlags::NOSIGNAL, address);

@@ -52,7 +52,8 @@ impl SettingsSources {
 }
 
 impl DaemonSettings {
-    /// Merges `below` into what is not set here. Rules and parameters are only in the file.
+    /// Takes from `below` the settings that are not set here. Rules and parameters are only in the
+    /// file.
     fn or(&self, below: Self) -> Self {
         Self {
             mode: self.mode.or(below.mode),
@@ -75,7 +76,7 @@ impl DaemonSettings {
         self.workers.unwrap_or(processors.clamp(2, 8))
     }
 
-    /// Returns the link outside the run directory, if one is wanted.
+    /// Returns the link outside the run directory, if one is configured.
     pub(crate) fn link(&self) -> Option<&Path> {
         let link = self.link.as_deref().unwrap_or(Path::new("/dev/netmap"));
         Some(link).filter(|link| link.as_os_str() != "none")

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! The supervisor does nothing that could fail: no frame, client or configuration passes through
-//! it. When a worker dies, the next one starts at once with everything that the first had stored. A
-//! worker that no longer answers is killed, and thus replaced as well. Ten deaths within ten
-//! seconds are blamed on the stored state: the next worker starts without it, and after ten more
-//! the supervisor ends too. All other notifications of a worker are forwarded to the manager that
-//! started us, if any.
+//! it. When a worker ends unexpectedly, the supervisor starts the next one at once with everything
+//! that the first had stored. A worker that no longer answers is killed, and thus replaced as well.
+//! If ten workers end within ten seconds, the stored state is assumed to be the cause: the next
+//! worker starts without it, and after ten more the supervisor ends too. All other notifications of
+//! a worker are forwarded to the manager that started the supervisor, if any.
 //!
 //! The socket is in a directory that no other user can enter: a user who could fill it would keep
 //! the worker from storing what it must store before it answers a program.
@@ -45,7 +45,8 @@ use crate::scheduling::SchedulingClass;
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// Number of descriptors we store: one for the device, a few per user and network namespace.
+/// Number of descriptors that the supervisor stores: one for the device, a few per user and network
+/// namespace.
 const MAX_STORED_FDS: &str = "65536";
 /// The first descriptor number passed to the worker.
 const FIRST_PASSED_FD: i32 = 3;
@@ -61,13 +62,14 @@ const WAIT_PERIOD: Timespec =
 /// Prefix of the directories in which supervisors listen; a process id follows.
 const DIRECTORY_PREFIX: &str = "supervisor-";
 
-/// Runs a worker, and another whenever it dies.
+/// Runs a worker, and starts another whenever it ends unexpectedly.
 pub(crate) fn run(
     sources: &SettingsSources,
     settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // A starved supervisor could not replace a worker that is not starved.
+    // The supervisor needs the same class: without processor time it could not replace a worker
+    // that has it.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
@@ -90,7 +92,8 @@ pub(crate) fn run(
         if status.success() || signals.stopping() {
             return Ok(exit_of(status));
         }
-        // It ended by itself with nothing to resume, and has reported why it cannot start.
+        // The worker ended by itself with no state to resume, and has already reported why it
+        // cannot start.
         let has_said_why = status.signal().is_none();
         if has_said_why && !supervisor.is_ready && supervisor.stored_fds.is_empty() {
             return Ok(exit_of(status));
@@ -102,8 +105,8 @@ pub(crate) fn run(
                 .warn(format_args!("the worker has ended ({how}): another takes over"))?;
             continue;
         }
-        // Closed here, so that programs get errors now: the connection ends with its last
-        // descriptor.
+        // Closed here, so that programs get errors now: the connection to the kernel ends with its
+        // last descriptor.
         supervisor.stored_fds.clear();
         if is_afresh {
             return Err(Diagnostic::new(SR0303, "no worker stays alive")
@@ -129,7 +132,7 @@ pub(crate) fn run(
 struct WorkerExitTimes(VecDeque<Instant>);
 
 impl WorkerExitTimes {
-    /// Records one more; returns whether there were too many in too short a time.
+    /// Records one more worker's end; returns whether there were too many in too short a time.
     fn record(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
         if self.0.len() < MAX_RECENT_DEATHS {
@@ -143,7 +146,7 @@ impl WorkerExitTimes {
 /// How a worker ended.
 struct WorkerExit {
     status: ExitStatus,
-    /// Whether we killed it because it did not answer.
+    /// Whether the supervisor killed the worker because it did not answer.
     hung: bool,
 }
 
@@ -234,7 +237,7 @@ impl Supervisor {
             let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
-            // What it sent before its end counts.
+            // Messages that the worker sent before its end are still processed.
             while let Some((text, fd)) = socket.recv() {
                 self.handle_message(&text, fd);
             }
@@ -249,7 +252,7 @@ impl Supervisor {
                 let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
                 hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
-            // If it ends just now, it needs no signal any more.
+            // If the worker ends just now, it needs no signal any more.
             if signals.stopping() && !told_to_stop {
                 let _ = kill_process(pid, Signal::TERM);
                 (told_to_stop, self.is_stopping) = (true, true);
@@ -260,7 +263,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports to our own manager, if it wants that, that the worker and we are alive.
+    /// Reports to the supervisor's own manager, if it wants that, that worker and supervisor are
+    /// alive.
     fn notify_manager(&mut self) {
         let now = Instant::now();
         let is_due = |often: Duration| now.duration_since(self.last_notified) >= often;
@@ -298,7 +302,7 @@ fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()
 }
 
-/// The socket on which the worker reports, in a directory that only our user can enter. Both are
+/// The socket on which the worker reports, in a directory that only this user can enter. Both are
 /// removed on drop.
 struct NotifySocket {
     socket: UnixDatagram,
@@ -319,7 +323,7 @@ impl NotifySocket {
         Ok(Self { socket, dir })
     }
 
-    /// Returns the next message from a process of our user, with its descriptor if it has one.
+    /// Returns the next message from a process of this user, with its descriptor if it has one.
     fn recv(&self) -> Option<(String, Option<OwnedFd>)> {
         loop {
             let mut bytes = [0; MAX_MESSAGE_BYTES];
@@ -348,7 +352,7 @@ impl NotifySocket {
 
 impl Drop for NotifySocket {
     fn drop(&mut self) {
-        // If it cannot be removed now, the next supervisor removes it.
+        // If the directory cannot be removed now, the next supervisor removes it.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -7,9 +7,9 @@ use slipring_port::Nanos;
 
 use crate::report::measurement::LinkMeasurement;
 
-/// The account of an emulation or of one of its threads. At any moment, frames received are either
-/// sent, lost by cause, or still inside: see [`Self::is_balanced`]. What the ports have received
-/// also includes the ring backlog.
+/// The account of an emulation or of one of its threads. At any moment, each received frame is
+/// either sent, lost by a cause, or still inside: see [`Self::is_balanced`]. The frames that the
+/// ports have received also include the ring backlog.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
     /// When it was taken, on the clock of [`slipring_port::now`].
@@ -60,13 +60,13 @@ pub struct ExitAccount {
     pub sent: PacketCounts,
     /// Frames that left the links but could not be sent in time, by link.
     pub dropped: BTreeMap<LinkId, LinkDrops>,
-    /// Frames that are due and wait for room in the tx ring.
+    /// Frames that are due and wait for space in the tx ring.
     pub waiting: PacketCounts,
 }
 
 impl EmulationAccount {
-    /// Charges the drops of the exits to the links: for the engine the frame had left, but for the
-    /// user it is lost.
+    /// Counts the drops of the exits as losses of the links: for the engine such a frame has left,
+    /// but for the user it is lost.
     pub(super) fn charge_links(&mut self) {
         for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
             let counters = &mut self.links[link.0 as usize];

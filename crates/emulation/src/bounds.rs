@@ -1,5 +1,5 @@
-//! `-M delay[,bps[,hold]]`: limits that no setting may exceed, neither at the start nor while links
-//! run: not by flags, a file, `[[at]]`, a script, the control socket, or an undo.
+//! `-M delay[,bps[,hold]]`: limits that no setting may exceed, at the start or while links run,
+//! whether it comes from flags, a file, `[[at]]`, a script, the control socket, or an undo.
 
 use clap::ArgMatches;
 use slipring_cli::codes::SR0002;
@@ -47,8 +47,8 @@ impl ChangeBounds {
         Ok(bounds)
     }
 
-    /// Refuses a change that exceeds a bound. A link without a rate may stay so, but a change must
-    /// not remove a rate limit.
+    /// Refuses a change that exceeds a bound. A link that has no rate limit may stay unlimited, but
+    /// a change must not remove a rate limit.
     ///
     /// # Errors
     /// The first link that exceeds a bound.
@@ -62,7 +62,8 @@ impl ChangeBounds {
         }
     }
 
-    /// Refuses a network that exceeds a bound. A link without a rate has none to bound.
+    /// Refuses a network that exceeds a bound. The rate bound does not apply to links without a
+    /// rate.
     ///
     /// # Errors
     /// The first link that exceeds a bound.

@@ -98,7 +98,7 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), 
     Ok((link, queue_asked))
 }
 
-/// Refuses pairs of flags that set the same thing: one would override the other.
+/// Refuses pairs of flags that set the same setting, since one would override the other.
 fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     let both = |flags: [&str; 2]| flags.iter().all(|id| matches.contains_id(id));
     let of_rates = || matches.get_many::<String>("rate").into_iter().flatten();
@@ -113,7 +113,7 @@ fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_cause(what).with_help("give one of them").into())
 }
 
-/// Refuses a setting that is given by a flag and within the value of another.
+/// Refuses a setting that is given both by its own flag and within the value of another flag.
 fn refuse_repeated_setting(
     table: &ConfigTable,
     part: &str,
@@ -128,7 +128,7 @@ fn refuse_repeated_setting(
 }
 
 /// Refuses a flag with a value for each direction if `--up` or `--down` replaces one of them. A
-/// single value still holds for the other direction.
+/// single value still applies to the other direction.
 fn refuse_own_value(
     matches: &ArgMatches,
     whole: &ConfigTable,
@@ -217,7 +217,8 @@ fn has_constant_rate(link: &ConfigTable) -> bool {
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
-/// Refuses TLEM's flags that have no equivalent here: its session file was an image of its memory.
+/// Refuses TLEM's session files, which have no equivalent here: they were an image of TLEM's
+/// memory.
 pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
     let (what, help) = if matches.contains_id("session") {
         let help = "start it with --name lab instead; then: slipring emulate ctl stats --name lab, \

@@ -1,4 +1,4 @@
-//! Virtual or real time, and what goes with each: captures, or ports and how to open them.
+//! Virtual or real time, and the inputs of each: captures, or ports and how to open them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::flags::{self, BurstLimit};
 use crate::plan::{CapturePair, CapturePairs, PrintInstead, RealtimePlan, RunClock};
 use crate::route::{self, RouteMode};
 
-/// Chooses the clock of a run: that of captures with `--virtual`, else real time between ports.
+/// Chooses the clock of a run: virtual time between captures with `--virtual`, otherwise real time
+/// between ports.
 pub(crate) fn run_clock(
     matches: &ArgMatches,
     config: &EmulationConfig,
@@ -29,7 +30,7 @@ pub(crate) fn run_clock(
     }
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
-        // The plan can be printed without ports, and opens none.
+        // Printing the plan opens no ports and needs none.
         return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;
@@ -69,7 +70,7 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     Ok(names)
 }
 
-/// Refuses routing between captures: they have no addresses.
+/// Refuses routing between captures, because they have no addresses.
 fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     if config.route()?.is_none() {
         return Ok(());
@@ -79,7 +80,7 @@ fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
-/// Refuses flags for ports: in virtual time there are none.
+/// Refuses flags for ports, because there are no ports in virtual time.
 ///
 /// # Errors
 /// The first such flag.
@@ -97,7 +98,7 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
 /// Refuses outputs that need ports, and metrics, since a virtual run ends at once.
 ///
 /// # Errors
-/// If one is requested, by a flag or in a file.
+/// If such an output is requested, by a flag or in a file.
 pub fn refuse_ports_outputs(outputs: &RunOutputs) -> Result<(), Failure> {
     if outputs.late_drop_ns.is_some() {
         let summary = "output.late_drop does not go together with --virtual";

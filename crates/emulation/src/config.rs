@@ -12,7 +12,7 @@
 //!    input, so a path reaches each value.
 //! 2. A change that yields no valid network leaves the settings unchanged.
 //!
-//! Not for: running anything.
+//! Not for running links.
 
 pub(crate) mod call;
 mod canonical;
@@ -73,7 +73,7 @@ impl EmulationConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be opened, is not TOML or has an unknown key.
+    /// If the file cannot be opened, is not TOML or has an unknown key.
     pub fn open(path: &Path) -> Result<Self, EmulationConfigError> {
         let shown = path.display().to_string();
         let mut config = Self::parse(&shown, &files::configuration(path)?)?;
@@ -125,7 +125,7 @@ impl EmulationConfig {
     /// Returns the seed, if one is given.
     ///
     /// # Errors
-    /// If it is not a whole number.
+    /// If the seed is not a whole number.
     pub fn seed(&self) -> Result<Option<u64>, EmulationConfigError> {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
@@ -154,7 +154,7 @@ impl EmulationConfig {
     /// Returns the router settings, if the run is a router.
     ///
     /// # Errors
-    /// If it has an unknown setting.
+    /// If there is an unknown setting.
     pub(crate) fn route(&self) -> Result<Option<RouteSetting>, EmulationConfigError> {
         self.root.get("route").map(route::read).transpose()
     }
@@ -196,7 +196,7 @@ impl EmulationConfig {
         Ok(())
     }
 
-    /// Returns the top-level key that a path begins with, unless it is that of a link.
+    /// Returns the top-level key that a path begins with, unless it is `link`.
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {
@@ -227,7 +227,7 @@ impl EmulationConfig {
     /// Returns a copy with changed values.
     ///
     /// # Errors
-    /// If a path does not exist, or two paths are the same setting.
+    /// If a path does not exist, or two paths name the same setting.
     pub(crate) fn with(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         path::refuse_twice(entries)?;
         let mut config = self.clone();

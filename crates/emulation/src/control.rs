@@ -7,11 +7,13 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A change is a whole new set of settings: either it holds on all links from one moment on, or
-//!    it is refused and changes nothing. Settings that a request does not name stay as they were.
-//! 2. Clients wait for each other; the thread that moves frames waits for none of them.
+//! 1. A change is a complete new set of settings: either it applies to all links from one moment
+//!    on, or it is refused and has no effect. Settings that a request does not name stay as they
+//!    were.
+//! 2. Requests of different clients are serialized; the thread that moves frames never waits for a
+//!    client.
 //!
-//! Not for: virtual time, whose changes are in the file.
+//! Not for virtual time, in which only the file contains changes.
 
 mod change_time;
 pub(super) mod command;

@@ -14,12 +14,12 @@ use super::control;
 use super::presets;
 use slipring_datapath::opening;
 
-/// The most that is taken from a queue of a port at once.
+/// Maximum amount that is taken from a queue of a port at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
     /// Maximum number of slots.
     pub frames: u32,
-    /// Bytes. A single frame that is longer is taken nevertheless.
+    /// Bytes. A single longer frame is taken nevertheless.
     pub bytes: u64,
 }
 
@@ -36,7 +36,7 @@ impl BurstLimit {
     /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// If it is 0, too few bytes for a frame, or more than a ring has.
+    /// If the value is 0, fewer bytes than a frame, or more frames than a ring has slots.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
@@ -57,7 +57,7 @@ impl BurstLimit {
         }
     }
 
-    /// Parses as [`Self::parse`]. TLEM's 0 asks for its default; it becomes 0 frames.
+    /// As [`Self::parse`], but 0 requests TLEM's default and becomes 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {
             "0" => Ok(Self { frames: 0, ..Self::default() }),
@@ -95,7 +95,7 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     Err(error.with_help("name processors that differ: -C 2,3").into())
 }
 
-/// A flag for each direction: given once it is for both, twice for one each.
+/// A flag for each direction: given once, it applies to both; given twice, to one direction each.
 pub(super) struct DirectedFlag {
     /// Its long name, also in errors.
     pub(super) id: &'static str,
@@ -129,7 +129,7 @@ const fn directed(
     DirectedFlag { id, short, value, help }
 }
 
-/// Flags for what a link does, by direction.
+/// Flags for the behaviour of links, by direction.
 pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
     directed(
         "rate",

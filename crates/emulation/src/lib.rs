@@ -1,5 +1,5 @@
-//! `slipring emulate`: passes frames between two ports, or two captures, as a link would. It has
-//! TLEM's flags under TLEM's name.
+//! `slipring emulate`: passes frames between two ports, or two captures, as a link would. Run under
+//! the name `tlem`, it takes TLEM's flags.
 //!
 //! ```text
 //!   flags.rs, classic.rs, config/ -> EmulationPlan -> virtual_time: captures, as fast as possible
@@ -16,7 +16,7 @@
 //! | engines between ports and captures | `route`, `realtime`, `plan`, `virtual_time`, `clock`, `planning` |
 //! | a run in real time | `control`: commands and settings over time; `link_publisher`, `run_services`, `realtime_run` |
 //!
-//! Not for: what links do to frames; that is the engine, `slipring-link`.
+//! Not for the behaviour of links, which is in the engine, `slipring-link`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

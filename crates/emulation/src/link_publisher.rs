@@ -21,7 +21,7 @@ use crate::report::requested::RequestedLink;
 
 /// Length of the interval for recent figures.
 const RECENT_WINDOW_NS: Nanos = 1_000_000_000;
-/// How long to wait for a state. The thread that provides it may be gone.
+/// How long to wait for a state. The thread that provides it may have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The links of a run, with their states of the last second.
@@ -153,7 +153,7 @@ impl LinkMetrics for LinkPublisher {
             self.states.clear();
         }
         let is_old = |old: &Arc<EmulationState>| age(old) >= RECENT_WINDOW_NS;
-        // Keep one state of at least that age, to measure from.
+        // At least one state of that age is kept, as the beginning of the interval.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
         }
@@ -186,7 +186,7 @@ impl LinkMetrics for LinkPublisher {
 }
 
 /// Returns the losses between a port and the links. Frames without a route count at the first port,
-/// as in reports. Frames that could not be sent count at their last link.
+/// as in reports. Frames that could not be sent count at the last link that they passed.
 fn boundary_drops(state: &EmulationState, at: usize) -> LinkDrops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);

@@ -1,4 +1,4 @@
-//! The links of a configuration alone, for programs that carry the frames themselves.
+//! The links of a configuration without a run, for programs that move the frames themselves.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use crate::config::{EmulationConfig, EmulationConfigError, ScheduledChange};
 /// The links of a file such as `slipring emulate --config` reads.
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
-    /// The links as they begin.
+    /// The links at the start.
     pub network: NetworkSpec,
-    /// As they are later: ns since the start, in order.
+    /// Later states of the links, with their times in ns since the start, in order.
     pub changes: Vec<(u64, NetworkSpec)>,
-    /// The seed, where the file has one.
+    /// The seed, if the file has one.
     pub seed: Option<u64>,
 }
 
-/// Settings that mean something to `slipring emulate` only.
+/// Settings that only `slipring emulate` uses.
 const OF_THE_COMMAND: [&str; 2] = ["route", "output"];
 
 impl LinkSettings {
-    /// Reads a file. Traces and tables that it names are looked for next to it.
+    /// Reads a file. Traces and tables that it names are searched in the file's directory.
     ///
     /// # Errors
     /// The first setting that cannot be.
@@ -31,7 +31,7 @@ impl LinkSettings {
         Self::of(&EmulationConfig::open(path).map_err(in_words)?)
     }
 
-    /// Reads the text of a file. What it names is looked for in the current directory.
+    /// Parses the text of a file. Files that it names are searched in the current directory.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -23,7 +23,7 @@ impl OutputFile {
     /// Creates or truncates a file; `-` is standard output.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the file cannot be created.
     pub(crate) fn create(path: &str) -> Result<Self, Failure> {
         let place = if path == "-" { "/dev/stdout" } else { path };
         let file =

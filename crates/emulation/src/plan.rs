@@ -1,4 +1,4 @@
-//! The plan of a run: flags and files end here, and both clocks start here.
+//! The plan of a run. Flags and files are translated to it, and runs in both clocks start from it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct EmulationPlan {
     pub bounds: ChangeBounds,
     /// Messages for the user before the run, one line each.
     pub warnings: Vec<String>,
-    /// Whether to print all figures at the end, not only the main ones.
+    /// Whether to print all figures at the end instead of only the main ones.
     pub stats: bool,
     /// The command line, to read its file again.
     pub typed: ArgMatches,
@@ -96,7 +96,7 @@ impl EmulationPlan {
     /// Returns the links as they are at `until_ns`.
     ///
     /// # Errors
-    /// None that the validation at the start did not have.
+    /// All errors were already found by the validation at the start.
     pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         match begun.last() {
@@ -120,11 +120,12 @@ pub enum RunClock {
 pub struct CapturePairs {
     /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// Frames captured later than this after the first one are left out; `None`: none.
+    /// Frames captured more than this after the first frame are left out; `None`: no limit.
     pub duration: Option<Duration>,
 }
 
-/// An input capture and the capture of what arrives; the first pair enters at port 0.
+/// An input capture and the output capture for frames that arrive from it; the first pair's frames
+/// enter at port 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePair {
     /// The input file.
@@ -138,13 +139,13 @@ pub struct CapturePair {
 pub struct RealtimePlan {
     /// The ports, in the order of the network's entries.
     pub ports: Vec<PortName>,
-    /// How they are opened.
+    /// How the ports are opened.
     pub opening: PortOpening,
-    /// Two threads with a port each, instead of one for all.
+    /// Whether to use two threads with one port each, instead of one thread for both.
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; may be empty.
     pub cpus: Vec<u32>,
-    /// The most that is taken from a port at once.
+    /// Maximum amount that is taken from a port at once.
     pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,

@@ -107,7 +107,7 @@ impl EmulationPlan {
         files
     }
 
-    /// Tells the ports which captures are read and which are written.
+    /// Sets for the ports which captures are read and which are written.
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
         check_distinct(&others)?;
@@ -131,7 +131,7 @@ impl EmulationPlan {
             return Ok(None);
         }
         let (mut config, _) = settings(&self.typed)?;
-        // Scheduled changes count from the start, which is over.
+        // Scheduled changes are relative to the start, which is in the past.
         config.root.remove("at");
         self.bounds.allow(&config.network()?)?;
         Ok(Some(config))

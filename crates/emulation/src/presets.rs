@@ -1,7 +1,7 @@
 //! Settings of common kinds of access links, for `--preset` and the web page.
 //!
-//! They are round figures for ordinary conditions, chosen to be distinguishable by an application;
-//! none represents a product or a location. For exact values, measure and write settings.
+//! Presets are round figures for ordinary conditions, chosen so that an application can tell them
+//! apart; none represents a product or a location. For exact values, measure and write settings.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const fn parts(
     [("rate", rate), ("delay", delay), ("loss", loss), ("queue", queue)]
 }
 
-/// All presets, from slow to fast as a person perceives them.
+/// All presets, in order of perceived speed, from slow to fast.
 pub(crate) static PRESETS: [Preset; 6] = [
     Preset {
         name: "dsl",

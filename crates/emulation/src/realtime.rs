@@ -4,15 +4,15 @@
 //!
 //! | part | purpose |
 //! |---|---|
-//! | [`options`], [`frame_tap`] | how a run goes, observers of single frames |
+//! | [`options`], [`frame_tap`] | options of a run, observers of single frames |
 //! | [`stamp`] | when each frame of a batch arrived |
 //! | [`inlet`], [`outlet`] | input and output of one port |
 //! | [`peer_thread`] | the connection between two loops |
 //! | [`emulator`] | one turn: rings, stamps, storage, network, rings |
-//! | [`directions`], [`pipeline`] | two such loops, each with a port and one direction |
-//! | [`channel`] | accounts to other threads and changes from them |
+//! | [`directions`], [`pipeline`] | two such loops, each with one port and one direction |
+//! | [`channel`] | passes accounts to other threads, and changes from them |
 //! | [`placement`] | CPU, priority, timer slack |
-//! | [`emulator_loop`] | sleeping and spinning between two turns |
+//! | [`emulator_loop`] | sleeps and spins between two turns |
 //! | [`figures`], [`log`] | reports and lines of a state; every frame, in files |
 //!
 //! Not for: the behaviour of links (`slipring-link`), virtual time, and output formats.
@@ -85,7 +85,7 @@ pub fn prepare<T: FrameTap + 'static>(
 /// Checks that two threads can emulate `plan`.
 ///
 /// # Errors
-/// If its directions share something.
+/// If the plan's directions share a link or a node.
 pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
     LinkDirections::of(plan).map(drop)
 }
@@ -123,7 +123,7 @@ fn emulation_of<T: FrameTap + 'static>(
         Box::new(move |stop| {
             let placement = placement::place_thread(cpu, threads, patience);
             let pacer = PausePacer::of(&placement);
-            // The receiver may be gone.
+            // The receiver may already be dropped.
             let _ = sender.send(placement);
             EmulatorLoop::new(emulator, patience, &channel).with_pauses(pacer).run(stop)
         })

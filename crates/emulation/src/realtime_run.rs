@@ -63,7 +63,7 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// Opens the ports, gives up the rights that the run does not need, and warns of ports that cannot
+/// Opens the ports, drops the privileges that the run does not need, and warns of ports that cannot
 /// send.
 fn open_ports(
     plan: &EmulationPlan,
@@ -87,7 +87,8 @@ fn open_ports(
     Ok(ports)
 }
 
-/// Returns the ports that cannot send what others receive, such as captures that are read.
+/// Returns the ports that cannot send the frames that others receive, such as captures that are
+/// read.
 fn receive_only_ports(ports: &[Port]) -> Vec<&str> {
     let from_others = |at: usize| {
         let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);

@@ -1,11 +1,11 @@
 //! Route mode: the emulator as a router between two subnets, instead of a wire.
 //!
 //! The subnets are those of the two interfaces. The router uses their IP and hardware addresses as
-//! its own: hosts configure it as their gateway. A frame for the other subnet passes the link; its
-//! hardware addresses change, its TTL only on request. Frames that do not pass are counted by
-//! cause, at their input port.
+//! its own: hosts configure the router as their gateway. A frame for the other subnet passes the
+//! link; its hardware addresses change, and its TTL only on request. Frames that do not pass are
+//! counted by cause, at their input port.
 //!
-//! Not for: routing decisions and address resolution; `slipring-gateway` does that.
+//! Not for routing decisions and address resolution, which are in `slipring-gateway`.
 
 mod queue;
 
@@ -27,7 +27,7 @@ use queue::{GatedQueue, SharedGate};
 /// The parameters of route mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteMode {
-    /// The gateway behind each port, if there is one.
+    /// The gateway on the network of each port, if one is set.
     gateways: [Option<RouteGateway>; 2],
     ttl_policy: TtlPolicy,
 }
@@ -36,7 +36,7 @@ impl RouteMode {
     /// Reads the settings for these ports.
     ///
     /// # Errors
-    /// If there are not two ports, or one of them is no interface to other hosts.
+    /// If there are not two ports, or a port is not an interface to other hosts.
     pub fn of(config: &EmulationConfig, ports: &[PortName]) -> Result<Option<Self>, Failure> {
         let Some(RouteSetting { gateways, decrement_ttl }) = config.route()? else {
             return Ok(None);
@@ -121,7 +121,7 @@ fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceEr
     }
 }
 
-/// Refuses overlapping subnets: the location of an address would be ambiguous.
+/// Refuses overlapping subnets: an address in both would be ambiguous.
 fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];

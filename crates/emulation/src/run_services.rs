@@ -1,5 +1,5 @@
-//! Services around the thread that moves frames, for every command that runs one: control and
-//! settings changes, figures, and logs.
+//! Services around the thread that moves frames, for every command that runs such a thread: control
+//! and settings changes, figures, and logs.
 //!
 //! After [`RunServices::close`], no socket or thread is left.
 
@@ -37,8 +37,8 @@ pub struct RunServices {
 
 impl RunServices {
     /// Reserves the run's name and control socket before any port is opened, so that a run without
-    /// its name does not take an interface from the host. A run without a requested name continues
-    /// without a socket if there can be none.
+    /// its name does not take an interface from the host. If no name was requested and the socket
+    /// cannot be created, the run continues without a socket.
     ///
     /// # Errors
     /// If the requested name cannot be reserved.

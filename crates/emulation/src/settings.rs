@@ -1,4 +1,4 @@
-//! The settings of a command line: those of its file or its link flags, with what other flags change.
+//! The settings of a command line: those of its file or its link flags, modified by other flags.
 
 use std::path::PathBuf;
 
@@ -37,13 +37,13 @@ pub(crate) fn settings(
     }
     config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
-    // Check the seed of the file even if a flag replaces it.
+    // The seed of the file is checked even if a flag replaces it.
     config.seed()?;
     put_run_flags(&mut config, matches);
     Ok((config, unasked))
 }
 
-/// Stores the flags that are not about links under their keys of a file.
+/// Stores the flags that are not about links under their keys in the file.
 fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     let root = &mut config.root;
     if let Some(Count(seed)) = matches.get_one("seed") {
@@ -65,13 +65,13 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     for (key, flag, value) in outputs {
         let Some(value) = value else { continue };
         let location = classic::flag(matches, flag);
-        // If `output` is no table, reading it reports that.
+        // If `output` is not a table, reading it reports the error.
         let Some(table) = root.table_at("output", &location) else { return };
         table.put(key, ConfigNode::text(value, location));
     }
 }
 
-/// Stores `-r` and the flags that go with it.
+/// Stores `-r` and its related flags.
 fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
     // Only `emulate` can be a router.
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {

@@ -8,15 +8,15 @@
 //! ```
 //!
 //! The header `h` of a frame holds its length and time, so iterating over frames reads memory
-//! sequentially. New frames are written to the memory that was read last, so the working set of the
-//! CPU caches is hardly larger than the frames in flight. A chunk is freed with its last frame: a
-//! frame that stays long would pin the memory of many that left, so frames with different residence
-//! times go to different [lanes](StoreLane).
+//! sequentially. New frames are written to the memory that was read last, so the working set in the
+//! CPU caches is little more than the frames in flight. A chunk is freed with its last frame. A
+//! frame that stays long would keep the memory of many frames that have left, so frames with
+//! different residence times go to different [lanes](StoreLane).
 //!
 //! # Invariants
-//! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory given back).
-//! 2. A handle consists of the chunk number and the offset of the header; it is valid until it
-//!    is freed, once.
+//! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory was returned).
+//! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
+//!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
 //!
 //! Not for: sharing between threads.
@@ -44,14 +44,14 @@ const HEADER_ALIGN: usize = 8;
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
 /// Most chunks: 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
-/// Spare chunks that are kept although they were unused for a while; the memory of further
-/// ones is freed.
+/// Number of spare chunks that are kept although they were unused for a while; the memory of
+/// further chunks is freed.
 const MAX_SPARE_CHUNKS: usize = 128;
-/// How long that is. Traffic fluctuates with the delay of a link, and allocating memory at that
-/// rate would cost more than the frames.
+/// How long a spare chunk may be unused before its memory is freed. Traffic fluctuates with the
+/// delay of a link, and allocating memory at that rate would cost more than the frames.
 const TRIM_AFTER_NS: u64 = 500_000_000;
-/// Frames may take the machine's memory divided by this: enough for any link, and the rest is
-/// left to others.
+/// Frames may take the machine's memory divided by this: enough for any link, and the rest remains
+/// for other programs.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 /// Marks the absence of a chunk.
 const NO_CHUNK: u32 = u32::MAX;
@@ -83,7 +83,7 @@ pub struct EmulationStore {
     open_chunks: [u32; StoreLane::COUNT],
     /// Empty chunks with memory; the last one was freed last.
     spare: Vec<u32>,
-    /// How many of them, from the first on, were unused since the last trim.
+    /// How many of the spare chunks, from the first on, were unused since the last trim.
     unused: usize,
     /// When to trim next.
     trim_ns: u64,
@@ -109,7 +109,7 @@ struct StoreChunk {
     live_frames: u32,
     /// The lane of these frames.
     lane: StoreLane,
-    /// Whether a lane is filling it.
+    /// Whether a lane is filling the chunk.
     open: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct StoredFrame<'s> {
     pub bytes: &'s mut [u8],
     /// When it arrived.
     pub arrival_ns: u64,
-    /// Whether it is a copy that a link made.
+    /// Whether the frame is a copy that a link made.
     pub is_copy: bool,
 }
 
@@ -156,13 +156,13 @@ impl EmulationStore {
         }
     }
 
-    /// Allocates about `bytes` now, within the limit, so that the first frames do not wait
-    /// for the kernel.
+    /// Allocates about `bytes` now, within the limit, so that the first frames do not wait for page
+    /// faults.
     pub fn prepare(&mut self, bytes: u64) {
         let count = (bytes / CHUNK_BYTES as u64).min(MAX_SPARE_CHUNKS as u64);
         while (self.spare.len() as u64) < count {
             let Some(number) = self.new_chunk() else { return };
-            // Write to it, or the kernel would not back it with memory yet.
+            // Written once, because the kernel does not back memory with pages before.
             self.chunks[number as usize].bytes.fill(1);
             self.spare.push(number);
         }
@@ -263,7 +263,7 @@ impl EmulationStore {
         offset.map(|offset| FrameHandle(number << OFFSET_BITS | offset))
     }
 
-    /// Sets the arrival time of a frame, which is no copy from then on.
+    /// Sets the arrival time of a frame, which no longer counts as a copy.
     pub fn restamp(&mut self, handle: FrameHandle, arrival_ns: u64) {
         self.set_time(arrival_ns);
         self.chunks[number(handle)].restamp(header_offset(handle), arrival_ns);
@@ -316,7 +316,7 @@ impl EmulationStore {
         })
     }
 
-    /// Recycles a chunk without frames. An open one is filled from the front again, which keeps a
+    /// Recycles a chunk without frames. An open chunk is filled from the front again, which keeps a
     /// link without delay within the L1 cache.
     #[cold]
     fn recycle_chunk(&mut self, number: usize) {

@@ -6,14 +6,15 @@
 //!                                                                        -> logs   -> LOG
 //! ```
 //!
-//! OUT contains the surviving frames of IN, whichever port they leave by, in order of time.
+//! OUT contains the surviving frames of IN in order of time, from all exits.
 //!
-//! The engine's clock is that of the captures: it starts with the first frame of all of them. A
+//! The engine's clock is that of the captures: it starts with the earliest frame of all captures. A
 //! frame arrives when it was captured, or together with its predecessor if its timestamp is
 //! earlier. Frames leave at their release times, in whole nanoseconds, never early. The same input
-//! and seed yield the same bytes on every machine, whatever the format of the input.
+//! and seed yield the same bytes on every machine, in any format of the input.
 //!
-//! Memory holds little more than the frames inside the links; frames are not copied on their way.
+//! Memory holds little more than the frames inside the links; frames are not copied between input
+//! and output.
 //!
 //! Not for: ports. This module needs no privileges and reads no clock.
 
@@ -48,7 +49,7 @@ pub struct VirtualRun<'p> {
     pub changes: Vec<(u64, NetworkSpec)>,
     /// The seed of every random stream.
     pub seed: u64,
-    /// Frames captured this long after the first one, in ns, or later are left out.
+    /// Frames captured this many ns or more after the first frame are left out.
     pub duration_ns: Option<u64>,
     /// The captures: frames of the first one enter at the first entry of the network.
     pub lanes: Vec<CaptureLane>,
@@ -78,7 +79,7 @@ pub struct VirtualResult {
     pub measured: Vec<LinkMeasurement>,
     /// From the first arrival to the last departure.
     pub elapsed_ns: u64,
-    /// Whether it was stopped before the end of the captures.
+    /// Whether the run was stopped before the end of the captures.
     pub stopped: bool,
 }
 
@@ -196,7 +197,7 @@ struct VirtualLoop {
     carrier: OfflineCarrier,
     feeds: Vec<InputFeed>,
     entering: EnteringFrames,
-    /// Frames captured from this time on are left out, in ns since 1970; before the start, in ns
+    /// Frames captured from this time on are left out. In ns since 1970; before the start, in ns
     /// since the start.
     until_ns: Option<u64>,
 }

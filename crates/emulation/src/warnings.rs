@@ -29,9 +29,9 @@ pub(super) fn of(
 }
 
 /// Warns about delays that change faster than frames can follow without overtaking. If the
-/// half-life is below about six deviations, the delay may fall by more than the time that
-/// passes. Frames are then delayed further to keep their order, so the delay has neither its
-/// mean nor its deviation.
+/// half-life is below about six deviations, the delay may fall by more than the time that passes.
+/// Frames are then delayed further to keep their order, so the delay has neither the requested mean
+/// nor the requested deviation.
 fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     const MIN_RATIO: f64 = 6.6;
     let warning = |link: &NetworkLink| {
@@ -100,7 +100,7 @@ fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<Strin
     )]
 }
 
-/// Warns about queues in which no frame ever waits: their links never have a rate.
+/// Warns about queues in which no frame ever waits, because their links never have a rate.
 fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     let has_rate = |link: &NetworkLink| link.spec.rate != RateSpec::Unlimited;
     let gets_one = |name: &str| {

@@ -1,7 +1,7 @@
 //! Performs calls that may wait for a client, in a few threads per user, started as needed.
 //!
 //! A client may pass an address whose page never arrives. That blocks one of its user's threads,
-//! and in the end this user's calls wait for each other; other users' calls do not.
+//! and eventually all calls of this user; calls of other users are not affected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ impl BlockingPool {
         let spawned =
             thread::Builder::new().name("fuse-blocking".into()).spawn(move || pool.work(uid));
         if spawned.is_err() {
-            // Without a thread, run the calls in this one: late is better than never.
+            // If no thread can be started, the calls run in this one.
             self.work(uid);
         }
     }

@@ -1,9 +1,9 @@
 //! The process that makes a call: its memory and its network namespace, found by thread id.
 //!
 //! A thread id is a weak reference: after the caller was killed, the id may belong to another
-//! process by the time we look. So the result is held by a descriptor, which stays with that
-//! address space even across an exec. Only then do we check that the thread has the caller's user
-//! id and did not start after the call.
+//! process by the time we look. So the memory is opened first: the descriptor keeps that address
+//! space, even across an exec. Only then do we check that the thread has the caller's user id and
+//! did not start after the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -143,8 +143,8 @@ pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Open
     Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
 }
 
-/// Maps the error of opening a file of the caller: `lack` if we are short of a resource, else
-/// `fault`.
+/// Maps the error of opening a file of the caller: `lack` if this process is short of a resource,
+/// else `fault`.
 pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,

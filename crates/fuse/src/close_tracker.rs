@@ -1,10 +1,10 @@
-//! Files that are being closed. A program's `close` returns before we learn of it, so its next bind
-//! could meet the port that it has just released. A request therefore waits for earlier closes of
-//! the same user.
+//! Files that are being closed. A program's `close` returns before the server learns of it, so the
+//! program's next bind could find the port that it has just released still busy. A request
+//! therefore waits for earlier closes of the same user.
 //!
-//! The time of a close depends on what it gives back: a list of a hundred thousand buffers, or an
-//! interface. Closes run in their own blocking pool, so they block no worker. A close waits for no
-//! client, so waiting for one always ends.
+//! The time of a close depends on what it releases: a list of a hundred thousand buffers, or an
+//! interface. Closes run in a separate blocking pool, so they block no worker. A close never waits
+//! for a client, so waiting for a close always ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -102,7 +102,7 @@ mod tests {
         let (begun, has_begun) = channel();
         let waiting = closing.clone();
         let thread = std::thread::spawn(move || {
-            // The predicate runs once the wait has begun, so this message shows that it has.
+            // The predicate runs once the wait has begun, so this message confirms it.
             waiting.wait_while(|_| begun.send(()).is_ok());
         });
         has_begun.recv().unwrap();

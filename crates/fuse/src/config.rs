@@ -13,7 +13,7 @@ use crate::uring::UringMode;
 pub struct FuseConfig {
     /// Directory to mount on; created if it does not exist.
     pub dir: PathBuf,
-    /// Who may open the device. May change while it runs.
+    /// Who may open the device. May change while the device is served.
     pub permissions: Arc<Permissions>,
     /// Threads that answer requests read from the FUSE device; at least two, so that while one
     /// waits briefly another can run.

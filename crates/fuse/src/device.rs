@@ -73,7 +73,7 @@ impl FuseDevice {
                 uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
             }
         };
-        // Few requests arrive by the device when there are rings.
+        // With rings, few requests arrive through the device.
         let readers = if rings.is_empty() { config.readers() } else { 1 };
         let workers = rings.len() + readers;
         let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
@@ -81,11 +81,11 @@ impl FuseDevice {
     }
 
     /// As [`Self::open`], and keeps everything that programs have open in `store` for a successor.
-    /// `handed` holds the descriptors, by name, that the previous daemon left there. If they are
-    /// consistent, programs continue as if nothing had happened; otherwise they are discarded and
-    /// the device starts empty.
+    /// `handed` holds the descriptors, by name, that the previous daemon left in the store. If they
+    /// are consistent, programs continue as if nothing had happened; otherwise they are discarded
+    /// and the device starts empty.
     ///
-    /// Requests arrive by the device here, whatever `config` says: requests in flight on an
+    /// Requests arrive through the device here, whatever `config` says: requests in flight on an
     /// io_uring end with the process.
     ///
     /// # Errors
@@ -185,14 +185,15 @@ impl FuseDevice {
     }
 
     /// Returns a function that frees the memory of users who own nothing any more. Call it after
-    /// removing something of theirs other than through the device. Drop it before closing the
-    /// device.
+    /// removing a user's objects other than through the device. Drop the function before closing
+    /// the device.
     pub fn memory_releaser(&self) -> impl Fn() + Send + Sync + use<> {
         let server = self.server.clone();
         move || server.release_unused()
     }
 
-    /// Whether no worker has failed, and none still serves the request of the previous call.
+    /// Whether no worker has failed, and no worker still serves the request that it served at the
+    /// previous call.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.server.is_healthy()

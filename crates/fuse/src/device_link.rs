@@ -22,7 +22,7 @@ impl DeviceLink {
         let old = fs::symlink_metadata(link);
         let is_link = old.as_ref().is_ok_and(|old| old.file_type().is_symlink());
         let ours = is_link && fs::read_link(link).is_ok_and(|leads| leads == target);
-        // Our own link is not followed: it leads into the mount that is served here.
+        // Our own link is not followed: it points into the mount that is served here.
         if ours || is_link && fs::metadata(link).is_err() {
             fs::remove_file(link)?;
         }

@@ -9,7 +9,7 @@ pub enum FuseError {
     /// The kernel has no passthrough.
     #[error("the kernel's FUSE has no passthrough; it came with Linux 6.9")]
     NoPassthrough,
-    /// io_uring was asked for, and the kernel has none for FUSE.
+    /// io_uring was requested, but the kernel does not support it for FUSE.
     #[error("the kernel's FUSE has no io_uring; it came with Linux 6.14")]
     NoUring,
     /// A step was not permitted or failed.

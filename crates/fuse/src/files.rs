@@ -10,13 +10,13 @@ use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
 use crate::parameters;
 use crate::sys;
 
-/// An open node: what one user sees under the device's name.
+/// An open node: the file that one user sees under the device's name.
 #[derive(Debug, Clone)]
 pub(crate) struct FuseNode {
     pub(crate) uid: u32,
     pub(crate) domain: Arc<Domain>,
     pub(crate) backing: i32,
-    /// Number of files open on it.
+    /// Number of open files of the node.
     opens: usize,
 }
 
@@ -42,7 +42,7 @@ impl FuseNode {
     /// Detaches the backing memory.
     fn close_backing(&self, device: BorrowedFd<'_>) {
         self.domain.front_word(NUMBER_WORD).store(0, Ordering::Relaxed);
-        // The id belongs to the connection and ends with it at the latest.
+        // The id belongs to the connection, so it ends with the connection at the latest.
         let _ = sys::close_backing(device, self.backing);
     }
 }

@@ -13,7 +13,7 @@ use crate::uring_workers;
 /// Answers INIT and decides how requests arrive.
 ///
 /// # Errors
-/// The kernel lacks what we need or what the caller wants.
+/// The kernel lacks a feature that the server or the caller requires.
 pub(crate) fn negotiate(
     connection: &Arc<FuseConnection>,
     wanted: UringMode,

@@ -10,11 +10,11 @@
 //!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  reply          <---  Notify
 //! ```
 //!
-//! Requests are read from the FUSE device, or arrive through one ring per processor
+//! Requests are read from the FUSE device, or arrive through one io_uring per processor
 //! (`uring_workers`, [`UringMode`]). A reply takes the same route as its request (`reply`).
 //!
-//! The file is real, so dup, fork, exec and descriptor passing need no code here: the kernel
-//! reports when the last reference is dropped. Each user sees a different node under the one name,
+//! The file is a real file, so dup, fork, exec and descriptor passing need no code here: the kernel
+//! reports when the last reference is dropped. Each user sees a different node under the same name,
 //! backed by the memory of that user's domain.
 //!
 //! Modules use those above them in this table:
@@ -24,7 +24,8 @@
 //! | facts | `proto`: the messages; `error`, `sys` |
 //! | parts | `permissions`, `pages`, `caller`, `namespaces`, `parameters`, `files`, `mount`, `uring`, `config` |
 //! | replies and waiting | `reply`, `reply_queue`, `blocking_pool`, `close_tracker`, `long_calls`, `watchdog` |
-//! | serving | `server`: every request; `uring_workers`, `native`: requests that come by rings and by the socket |
+//! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring
+//! and by the socket |
 //! | start and end | `handshake`, `restart`, `device`, `device_link` |
 //!
 //! # Invariants

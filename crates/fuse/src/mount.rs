@@ -29,8 +29,8 @@ pub(crate) struct Mount {
 pub(crate) struct MountRemoval {
     /// Whether a file was still open there.
     pub(crate) in_use: bool,
-    /// Whether the connection has ended, and with it all reads of requests. It has not if the mount
-    /// was removed from outside while a copy of it exists.
+    /// Whether the connection has ended, and with it all reads of requests. It goes on if the mount
+    /// was removed from outside while a copy of the mount exists.
     pub(crate) has_ended: bool,
 }
 
@@ -71,7 +71,7 @@ impl Mount {
     /// errors at once.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
-        // Marks the mount as expired and does nothing else, unless it is in use.
+        // Marks the mount as expired and does nothing else, unless the mount is in use.
         let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
         let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
         MountRemoval { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
@@ -112,7 +112,7 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
 fn remove_stale(dir: &Path) {
     // Bounded: each iteration removes one mount or returns.
     for _ in 0..16 {
-        // ECONNABORTED: the server ended while it was asked.
+        // ECONNABORTED: the server ended while the request was pending.
         let answer = rustix::fs::stat(dir);
         if !matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED)) {
             return;

@@ -1,5 +1,5 @@
-//! Network namespaces in which the device is open: one descriptor each, however many files were
-//! opened there, and no more per user than that user's share.
+//! Network namespaces in which the device is open: one descriptor for each namespace, however many
+//! files were opened there, and for each user at most that user's share.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The thread never waits for a program: it does not read its memory, and a full socket ends the
-//!    connection instead of blocking.
+//! 1. The thread never waits for a program: it does not read the program's memory, and a full
+//!    socket ends the connection instead of blocking.
 //! 2. Exactly those users who may open the device may connect.
 
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ impl NativeConnection {
     fn send(&self, message: &NativeMessage, fds: &[OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         if send(&self.socket, &message.to_bytes(), &fds).is_err() {
-            // The program may be gone already.
+            // The program may already have ended.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
@@ -115,7 +115,7 @@ struct NativePeer {
 struct NativePeers {
     peers: HashMap<u64, NativePeer>,
     next: u64,
-    /// Closed for a moment when no descriptors are left, to accept and drop a connection.
+    /// Closed for a moment when no other descriptor is available, to accept and drop a connection.
     reserve_fd: Option<OwnedFd>,
 }
 
@@ -242,7 +242,7 @@ impl NativeServer {
         Ok(self.server.netmap().open(domain, opener, bell))
     }
 
-    /// Receives one message; returns false if the program is gone or must be disconnected.
+    /// Receives one message; returns false if the program has ended or must be disconnected.
     fn receive_call(&self, program: &NativePeer, buffer: &mut [u8]) -> bool {
         match receive(&program.connection.socket, buffer) {
             Ok(got) if got.len == 0 => false,

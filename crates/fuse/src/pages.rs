@@ -1,10 +1,11 @@
-//! Pages of a caller that we can map too: those of a shared mapping, through its file.
+//! Pages of a caller that this process can map too: pages of a shared mapping, through the mapped
+//! file.
 //!
 //! `/proc/TID/map_files` resolves to that file with our rights, not with the caller's. So the file
-//! is first held with `O_PATH`. *After that* the kernel must list it as mapped shared and writable
-//! by the caller: a caller may change its mappings at any time, but not which file we hold. Only
-//! files in memory are accepted: touching a page of any other file may wait for a disk, a network,
-//! or a FUSE file system that the caller serves itself.
+//! is first opened with `O_PATH`. *After that*, the kernel must list the file as mapped shared and
+//! writable by the caller: a caller may change its mappings at any time, but not which file we have
+//! open. Only files in memory are accepted: access to a page of any other file may wait for a disk,
+//! a network, or a FUSE file system that the caller serves itself.
 
 use std::fs;
 use std::io;
@@ -88,7 +89,7 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     let target = target.map_err(|error| refused(&error.into()))?;
     let stat = fstat(&target).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    // Looked up again, now that the file cannot become another one.
+    // Looked up again, now that the opened file cannot change.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);

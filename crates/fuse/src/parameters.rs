@@ -1,7 +1,7 @@
 //! `parameters/` next to the device: one file per module parameter, with netmap's names.
 //!
-//! All users may read them, root may write. Node numbers are fixed: the directory's first, then one
-//! for each parameter.
+//! All users may read them, and root may write them. Node numbers are fixed: the directory's first,
+//! then one for each parameter.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ fn index(node: u64) -> Option<usize> {
     node.checked_sub(DIRECTORY_NODE + 1).map(|i| i as usize).filter(|&i| i < PARAMETERS.len())
 }
 
-/// Lists the directory from entry `from` on, as much as fits into one reply.
+/// Lists the directory from entry `from` on, as many entries as fit into one reply.
 fn list(from: u64) -> Vec<u8> {
     let dots = [(DIRECTORY_NODE, DIRENT_DIR, "."), (proto::ROOT_NODE, DIRENT_DIR, "..")];
     let files = PARAMETERS.iter().enumerate().map(|(i, one)| (node(i), DIRENT_REG, one.name));

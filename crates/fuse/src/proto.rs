@@ -80,7 +80,7 @@ impl<'m> FuseRequest<'m> {
         call_of(self.unique())
     }
 
-    /// Whether a previous daemon may have read it already.
+    /// Whether a previous daemon may already have read the request.
     pub(crate) fn is_resent(&self) -> bool {
         self.unique() & RESENT_BIT != 0
     }
@@ -212,13 +212,13 @@ pub(crate) mod init {
     pub(crate) struct FuseInitOffer<'m>(pub(crate) FuseArgs<'m>);
 
     impl FuseInitOffer<'_> {
-        /// Whether requests may come by io_uring.
+        /// Whether requests may arrive by io_uring.
         pub(crate) fn has_uring(self) -> bool {
             self.0.u32(16) & OVER_IO_URING != 0
         }
 
-        /// Builds the reply to INIT, with `uring` if it is wanted and offered; `None` if the kernel
-        /// has no passthrough.
+        /// Builds the reply to INIT, with `uring` if it is requested and offered; `None` if the
+        /// kernel has no passthrough.
         pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
             let (flags, more) = (self.0.u32(12), self.0.u32(16));
             if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {

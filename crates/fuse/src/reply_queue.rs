@@ -39,7 +39,8 @@ impl ReplyQueue {
     pub(crate) fn push(&self, answer: QueuedReply) {
         let mut waiting = self.lock();
         waiting.push(answer);
-        // If others are queued, the event has been signalled for them, or the owner is awake.
+        // If other replies are queued, the event has been signalled for them, or the owner is
+        // awake.
         let first = waiting.len() == 1;
         drop(waiting);
         if first && thread::current().id() != self.owner {
@@ -60,7 +61,7 @@ impl ReplyQueue {
 
     /// Resets the event, so that the next reply signals it again.
     pub(crate) fn clear_event(&self) {
-        // It may be clear already, if another read came first.
+        // The event may already be reset, if another read came first.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 

@@ -1,4 +1,5 @@
-//! What the store holds of a device whose server was killed, and the server that resumes it.
+//! The store's content for a device whose server was killed, and the server that resumes the
+//! device.
 //!
 //! ```text
 //!   name in the store        contents
@@ -44,7 +45,7 @@ pub enum ResumeOutcome {
     Resumed {
         /// Number of open files.
         files: usize,
-        /// How many of them had a port bound that did not survive the restart.
+        /// The number of those files whose bound port did not survive the restart.
         lost: usize,
         /// Slots of frames that programs had queued on interfaces; whether these frames were sent
         /// is unknown.
@@ -131,7 +132,7 @@ fn resume(
     let resumed = resume_domains(domains, config, store, server.parts(), &namespaces)?;
     drop(namespaces);
     parts.namespaces.remove_closed();
-    // Before any worker reads, so that resent requests come before new ones.
+    // Sent before any worker reads, so that resent requests come before new ones.
     rustix::io::write(&parts.connection.0, &proto::notify_resend())
         .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
     Ok((server, resumed))

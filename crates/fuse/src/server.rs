@@ -132,7 +132,7 @@ impl FuseServer {
         });
     }
 
-    /// Frees memory that nothing needs any more.
+    /// Frees memory that is no longer needed.
     pub(crate) fn release_unused(&self) {
         self.nodes.release_unused(self.device());
     }
@@ -166,12 +166,12 @@ impl FuseServer {
         self.watchdog.heartbeat(worker);
     }
 
-    /// Records that a worker cannot go on, so its callers cannot either.
+    /// Records that a worker cannot continue, so calls that it would answer cannot either.
     pub(crate) fn fail(&self) {
         self.watchdog.fail();
     }
 
-    /// Answers requests that arrive by the device until it is unmounted.
+    /// Answers requests that arrive through the device until it is unmounted.
     pub(crate) fn run(&self, worker: usize) {
         let mut buffer = vec![0; proto::MAX_MESSAGE];
         loop {
@@ -392,7 +392,8 @@ impl IoctlCall {
             let memory = &mut CallMemory(memory, call);
             perform(&self.netmap, &self.open, self.cmd, &mut self.argument, memory)
         });
-        // Before the reply: a program that closes the file next must hold its last reference.
+        // Dropped before the reply: a program that closes the file next must hold its last
+        // reference.
         drop(self.open);
         // As in netmap, the argument is copied back even if the call fails.
         let result = done.unwrap_or_else(|error| -error.raw_os_error());
@@ -402,7 +403,7 @@ impl IoctlCall {
 
 /// Performs an ioctl.
 ///
-/// A port may be busy only because a worker has taken an earlier close and has not run since, so
+/// A port may be busy only because a worker has read an earlier close and has not run since, so
 /// EBUSY is retried for 21 ms.
 #[inline]
 pub(crate) fn perform(
@@ -429,7 +430,7 @@ pub(crate) fn perform(
 
 /// Lists the directory, starting at entry `from`.
 fn list(from: u64) -> Vec<u8> {
-    // The file's node number depends on the user; any number but 0 will do here.
+    // The file's node number depends on the user; any number but 0 is accepted here.
     let entries = [
         (ROOT_NODE, DIRENT_DIR, "."),
         (ROOT_NODE, DIRENT_DIR, ".."),

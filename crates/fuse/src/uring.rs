@@ -1,8 +1,8 @@
 //! Chooses whether requests arrive by io_uring, with a queue for each processor, or by the device.
 //!
 //! The kernel offers io_uring if its module parameter is set at the moment of mounting, and does
-//! not read it again once both sides have agreed. So a parameter that we switch on is switched back
-//! at once. With a store for restarts, requests always arrive by the device
+//! not read it again once both sides have agreed. So a parameter that was switched on here is
+//! switched back at once. With a store for restarts, requests always arrive by the device
 //! ([`FuseDevice::open_persistent`](crate::FuseDevice::open_persistent)).
 
 use std::fs::File;
@@ -16,11 +16,11 @@ use crate::error::FuseError;
 /// Whether requests arrive by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UringMode {
-    /// If the kernel has it. Its module parameter is switched on for the time of mounting, if this
-    /// process may do so.
+    /// Use io_uring if the kernel has it. Its module parameter is switched on for the time of
+    /// mounting, if this process may do so.
     #[default]
     Auto,
-    /// As `Auto`, but fail if it is unavailable.
+    /// As `Auto`, but fail if io_uring is unavailable.
     On,
     /// Never: requests arrive by the device.
     Off,
@@ -34,7 +34,7 @@ pub enum RequestTransport {
         /// The error with which the kernel refused a ring to this process, if it offers io_uring.
         refused: Option<Errno>,
     },
-    /// By io_uring, except for what the kernel sends by the device only.
+    /// By io_uring, except for requests that the kernel sends through the device only.
     Uring {
         /// Whether the module parameter was off and has been switched off again.
         switched: bool,
@@ -56,15 +56,14 @@ pub(crate) struct UringParameterGuard {
 }
 
 impl UringParameterGuard {
-    /// Makes the kernel offer what is wanted.
+    /// Sets the parameter so that the kernel offers `wanted`.
     pub(crate) fn apply(wanted: UringMode) -> Result<Self, FuseError> {
         let switched = None;
         match wanted {
             UringMode::Off => Ok(Self { switched, _lock: None }),
             UringMode::Auto => {
                 let held = lock(FlockOperation::LockExclusive);
-                // If that is refused, the kernel still offers io_uring if it was switched on
-                // elsewhere.
+                // If the kernel refuses, io_uring is still offered if the parameter was already on.
                 Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
             }
             UringMode::On => {
@@ -86,7 +85,7 @@ impl UringParameterGuard {
 impl Drop for UringParameterGuard {
     fn drop(&mut self) {
         if let Some(file) = &mut self.switched {
-            // A process that could switch it on can switch it off.
+            // A process that could switch the parameter on can switch it off.
             let _ = file.write_all(b"N");
         }
     }

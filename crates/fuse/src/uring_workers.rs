@@ -1,8 +1,9 @@
-//! Threads that serve the kernel's queues: one per processor that we may run on, bound to it, and
-//! one for all others.
+//! Threads that serve the kernel's queues: one per processor that this process may run on, bound to
+//! that processor, and one for all other processors.
 //!
-//! The kernel has a queue for each possible processor, and uses none before all have entries. A
-//! request goes to the queue of the caller's processor; the gain is that the server runs there too.
+//! The kernel has one queue for each possible processor, and uses no queue before all have entries.
+//! A request goes to the queue of the caller's processor, so the server runs on the processor of
+//! the caller.
 //!
 //! # Invariants
 //! 1. The kernel always has entries of each queue. When a call in a blocking pool occupies one, the
@@ -24,10 +25,10 @@ use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::server::FuseServer;
 use crate::sys::{FuseUring, UringEntryId, UringEvent};
 
-/// Entries that the kernel gets for a queue whose processor we run on: more than the calls that
-/// threads can begin on a processor before it runs ours.
+/// Number of entries of a queue whose processor this process runs on: more than the calls that
+/// threads can begin on a processor before the worker runs there.
 const LOCAL_QUEUE_ENTRIES: u32 = 128;
-/// Entries of a queue whose processor we do not run on.
+/// Number of entries of a queue whose processor this process does not run on.
 const REMOTE_QUEUE_ENTRIES: u32 = 16;
 
 /// The queues that one thread serves.
@@ -80,15 +81,15 @@ impl UringWorker {
         if self.processor.is_some() { LOCAL_QUEUE_ENTRIES } else { REMOTE_QUEUE_ENTRIES }
     }
 
-    /// Serves the queues until the device is unmounted. Reports on `ready` when they are set up, or
-    /// why they cannot be.
+    /// Serves the queues until the device is unmounted. Reports on `ready` when the queues are set
+    /// up, or why they cannot be.
     pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
         let served = UringLoop::new(self, server);
         let (started, served) = match served {
             Ok(served) => (Ok(()), Some(served)),
             Err(error) => (Err(error), None),
         };
-        // The receiver may have given up.
+        // The receiver may already have been dropped.
         let _ = ready.send(started);
         drop(ready);
         if let Some(mut served) = served {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One worker's counter of begun and ended requests: odd while it serves one.
+/// One worker's counter of begun and ended requests: odd while the worker serves one.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct WorkerHeartbeat {
@@ -37,7 +37,8 @@ impl Watchdog {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no worker has given up, and none still serves the request of the previous check.
+    /// Whether no worker has given up, and no worker still serves the request that it served at the
+    /// previous check.
     pub(crate) fn is_healthy(&self) -> bool {
         // Every counter is visited, because each visit updates `last_seen`.
         let stuck = self.heartbeats.iter().filter(|pulse| {

@@ -34,7 +34,8 @@ pub enum TtlPolicy {
     /// Packets stay unchanged, as if the router were a wire.
     #[default]
     Preserve,
-    /// Decrements each packet. Drops those that reach zero, and tells their senders.
+    /// Decrements the hop limit of each packet. Drops packets that reach zero, and sends an ICMP
+    /// error to their senders.
     Decrement,
 }
 
@@ -43,7 +44,7 @@ pub enum TtlPolicy {
 pub enum GatewayVerdict {
     /// It passes.
     Pass,
-    /// It was addressed to the router, or is queued in it.
+    /// The frame was addressed to the router, or is queued in it.
     Consumed,
     /// It is dropped.
     Drop(GatewayDropReason),
@@ -55,25 +56,25 @@ pub enum GatewayVerdict {
 pub enum GatewayDropReason {
     /// Its header is inconsistent or damaged.
     Malformed,
-    /// It is neither IPv4 nor IPv6, or has a VLAN tag.
+    /// The frame is neither IPv4 nor IPv6, or has a VLAN tag.
     NotIp,
-    /// It is addressed to another hardware address.
+    /// The frame is addressed to another hardware address.
     OtherHost,
-    /// It is a broadcast or multicast.
+    /// The frame is a broadcast or multicast.
     Broadcast,
-    /// It is addressed to the router itself, which answers only pings.
+    /// The packet is addressed to the router itself, which answers only pings.
     ToRouter,
     /// Its destination is a neighbour of its sender.
     SameSubnet,
     /// Its destination is link-local.
     LinkLocal,
-    /// Its destination is the loopback or the unspecified address, which no link may see.
+    /// The destination is the loopback or the unspecified address, which must not appear on a link.
     Martian,
-    /// There is no subnet or gateway for its destination.
+    /// There is no subnet or gateway for the destination.
     NoRoute,
     /// Its TTL or hop limit has expired.
     Expired,
-    /// Its next hop does not answer, or too many frames are waiting already.
+    /// The next hop does not answer, or too many frames are already waiting.
     Unresolved,
 }
 
@@ -87,7 +88,7 @@ pub struct GatewayPort {
     errors: IcmpLimiter,
     /// Answers, errors, and frames that could not be sent yet.
     tx_queue: VecDeque<Vec<u8>>,
-    /// Frames that waited in vain since they were last counted.
+    /// Frames that waited for a next hop that did not answer, since they were last counted.
     unresolved: u64,
 }
 
@@ -156,7 +157,7 @@ impl GatewayPort {
     }
 
     /// Sets the MAC addresses of a frame that leaves by the port. A frame whose next hop is unknown
-    /// is queued, and comes out of [`Self::pop`] once it is known.
+    /// is queued, and [`Self::pop`] returns it once the next hop is known.
     pub fn send(&mut self, frame: &mut [u8], now_ns: u64) -> GatewayVerdict {
         let GatewayFrameKind::Ip { to, ttl: life } = frame::classify(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -210,9 +211,8 @@ impl GatewayPort {
         }
     }
 
-    /// How many frames that [`Self::pop`] passed over were lost as
-    /// [`GatewayDropReason::Unresolved`] since the last call: their next hop did not answer, or
-    /// newer frames took their place.
+    /// How many queued frames were lost as [`GatewayDropReason::Unresolved`] since the last call:
+    /// their next hop did not answer, or newer frames took their place.
     pub fn take_unresolved(&mut self) -> u64 {
         core::mem::take(&mut self.unresolved)
     }
@@ -261,8 +261,8 @@ impl GatewayPort {
         GatewayVerdict::Consumed
     }
 
-    /// Tells the sender of a packet why it is dropped, as far as it may be told. The answer goes
-    /// back to the MAC address that the packet came from.
+    /// Sends the sender of a packet an ICMP error with the reason of the drop, if the rules for
+    /// ICMP errors allow one. The error goes to the MAC address that the packet came from.
     fn tell(&mut self, frame: &[u8], problem: IcmpProblem, now_ns: u64) {
         let Some(packet) = OffendingPacket::parse(frame) else { return };
         let message = problem.message(packet.source.is_ipv6());

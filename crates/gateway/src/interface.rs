@@ -88,7 +88,7 @@ impl RouterInterface {
         foreign(self, &other.subnets).or_else(|| foreign(other, &self.subnets))
     }
 
-    /// Whether a host with this address would be a neighbour.
+    /// Whether a host with this address is on the interface's link.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.contains(address))

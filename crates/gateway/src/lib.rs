@@ -31,9 +31,9 @@
 //!    requested or claim to exist.
 //!
 //! # Not for
-//! Several routes, fragments, VLANs; "host unreachable", which would have to leave by the other port;
-//! other services that a host's kernel would provide at its own address, except answers to pings.
-//! What neighbours do and say is the business of `slipring-neighbour`.
+//! Several routes, fragments, VLANs; "host unreachable", which would have to leave by the other
+//! port; other services that a host's kernel would provide at its own address, except answers to
+//! pings. ARP and neighbour discovery are in `slipring-neighbour`.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //!
 //! Errors are independent, so the number of correct bits before an error has a geometric
 //! distribution. Drawing that number once, instead of drawing per bit, is exact for every length.
-//! Most frames have no error: for those, one comparison is enough.
+//! For a frame without errors, the common case, one comparison is enough.
 
 use slipring_model::Stream;
 

@@ -1,14 +1,14 @@
 //! Bursts: frames that arrive one after another and stay together through a plain link.
 //!
 //! A link that delays all frames by the same time need not look at each frame. It keeps a whole
-//! batch as one entry. The carrier, which stores the frames, walks from one to the next when they
+//! batch as one entry. The carrier, which stores the frames, steps from frame to frame when they
 //! leave.
 
 use crate::carrier::{Carrier, FrameArrival, FrameHandle, InFlightFrame};
 use crate::counters::PacketCounts;
 use crate::fifo::BlockFifo;
 
-/// Frames that arrived at one entry, in the order in which the caller stored them.
+/// Frames that arrived at one entry point, in the order in which the caller stored them.
 /// [`Carrier::burst_item`] returns each frame and the handle of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
@@ -110,7 +110,7 @@ impl BurstFifo {
         self.fifo.front().map(|train| train.first_ns)
     }
 
-    /// Takes out the first burst, or the part of it that arrived no later than `until_ns`.
+    /// Removes the first burst, or the part of it that arrived no later than `until_ns`.
     #[inline]
     pub(crate) fn pop(&mut self, until_ns: u64, carrier: &mut impl Carrier) -> Option<Burst> {
         let first = self.fifo.front_mut().filter(|train| train.first_ns <= until_ns)?;

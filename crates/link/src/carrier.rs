@@ -83,7 +83,7 @@ pub struct InFlightFrame {
 }
 
 impl InFlightFrame {
-    /// Turns it into a delivery at the end of the last link.
+    /// Converts the frame to a delivery at the end of the last link.
     #[must_use]
     #[inline(always)]
     pub const fn to_delivery(self, exit: ExitId, link: LinkId) -> Delivery {
@@ -91,7 +91,7 @@ impl InFlightFrame {
         Delivery { release_ns, handle, len, exit, link }
     }
 
-    /// Turns it into an arrival at a node.
+    /// Converts the frame to an arrival at a node.
     pub(crate) const fn to_arrival(self) -> FrameArrival {
         FrameArrival { arrival_ns: self.release_ns, handle: self.handle, len: self.len }
     }
@@ -100,7 +100,7 @@ impl InFlightFrame {
 /// A lost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostFrame {
-    /// Time of the loss; for a frame lost after it occupied the line, the end of that occupation.
+    /// Time of the loss. For a frame lost after it occupied the line, the end of the occupation.
     pub at_ns: u64,
     /// The frame.
     pub handle: FrameHandle,
@@ -108,7 +108,8 @@ pub struct LostFrame {
     pub len: u32,
     /// Cause of the loss.
     pub cause: LinkDropCause,
-    /// The link that lost it; `None` if no link accepted the frame ([`LinkDropCause::Route`]).
+    /// The link that lost the frame; `None` if no link accepted the frame
+    /// ([`LinkDropCause::Route`]).
     pub link: Option<LinkId>,
 }
 
@@ -119,7 +120,7 @@ pub struct QueueDeparture {
     pub link: LinkId,
     /// When the frame began to occupy the line, rounded up.
     pub at_ns: u64,
-    /// How long the frame had waited by then.
+    /// How long the frame waited in the queue.
     pub delay_ns: u64,
     /// Its length in bytes, without FCS.
     pub len: u32,
@@ -127,8 +128,8 @@ pub struct QueueDeparture {
     pub wire_bytes: u64,
 }
 
-/// A frame that joined a queue, and the queue length including that frame. As for the queue limits,
-/// the frame on the line counts.
+/// A frame that joined a queue, and the queue length including that frame. The length includes the
+/// frame on the line, as for the queue limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueArrival {
     /// The link that the queue belongs to.
@@ -154,11 +155,11 @@ pub trait Carrier {
     /// [`LinkDropCause::Buffer`].
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle>;
 
-    /// Takes a frame that leaves the network. From then on its storage belongs to the caller.
+    /// Takes over a frame that leaves the network. From then on its storage belongs to the caller.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// Takes frames that leave one link at one exit, in this order. Equivalent to [`Self::deliver`]
-    /// for each of them.
+    /// Takes over frames that leave one link at one exit, in this order. Equivalent to
+    /// [`Self::deliver`] for each of them.
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[InFlightFrame]) {
         frames.iter().for_each(|frame| self.deliver(frame.to_delivery(exit, link)));
@@ -179,8 +180,8 @@ pub trait Carrier {
         frames.extend(core::iter::from_fn(|| train.pop_front(self)));
     }
 
-    /// Takes frames that leave one link at one exit, each `delay_ns` after its arrival. Equivalent
-    /// to [`Self::deliver`] for each of them.
+    /// Takes over frames that leave one link at one exit, each `delay_ns` after its arrival.
+    /// Equivalent to [`Self::deliver`] for each of them.
     fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Burst)
     where
         Self: Sized,
@@ -196,7 +197,7 @@ pub trait Carrier {
     /// lost. Never called for frames that leave the network.
     fn on_hop(&mut self, _link: LinkId, _frame: &InFlightFrame) {}
 
-    /// Takes back a lost frame.
+    /// Takes back the storage of a lost frame.
     fn lose(&mut self, lost: LostFrame);
 
     /// Notes that a frame joined a queue; used for histograms.
@@ -205,8 +206,8 @@ pub trait Carrier {
     /// Notes that a frame left a queue; used for histograms.
     fn on_dequeue(&mut self, _queued: QueueDeparture) {}
 
-    /// Notes that a sequence of frames found the line free; `wire_bytes` is what each occupies
-    /// there. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each frame.
+    /// Notes that a sequence of frames found the line free; each frame occupies the line for
+    /// `wire_bytes`. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each frame.
     #[inline]
     fn on_bypass(&mut self, link: LinkId, frames: &[FrameArrival], wire_bytes: &[u64]) {
         for (&FrameArrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in
@@ -222,33 +223,33 @@ pub trait Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LinkDropCause {
-    /// A loss model dropped it.
+    /// A loss model dropped the frame.
     Loss,
-    /// A bit error of the loss model `ber` hit it.
+    /// A bit error of the loss model `ber` hit the frame.
     Ber,
-    /// It exceeded the policer's profile.
+    /// The frame exceeded the policer's profile.
     Police,
     /// The queue was full.
     Queue,
-    /// Active queue management dropped it.
+    /// Active queue management dropped the frame.
     Aqm,
-    /// There was no storage for it.
+    /// The carrier had no storage for the frame.
     Buffer,
-    /// It was too late to send.
+    /// The frame was too late to send.
     Late,
     /// The receiving port overran.
     RxOverrun,
     /// The sending port was full.
     TxFull,
-    /// It was not a frame.
+    /// The bytes were not a frame.
     Malformed,
-    /// No class, and so no link, accepted it.
+    /// No class matched the frame, so no link accepted it.
     Route,
-    /// It would have overtaken another, and the order policy is `drop`.
+    /// The frame would have overtaken another, and the order policy is `drop`.
     Order,
-    /// A link profile dropped it after it had occupied the line.
+    /// A link profile dropped the frame after it had occupied the line.
     Profile,
-    /// A user model had no answer for it.
+    /// A user model returned no result for the frame.
     Model,
 }
 

@@ -1,7 +1,7 @@
 //! Keeps the checksums of a damaged frame correct.
 //!
-//! Headers are parsed before the damage, so a hit on a length or a protocol number does not move a
-//! checksum. The checksums are updated incrementally ([`Delta`]), so a checksum that was wrong
+//! Headers are parsed before the damage, so bit errors in a length or a protocol number do not move
+//! a checksum. The checksums are updated incrementally ([`Delta`]), so a checksum that was wrong
 //! before stays equally wrong.
 
 use core::ops::Range;
@@ -74,8 +74,8 @@ fn addresses(ip: &Ip, l3: usize) -> Range<usize> {
     }
 }
 
-/// Finds the transport checksum; `None` if there is none or the frame does not hold all that it
-/// covers.
+/// Finds the transport checksum; `None` if the frame has none, or does not contain all bytes that
+/// the checksum covers.
 fn transport(frame: &[u8], ip: &Ip) -> Option<ChecksumField> {
     let (offset, pseudo) = match ip.proto {
         IpProto::TCP => (16, true),

@@ -12,11 +12,11 @@ use crate::schedule::TraceSchedule;
 use crate::spec::{DelayModel, DelaySpec, DelayStep};
 use crate::user::{ModelPacket, UserDelayModel};
 
-/// A delay and the constraints that come with it.
+/// A delay and the limits that apply to it.
 pub(crate) struct FrameDelay {
     pub(crate) delay_ns: u64,
     pub(crate) route: u32,
-    /// Earliest release time, whatever the delay.
+    /// Earliest release time, regardless of the delay.
     pub(crate) not_before_ns: u64,
 }
 
@@ -36,7 +36,7 @@ enum DelayProcess {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    /// `delays_ns[0]` applies to the first frame that `from` counts.
+    /// `delays_ns[0]` applies to the first frame, number `from`.
     InTurn {
         delays_ns: Vec<u64>,
         from: FirstFrameNumbers,
@@ -92,7 +92,7 @@ impl DelayStage {
         }
     }
 
-    /// Returns the delay of a frame; `None` if a user model has no answer.
+    /// Returns the delay of a frame; `None` if a user model returns none.
     #[inline(always)]
     pub(crate) fn delay(
         &mut self,
@@ -126,12 +126,13 @@ impl DelayStage {
         })
     }
 
-    /// Whether a delay depends only on the frame's number and on the time from which it counts.
+    /// Whether a delay depends only on the frame's number and on the time from which it is
+    /// measured.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         !matches!(self.model, DelayProcess::InterPacket { .. } | DelayProcess::User(_))
     }
 
-    /// Computes the delays of frames whose delays count from `base_ns`: the results of
+    /// Computes the delays of frames whose delays are measured from `base_ns`: the results of
     /// [`Self::delay`] for one frame after another. Only for
     /// [payload-agnostic](Self::is_payload_agnostic) delays.
     #[inline]

@@ -25,7 +25,7 @@ pub(crate) struct EgressStages {
     duplicate_draws: Draws,
     /// Copies that continue later.
     delayed_copies: DelayLine<LineDeparture>,
-    /// When the first of them continues.
+    /// When the first delayed copy continues.
     next_ns: u64,
 }
 
@@ -54,7 +54,7 @@ impl EgressStages {
         }
     }
 
-    /// Switches to another specification; streams and delayed copies stay.
+    /// Switches to another specification; random streams and delayed copies stay.
     pub(crate) fn change(
         &mut self,
         old: &LinkSpec,
@@ -139,7 +139,8 @@ impl EgressStages {
     ) -> Option<LineDeparture> {
         let after_ns = self.duplicate.map_or(0, |spec| spec.after_ns);
         let Some(handle) = sink.carrier.copy(frame.handle) else {
-            // Counted as made and lost. No storage was taken, so there is nothing to give back.
+            // The copy counts as made and lost. It has no storage, so there is nothing to give
+            // back.
             sink.counters.copies.count(frame.len);
             sink.counters.drops.count(LinkDropCause::Buffer, frame.len);
             return None;
@@ -152,8 +153,8 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The delay is decided when the copy starts, as for frames: what is subtracted from it may
-        // be long.
+        // The delay is decided when the copy starts, as for frames, because the part that is
+        // subtracted from the delay may be long.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None

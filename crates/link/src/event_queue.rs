@@ -1,7 +1,7 @@
 //! Finds the member with the earliest event.
 //!
 //! Each member has at most one valid entry. Stale entries stay in the wheel and are discarded when
-//! they come first; that costs less than searching for them.
+//! they are first in the wheel, which costs less than searching for them.
 //!
 //! # Invariants
 //! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
@@ -47,7 +47,7 @@ impl EventQueue {
         self.wheel.next_release_ns()
     }
 
-    /// Takes out the first member and its time if it is due.
+    /// Removes the first member if its event is due; returns the member and the time.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
         let (at_ns, member) = self.wheel.pop_due(now_ns)?;

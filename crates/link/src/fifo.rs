@@ -1,8 +1,8 @@
 //! A queue of frames in blocks that are reused, the most recently emptied first.
 //!
-//! A ring as large as the longest queue so far is traversed completely even when it holds few
-//! frames, so every lap touches memory that has left the caches. This queue writes next to the
-//! memory it read last.
+//! A ring buffer with the capacity of the longest queue so far is traversed completely even when it
+//! holds few frames, so every round touches memory that has left the caches. This queue writes next
+//! to the memory it read last.
 //!
 //! Not for: frames that overtake.
 
@@ -11,7 +11,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Frames per small block. Small, since each of thousands of links may have such blocks.
+/// Frames per small block. The block is small, because each of thousands of links may have such
+/// blocks.
 const SMALL_BLOCK_FRAMES: usize = 32;
 
 /// Number of small blocks. Later blocks are larger: a long queue moves from block to block all the
@@ -26,8 +27,8 @@ const MIN_SPARE_BLOCKS: usize = 2;
 
 /// A FIFO of blocks.
 ///
-/// The first block is a field of its own, so that a short queue reaches its frames directly. With
-/// thousands of links, each pointer on the path is a cache miss.
+/// The first block is a field, so that a short queue reaches its frames directly. With thousands of
+/// links, each pointer on the path is a cache miss.
 ///
 /// # Invariants
 /// 1. The frames are those from `next` on in the first block, all frames of the blocks in between,

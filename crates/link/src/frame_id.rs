@@ -1,8 +1,8 @@
 //! The identity of a frame: the same on every link that it passes.
 //!
-//! A frame keeps the number with which it entered the network, counted by the link that it entered
-//! by. So a link's decision on a frame does not depend on which other frames were lost or copied
-//! before.
+//! A frame keeps the number with which it entered the network; each entry link counts its own
+//! frames. So a link's decision on a frame does not depend on which other frames were lost or
+//! copied before.
 //!
 //! ```text
 //!   enters by `a`     copied on `a`       on `b`
@@ -20,10 +20,10 @@ pub(crate) struct FrameId {
     /// Position among the frames that entered by the same link, from 0. A copy has the number of
     /// its original.
     pub(crate) number: u64,
-    /// Distinguishes frames of the same number. It is 0 on the link of entry. Elsewhere the upper
-    /// half is the key of that link and the lower half identifies the copy, made on an earlier
-    /// link, that the frame descends from. Both are in one word since frames are stored and loaded
-    /// constantly.
+    /// Distinguishes frames of the same number. It is 0 on the entry link. On other links, the
+    /// upper half is the key of the entry link. The lower half identifies the copy from which the
+    /// frame descends, if an earlier link made one. Both are in one word, because frames are stored
+    /// and loaded constantly.
     branch: u64,
 }
 
@@ -83,7 +83,7 @@ impl FrameIdMapper {
     }
 }
 
-/// The first frame numbers that a stage counts, by link of entry.
+/// The first frame number that a stage counts, for each entry link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstFrameNumbers {
     /// For frames that enter by this link.

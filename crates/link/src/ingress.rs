@@ -20,7 +20,7 @@ pub(crate) struct IngressStages {
     hold: Option<HoldSpec>,
     hold_draws: Draws,
     held: DelayLine<LinkFrame>,
-    /// When the first of them continues.
+    /// When the first held frame continues.
     next_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl IngressStages {
         }
     }
 
-    /// Switches to another specification; streams and held frames stay.
+    /// Switches to another specification; random streams and held frames stay.
     pub(crate) fn change(
         &mut self,
         old: &LinkSpec,

@@ -21,9 +21,9 @@
 //! | [`user`] | user models |
 //!
 //! # Invariants
-//! 1. Every random decision is a function of the seed, the name of the link, the stage, and which
-//!    frame it is, or the time: another stage, or a change of one, shifts no decision of those that
-//!    are there, on this link or on the next ones. A frame keeps the number with which it entered.
+//! 1. Every random decision is a function of the seed, the name of the link, the stage, and the
+//!    frame's number or the time. So adding or changing a stage changes no decision of the other
+//!    stages, on this link or on later ones. A frame keeps the number with which it entered.
 //! 2. Times are exact inside and rounded up to the next nanosecond when reported: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!

@@ -22,7 +22,7 @@ use opportunities::OpportunityLine;
 use segments::RateSegments;
 
 pub(crate) enum LinkLine {
-    /// Takes no time itself; free from `free_ns` on.
+    /// A line that takes no time; free from `free_ns` on.
     Instant { free_ns: u64 },
     /// A constant rate.
     Constant(LineClock),
@@ -68,7 +68,7 @@ impl LinkLine {
             return Self::Constant(clock);
         }
         let mut line = Self::new(spec, streams, at_ns);
-        // A line that has stopped for good counts as free.
+        // A line that has stopped permanently counts as free.
         line.occupy_until(Some(self.free_ns()).filter(|&ns| ns != u64::MAX).unwrap_or(at_ns));
         line
     }
@@ -85,8 +85,8 @@ impl LinkLine {
         }
     }
 
-    /// Whether the line takes a frame at `now_ns`. Only lines that can answer at once return
-    /// `true`.
+    /// Whether the line takes a frame at `now_ns`. Only kinds of lines that can decide this without
+    /// computation return `true`.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
         matches!(self, Self::Instant { .. } | Self::Constant(_)) && self.free_ns() <= now_ns
@@ -101,8 +101,8 @@ impl LinkLine {
         }
     }
 
-    /// When the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX` if it
-    /// never will.
+    /// When the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX` for
+    /// never.
     #[inline]
     pub(crate) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         match self {

@@ -1,8 +1,8 @@
 //! One link in one direction: its stages, and the events between them.
 //!
-//! A frame enters by [`Link::arrive`] and goes as far as it can at that time. Whatever waits for
-//! time (held frames, the line, delayed copies) continues in [`Link::settle`]. Frames that reached
-//! the far end leave by [`Link::deliver_due`] or [`Link::hop_due`].
+//! A frame enters by [`Link::arrive`] and goes as far as it can at that time. Held frames, frames
+//! on the line and delayed copies continue in [`Link::settle`]. Frames that reached the far end
+//! leave by [`Link::deliver_due`] or [`Link::hop_due`].
 //!
 //! A link that only applies a constant delay and keeps the order is *plain*: whole batches pass
 //! [`Link::arrive_all`] at the cost of a copy.
@@ -26,7 +26,7 @@ use alloc::boxed::Box;
 mod fast_path;
 pub(crate) use fast_path::BatchScratch;
 
-/// A time that never comes: the release of a frame that the line never finishes.
+/// A time that is never reached: the release of a frame that the line never finishes.
 const NEVER_NS: u64 = u64::MAX;
 
 // Whole cache lines: there are many links, and each visit usually finds its link uncached.
@@ -36,8 +36,8 @@ pub(crate) struct Link {
     pub(crate) to: LinkTarget,
     input: PacketCounts,
     output: PacketCounts,
-    /// All counters but input and output. Boxed, since plain links do not touch them and links are
-    /// many.
+    /// All counters but input and output. Boxed, because plain links do not use them and there are
+    /// many links.
     counters: Box<LinkCounters>,
     /// [`NEVER_NS`] unless the link is plain.
     plain_delay_ns: u64,
@@ -149,7 +149,7 @@ impl Link {
         self.plain_delay_ns != NEVER_NS
     }
 
-    /// Takes a burst into a plain link. Returns `false`, and does nothing, if its frames have to be
+    /// Takes a burst into a plain link. Returns `false` without an effect if its frames have to be
     /// pushed one by one.
     #[inline]
     pub(crate) fn arrive_burst(&mut self, train: Burst) -> bool {
@@ -201,7 +201,7 @@ impl Link {
         self.arrive_as(frame.with_id(id), carrier);
     }
 
-    /// Takes a frame. All earlier events must be settled.
+    /// Takes a frame with its identity. All earlier events must be settled.
     #[inline(always)]
     pub(crate) fn arrive_as(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         self.input.count(frame.len);
@@ -306,7 +306,8 @@ impl Link {
         copies: u32,
         carrier: &mut impl Carrier,
     ) {
-        // Copies are made before the frame is sent: a delivered frame belongs to the caller.
+        // Copies are made before the frame is sent, because a delivered frame belongs to the
+        // caller.
         let mut made = alloc::vec::Vec::new();
         for number in 1..=copies {
             let mut sink = LinkSink { carrier, counters: &mut self.counters, link: self.id };
@@ -348,7 +349,7 @@ impl Link {
         }
     }
 
-    /// Takes out the next frame that has reached the node at the far end by `now_ns`.
+    /// Removes the next frame that has reached the node at the far end by `now_ns`.
     #[inline]
     pub(crate) fn hop_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) -> Option<LinkFrame> {
         let (flight, id) = self.far_end.hop_due(now_ns)?;

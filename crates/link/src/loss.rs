@@ -3,7 +3,7 @@
 //! The fate of a frame is a function of the seed, the stage and the frame's identity. Models with a
 //! state make one step per frame number, whether or not that frame reached the stage. They remember
 //! recent results, since held or queued frames come out of order. Frames that entered by different
-//! links, and copies, are counted apart: each branch has a chain of states of its own.
+//! links, and copies, are counted separately: each branch has a separate chain of states.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -67,7 +67,7 @@ enum LossChainKind {
     Four(FourState),
 }
 
-/// Results that a chain remembers; a frame that is later than that counts as kept.
+/// Number of results that a chain remembers; a frame older than that counts as not lost.
 const MAX_REMEMBERED: u64 = 1 << 16;
 
 impl LossChains {
@@ -127,7 +127,7 @@ impl LossChain {
         self.next - number <= MAX_REMEMBERED && self.recent_losses[word] >> bit & 1 == 1
     }
 
-    /// Steps over the numbers before this one.
+    /// Steps over all numbers before this one.
     #[inline]
     fn catch_up(&mut self, number: u64, draws: Draws, state_draws: Draws) {
         while self.next < number {

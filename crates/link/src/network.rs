@@ -174,9 +174,9 @@ impl Network {
         }
     }
 
-    /// Sets whether frames are delivered as soon as their release time is decided, before that time
-    /// has come. Applies to links that end at an exit and keep order; others deliver at the release
-    /// time.
+    /// Sets whether frames are delivered as soon as their release time is decided, before that
+    /// time. Applies to links that end at an exit and keep order; other links deliver at the
+    /// release time.
     pub fn deliver_early(&mut self, yes: bool) {
         self.links.iter_mut().for_each(|link| link.set_early(yes));
     }
@@ -247,8 +247,8 @@ impl Network {
         self.arm(island);
     }
 
-    /// Takes a whole burst, if it enters a plain link on which no change is due; returns whether it
-    /// did.
+    /// Takes a whole burst if it enters a plain link on which no change is due; returns whether it
+    /// was taken.
     #[inline]
     fn try_push_burst(&mut self, entry: EntryId, train: Burst) -> bool {
         if self.pending.next_ns().is_some_and(|at_ns| at_ns <= train.last_ns) {

@@ -46,11 +46,11 @@ pub(crate) struct LineDeparture {
 
 /// The fate of a frame after the line.
 pub(crate) enum SendOutcome {
-    /// It is in flight; `clamped`: it leaves later than its delay says.
+    /// The frame is in flight; `clamped`: it leaves later than its delay requires.
     Released { flight: InFlightFrame, clamped: bool },
-    /// It would have overtaken another frame, and the policy forbids that.
+    /// The frame would have overtaken another one, and the policy forbids that.
     Overtook,
-    /// A user model has no delay for it.
+    /// A user model returned no delay for the frame.
     Unanswered,
 }
 
@@ -65,7 +65,8 @@ pub(crate) struct LinkOutput {
     has_next_link: bool,
     /// The delay, if it is constant and there are no other rules; [`NEVER_NS`] otherwise.
     constant_delay_ns: u64,
-    /// Data that frames with a constant delay do not touch: links are many, caches are small.
+    /// Data that frames with a constant delay do not touch, boxed because there are many links and
+    /// small caches.
     rules: Box<OutputRules>,
     overtaking: Box<Wheel<InFlightFrame>>,
 }
@@ -158,7 +159,8 @@ impl LinkOutput {
         let FrameDelay { delay_ns, route, not_before_ns } = delayed;
         let own_ns = rules.own_ns(frame.len);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
-        // Whatever is subtracted, no frame leaves before its first bit left the line.
+        // No frame leaves before its first bit left the line, however much is subtracted from the
+        // delay.
         let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
         let last_ns = match rules.order {
             OrderPolicy::Strict | OrderPolicy::Correlated => self.last_release_ns,
@@ -183,10 +185,10 @@ impl LinkOutput {
         rules.delayer.is_payload_agnostic() && matches!(rules.order, Strict | Correlated | Free)
     }
 
-    /// Sends frames whose delays count from `base_ns` and that began to leave when they arrived.
-    /// Only for a [payload-agnostic](Self::is_payload_agnostic) output. Returns the frames that
-    /// leave later than their delay says. `first` is the number of the first frame; `times_ns` is
-    /// scratch space of the same length.
+    /// Sends frames whose delays are measured from `base_ns` and that began to leave when they
+    /// arrived. Only for a [payload-agnostic](Self::is_payload_agnostic) output. Returns the number
+    /// of frames that leave later than their delay requires. `first` is the number of the first
+    /// frame; `times_ns` is scratch space of the same length.
     #[inline(never)]
     pub(crate) fn send_batch(
         &mut self,
@@ -225,7 +227,7 @@ impl LinkOutput {
             last_ns = last_ns.max(due_ns);
         };
         due_ns.iter().for_each(in_order);
-        // The cold path: it is rare, or its cost does not matter.
+        // The cold path: it is rare, or its cost is irrelevant.
         let clamped = if late { self.defer(frames, due_ns) } else { PacketCounts::default() };
         self.last_release_ns = last_ns;
         clamped
@@ -283,8 +285,8 @@ impl LinkOutput {
         true
     }
 
-    /// Takes out a burst, or the part of it, that has arrived by `now_ns` with this delay, once no
-    /// frame is ahead of it.
+    /// Removes the first burst, or the part of it that has arrived by `now_ns` with this delay,
+    /// once no frame is ahead of it.
     #[inline]
     pub(crate) fn pop_burst(
         &mut self,
@@ -321,7 +323,8 @@ impl LinkOutput {
         InFlightFrame { release_ns: self.last_release_ns, ..flight }
     }
 
-    /// Takes out the next frame that has arrived at a node by `now_ns`, and its identity.
+    /// Removes the next frame that has arrived at a node by `now_ns`, and returns it with its
+    /// identity.
     #[inline]
     pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(InFlightFrame, FrameId)> {
         let before = self.overtakers;
@@ -333,7 +336,7 @@ impl LinkOutput {
         Some((flight, id.unwrap_or_default()))
     }
 
-    /// Takes out the next frame that has arrived by `now_ns`.
+    /// Removes the next frame that has arrived by `now_ns`.
     #[inline]
     fn pop_due(&mut self, now_ns: u64) -> Option<InFlightFrame> {
         let front_ns = self.fifo.front().map_or(u64::MAX, |flight| flight.release_ns);
@@ -432,7 +435,7 @@ impl OutputRules {
         constant_ns.unwrap_or(NEVER_NS)
     }
 
-    /// Turns delays that count from `base_ns` into due times.
+    /// Converts delays that are measured from `base_ns` to due times.
     #[inline]
     fn make_due(&self, frames: &[FrameArrival], base_ns: &[u64], times_ns: &mut [u64]) {
         let times = base_ns.iter().zip(times_ns);
@@ -445,7 +448,7 @@ impl OutputRules {
         }
     }
 
-    /// Returns what is subtracted from the delay of a frame.
+    /// Returns the time that is subtracted from the delay of a frame.
     #[inline]
     fn own_ns(&self, len: u32) -> u64 {
         self.port.map_or(0, |port| Self::serialisation_ns(port, len)).saturating_add(self.offset_ns)

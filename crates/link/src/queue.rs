@@ -49,7 +49,7 @@ struct IdentifiedFrame {
     id: FrameId,
 }
 
-/// What a queue must know of the line after it to judge an arrival.
+/// The state of the line after the queue, as needed to decide on an arrival.
 pub(crate) struct LineBacklog {
     /// The frame on the line.
     pub(crate) busy: PacketCounts,
@@ -117,8 +117,8 @@ impl LinkQueue {
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
 
-    /// Takes a frame, or drops it or others instead; returns whether it was taken. `wait_ns`
-    /// estimates the wait for a given backlog.
+    /// Takes a frame, or drops it or other frames instead; returns whether the frame was taken.
+    /// `wait_ns` estimates the wait for a given backlog.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
@@ -160,8 +160,8 @@ impl LinkQueue {
         }
     }
 
-    /// Takes a frame and drops the oldest frames until it fits. If it does not fit even alone, only
-    /// that frame is dropped.
+    /// Takes a frame and drops the oldest frames until the new one fits. If it does not fit into an
+    /// empty queue, only the new frame is dropped.
     fn replace<C: Carrier>(
         &mut self,
         frame: LinkFrame,
@@ -250,7 +250,7 @@ impl LinkQueue {
     #[inline]
     pub(crate) fn note_bypass(&mut self, at_ns: u64, len: u32) {
         if let LinkQueueKind::Fifo(fifo) = &mut self.kind {
-            // None of them waited, and CoDel only uses the sojourn time.
+            // None of the frames waited, and CoDel only uses the sojourn time.
             let queue = AqmQueueView::default();
             let leaving = AqmDeparture { now_ns: at_ns, len, sojourn_ns: 0, queue };
             let verdict = fifo.aqm.dequeue(&leaving, || false);
@@ -258,7 +258,7 @@ impl LinkQueue {
         }
     }
 
-    /// Takes out the frame that goes on the line at `now_ns`.
+    /// Removes the frame that goes on the line at `now_ns`.
     #[inline]
     pub(crate) fn dequeue<C: Carrier>(
         &mut self,
@@ -319,7 +319,8 @@ impl FifoQueue {
         }
     }
 
-    /// Asks the algorithm about an arriving frame; drops it and returns `false` if it is refused.
+    /// Queries the algorithm about an arriving frame; drops it and returns `false` if the algorithm
+    /// refuses it.
     #[inline(always)]
     fn admits<C: Carrier>(
         &mut self,
@@ -359,7 +360,8 @@ impl FifoQueue {
         }
     }
 
-    /// Asks the algorithm about a departing frame; drops it and returns `false` if it is refused.
+    /// Queries the algorithm about a departing frame; drops it and returns `false` if the algorithm
+    /// refuses it.
     #[inline(always)]
     fn admits_departure<C: Carrier>(
         &mut self,

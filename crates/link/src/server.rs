@@ -45,7 +45,7 @@ pub(crate) struct ServedFrame {
     pub(crate) departed: LineDeparture,
     /// When its last bit left, including extra occupation of the line.
     pub(crate) end_ns: u64,
-    /// Why it is lost there, if it is.
+    /// Why the frame is lost after the line, if it is.
     pub(crate) lost_to: Option<LinkDropCause>,
 }
 
@@ -68,8 +68,8 @@ impl LineServer {
         }
     }
 
-    /// Switches to another specification at `at_ns`. Waiting frames stay and go at the new rate;
-    /// the frame on the line finishes as it began.
+    /// Switches to another specification at `at_ns`. Waiting frames stay and are sent at the new
+    /// rate; the frame on the line finishes at the old rate.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         old: &LinkSpec,
@@ -90,7 +90,7 @@ impl LineServer {
         self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
 
-    /// Takes a frame into the queue, or drops it or others instead.
+    /// Takes a frame into the queue, or drops it or other frames instead.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(&mut self, frame: LinkFrame, sink: &mut LinkSink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
@@ -134,8 +134,8 @@ impl LineServer {
         passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
     }
 
-    /// Whether frames that find the server idle pass without a look at their bytes, at a constant
-    /// rate.
+    /// Whether frames that find the server idle pass without an access to their bytes, at a
+    /// constant rate.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
@@ -184,7 +184,7 @@ impl LineServer {
         self.busy_len = last.len;
     }
 
-    /// Whether delays count from the end on the line instead of the beginning.
+    /// Whether delays are measured from the end on the line instead of the beginning.
     #[inline]
     pub(crate) fn counts_from_end(&self) -> bool {
         self.serialise == SerialisePoint::End

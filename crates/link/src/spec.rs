@@ -5,8 +5,8 @@
 //! only built from a valid specification.
 //!
 //! Times are in nanoseconds, rates in bits per second, lengths in bytes without FCS; field names
-//! carry the unit. Anything that varies over time counts from the start of the engine, or from when
-//! a change took effect.
+//! carry the unit. Time-dependent settings are relative to the start of the engine, or to the time
+//! at which a change took effect.
 
 mod delay;
 mod error;
@@ -35,12 +35,12 @@ pub use rate::{
     TraceEnd,
 };
 
-/// One link in one direction. The default is a wire: it adds and takes nothing.
+/// One link in one direction. The default is a wire: no delay, no loss, no rate limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSpec {
     /// Name of the link; its random streams are derived from it.
     pub name: String,
-    /// Limits what may enter.
+    /// Limits the frames that may enter.
     pub police: Option<PoliceSpec>,
     /// Losses before the queue or after the line.
     pub loss: Vec<LossSpec>,
@@ -64,7 +64,7 @@ pub struct LinkSpec {
     pub delay: DelaySpec,
     /// What happens to frames that would overtake others.
     pub order: OrderPolicy,
-    /// The end of its serialisation from which a frame's delay counts.
+    /// The end of the frame's serialisation from which its delay is measured.
     pub serialise: SerialisePoint,
     /// Rate of the port that sends the frames: its serialisation time is subtracted from the delay.
     pub output_bps: Option<u64>,

@@ -1,7 +1,7 @@
 //! The random streams of a link: each stage has its own, indexed by the identity of the frame.
 //!
-//! A stage is named by its kind, and losses of one kind by their order among each other. So adding
-//! a stage, wherever it is put, does not change the decisions of the others.
+//! A stage is named by its kind, and several losses of one kind by their order. So adding a stage
+//! anywhere does not change the decisions of the others.
 
 use alloc::format;
 use alloc::string::String;
@@ -89,7 +89,7 @@ fn named_losses(spec: &LinkSpec, place: LossPosition) -> Vec<(String, &LossSpec)
     named
 }
 
-/// The name of a stage's kind, whatever its parameters.
+/// The name of a stage's kind, independent of its parameters.
 const fn kind(model: &LossModel) -> &'static str {
     match model {
         LossModel::Bernoulli(_) => "plr",

@@ -14,16 +14,16 @@ use slipring_model::Stream;
 
 use crate::carrier::LinkDropCause;
 
-/// What a user model sees of a frame.
+/// The frame as a user model sees it.
 #[derive(Debug)]
 pub struct ModelPacket<'a> {
     /// The stored bytes; changes are kept.
     pub data: &'a mut [u8],
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// When it reached this stage.
+    /// When the frame reached this stage.
     pub at_ns: u64,
-    /// Its number: how many frames entered the network before it, by the link that it entered by. A
+    /// The frame's number: how many frames entered the network before it through the same link. A
     /// copy has the number of its original.
     pub number: u64,
 }
@@ -44,7 +44,7 @@ pub enum LossVerdict {
 pub struct PreciseTime {
     /// Whole nanoseconds.
     pub ns: u64,
-    /// The rest in units of 2⁻³² ns.
+    /// The fractional part in units of 2⁻³² ns.
     pub fraction: u32,
 }
 
@@ -58,9 +58,9 @@ impl PreciseTime {
 
 /// The speed of a line.
 pub trait UserRateModel: Send {
-    /// Returns when the line finishes `wire_bytes` that begin at `start`. An answer before `start`
-    /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); it then takes no time.
-    /// `number` is that of the frame ([`ModelPacket::number`]).
+    /// Returns when the line finishes `wire_bytes` that begin at `start`. A result before `start`
+    /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); the frame then takes
+    /// no time. `number` is that of the frame ([`ModelPacket::number`]).
     fn finish(
         &mut self,
         start: PreciseTime,

@@ -1,20 +1,20 @@
 //! Provides network interfaces as netmap ports.
 //!
 //! A port is looked up when a request names it and taken from the host when it is first bound; when
-//! the last client closes it, the host gets it back. Both happen in the opener's network namespace,
-//! in a thread that enters it.
+//! the last client closes it, it is returned to the host. Both happen in the opener's network
+//! namespace, in a thread that enters it.
 //!
-//! [`NicAccess`] decides who may take an interface; the one that carries the default route is
-//! refused unless `take_over` is set.
+//! [`NicAccess`] decides which interfaces a user may take; the interface that carries the default
+//! route is refused unless `take_over` is set.
 //!
-//! Virtual machines (`vhost:PATH`) are bound like interfaces, but the host has nothing to give up.
+//! Virtual machines (`vhost:PATH`) are bound like interfaces, but nothing is taken from the host.
 //! Their socket is created with the rights of this process, so only root and its own user may bind
 //! them.
 //!
 //! The host's side (`NR_REG_SW` and similar) has its own rings, as many as its first opener
 //! requests, up to those of the interface. Frames that the host sends through the interface arrive
-//! there, and the host receives what is sent there. Unless the NIC's rings are bound, the host
-//! still receives what arrives from the wire.
+//! on these rings, and the host receives frames that are sent on them. Unless the NIC's rings are
+//! bound, the host still receives frames from the wire.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

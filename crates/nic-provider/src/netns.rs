@@ -6,13 +6,13 @@ use std::thread;
 
 use rustix::thread::LinkNameSpaceType;
 
-/// Runs `work` in a network namespace; `None` where that cannot be entered.
+/// Runs `work` in a network namespace; `None` if the namespace cannot be entered.
 pub(crate) fn in_netns<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send) -> Option<T> {
     let entered = || -> io::Result<T> {
         let network = Some(LinkNameSpaceType::Network);
         rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
         Ok(work())
     };
-    // A thread of its own: only it moves, and it ends here.
+    // In a separate thread, which ends here: only that thread changes its namespace.
     thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
 }

@@ -36,7 +36,8 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's interface index, which is stable while the interface exists; a guest has none.
+    /// The kernel's interface index, which is stable while the interface exists; a virtual machine
+    /// has none.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -45,7 +46,7 @@ pub(crate) struct Nic {
     opening: Mutex<()>,
     nic: OnceLock<LiveQueues>,
     host: OnceLock<LiveQueues>,
-    /// Behind the queues, which go first.
+    /// After the queues, which must be dropped first.
     base: AdapterBase,
 }
 
@@ -109,7 +110,8 @@ impl NicQueue {
         }
     }
 
-    /// Shows monitors what the next sync sends. The program waits in its own call meanwhile.
+    /// Shows monitors the frames that the next sync sends. The program waits in its own call
+    /// meanwhile.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
@@ -280,7 +282,7 @@ impl Nic {
     pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
         let nic_rings = usize::from(self.expected.rings[0]);
         let ring = |dir: TxRx, i: usize| rings[dir as usize].get(i).cloned().flatten();
-        // `None` if a ring lacks its other half, which nothing here leaves so.
+        // `None` if a ring lacks its other half; this code leaves no such ring.
         let pairs = |range: Range<usize>| {
             let pairs = range.filter_map(|i| match (ring(TxRx::Tx, i), ring(TxRx::Rx, i)) {
                 (None, None) => None,
@@ -292,7 +294,7 @@ impl Nic {
         let (Some(nic), Some(host)) = (pairs(0..nic_rings), pairs(nic_rings..all)) else {
             return false;
         };
-        // The port keeps what it had, even if the rules have changed meanwhile.
+        // The port keeps the interface that it had, even if the rules have changed meanwhile.
         let options = OpenOptions { take_over: true, ..self.options.clone() };
         let nic_options =
             OpenOptions { uses_host_rings: !host.is_empty(), rings: nic, ..options.clone() };
@@ -377,7 +379,8 @@ impl Drop for Nic {
     /// The host connection is in the interface's namespace and must be removed there.
     fn drop(&mut self) {
         if let Some(host) = self.host.take() {
-            // If the namespace cannot be entered, it is gone with everything in it.
+            // If the namespace cannot be entered, it no longer exists, and neither does anything in
+            // it.
             let _ = in_netns(&self.netns, move || drop(host));
         }
     }
@@ -476,7 +479,7 @@ impl DelegatingPort for Nic {
         who: u32,
     ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
         let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
-        // Those of the host are synced here.
+        // Host rings are synced here.
         if rings.iter().any(|rings| rings.end > live.queues.len()) {
             return Err(Errno::OPNOTSUPP);
         }

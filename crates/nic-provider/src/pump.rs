@@ -1,5 +1,5 @@
-//! A thread that sleeps until an interface has events, and wakes the clients that wait for them.
-//! Clients sync themselves; the thread moves no frames.
+//! A thread that sleeps until an interface has events, and wakes the clients that wait for such
+//! events. Clients sync themselves; the thread moves no frames.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -100,14 +100,15 @@ fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
                 means.push((queue, dir));
             }
         }
-        // Space is waited for only if there is none, and not while nothing can be sent.
+        // The thread waits for space only if there is none, and not while the link is down.
         let full = !queue.views[TxRx::Tx as usize].is_ready() && !down;
         if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
             polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
             means.push((queue, TxRx::Tx));
         }
     }
-    // Rings fill up without notice, so the need to wait for space is checked again every 10 ms.
+    // Nothing signals that a ring has become full, so the need to wait for space is checked again
+    // every 10 ms.
     let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);
     each_driver(queues, |driver| driver.after_sleep());

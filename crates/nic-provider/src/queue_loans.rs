@@ -30,7 +30,7 @@ impl QueueLoans {
             let holder = &queues[i].holder;
             let taken = holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
             taken.map_err(|_| Errno::BUSY)?;
-            // If a later step fails, dropping `loans` returns what it has.
+            // If a later step fails, dropping `loans` returns the queues lent so far.
             loans.lent.push(i);
             lent.push(queues[i].lend(rings)?);
         }

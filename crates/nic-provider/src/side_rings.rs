@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideRings {
     pub(crate) nic: u16,
-    /// Rings that lead to the host, and those that come from it.
+    /// Number of rings that lead to the host, and of those that come from it.
     pub(crate) host: [u16; 2],
 }
 

@@ -25,7 +25,7 @@ pub struct FilePacket<'f> {
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
-    /// Its direction, if the file says so.
+    /// The packet's direction, if the file records it.
     pub direction: Option<PcapDirection>,
 }
 
@@ -65,7 +65,7 @@ pub enum CaptureReadError {
 }
 
 impl CaptureReadError {
-    /// Converts it to the cause of a failed open of `path`.
+    /// Converts the error to the cause of a failed open of `path`.
     #[must_use]
     pub fn into_open_cause(self, path: &str) -> OpenCause {
         let path = path.to_owned();
@@ -78,7 +78,7 @@ impl CaptureReadError {
         }
     }
 
-    /// Converts it to the cause of a failure while `path` is in use.
+    /// Converts the error to the cause of a failure while `path` is in use.
     #[must_use]
     pub fn to_run_cause(&self, path: &str) -> RunCause {
         RunCause::Capture { path: path.to_owned(), reason: self.to_string() }
@@ -86,8 +86,9 @@ impl CaptureReadError {
 }
 
 impl FileReader {
-    /// Opens a file and reads it through once, so that a broken one is refused before anything
-    /// starts; pipes and devices cannot be read twice and are trusted until they break.
+    /// Opens a file and reads all of it once, so that a malformed file is refused before anything
+    /// starts. Pipes and devices cannot be read twice, so their errors only show while they are
+    /// read.
     ///
     /// # Errors
     /// [`OpenCause::File`], [`OpenCause::NotACapture`] or [`OpenCause::Truncated`].
@@ -111,7 +112,7 @@ impl FileReader {
         Self { path, file, decoder: Decoder::new(), buffer, used: 0, ended: false }
     }
 
-    /// The path it was opened by.
+    /// The path by which the file was opened.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -161,8 +162,9 @@ impl FileReader {
         }
     }
 
-    /// Reads available bytes, towards `need` bytes in the buffer or more; false at the end of the
-    /// file. Reads only once: the writer of a pipe may wait for an effect of its bytes so far.
+    /// Reads available bytes once, up to at least `need` bytes in the buffer; false at the end of
+    /// the file. It does not repeat the read, because the writer of a pipe may wait for an effect
+    /// of its bytes so far.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.used = 0;
@@ -176,7 +178,8 @@ impl FileReader {
     }
 }
 
-/// Writes packets: pcapng if the name ends so, otherwise pcap with nanoseconds.
+/// Writes packets: as pcapng if the file's name ends in `.pcapng` or `.ntar`, otherwise as pcap
+/// with nanoseconds.
 ///
 /// ```text
 ///   file                     buffer
@@ -208,8 +211,8 @@ enum CaptureFileFormat {
 }
 
 impl FileWriter {
-    /// Creates a file, or truncates an existing one; `interfaces` are the names that pcapng gives
-    /// the packets' origins.
+    /// Creates a file, or truncates an existing one; `interfaces` are the interface names that
+    /// pcapng records.
     ///
     /// # Errors
     /// [`OpenCause::File`].
@@ -226,7 +229,7 @@ impl FileWriter {
         Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, lost: 0, format })
     }
 
-    /// The path it was created by.
+    /// The path by which the file was opened.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -244,11 +247,11 @@ impl FileWriter {
         self.lost
     }
 
-    /// Appends a packet of the `interface`-th of the interfaces. pcap stores neither that nor a
+    /// Appends a packet of interface number `interface`. pcap stores neither the interface nor a
     /// direction.
     ///
     /// # Errors
-    /// The system's, such as a full disk.
+    /// The system's error, such as a full disk.
     pub fn packet(
         &mut self,
         interface: usize,
@@ -300,7 +303,7 @@ impl FileWriter {
     }
 
     fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be truncated; nothing more is lost.
+        // Pipes and devices cannot be truncated; no more packets are lost by that.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
     }
@@ -322,7 +325,7 @@ fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
 
 impl Drop for FileWriter {
     fn drop(&mut self) {
-        // A caller that wants the error flushes before; nothing can report it here.
+        // A caller that needs the error calls `flush` first; `drop` cannot report it.
         let _ = self.flush();
     }
 }

@@ -6,8 +6,8 @@ use rustix::time::Timespec;
 /// Nanoseconds of CLOCK_MONOTONIC, or a duration in nanoseconds.
 pub type Nanos = u64;
 
-/// Worst-case lateness of a plain sleep on an idle machine; the sleep is that much shorter, and the
-/// rest spins.
+/// Worst-case lateness of a plain sleep on an idle machine; sleeps end this much earlier, and the
+/// rest of the time is spent spinning.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 /// The current time. Costs some 20 ns: call it once per batch, not once per packet.

@@ -29,16 +29,16 @@ pub const CODES: &[&str] = &[
     "SR0402", "SR0499",
 ];
 
-/// The commands that grant, once, what ports need: to a copy that only a group may execute, since
-/// its users can read and change all traffic. They list every capability, since setcap removes
-/// those that it does not list.
+/// The commands that grant, once, the capabilities that ports need. They grant them to a copy of
+/// the program that only a group may execute, since its users can read and change all traffic. They
+/// list every capability, since setcap removes those that are not listed.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
      sudo usermod -aG slipring \"$USER\"";
 
-/// Whether this process is in a user namespace of its own. The kernel loads no BPF programs there,
-/// whatever capabilities the process has.
+/// Whether this process is in a user namespace other than the initial one. The kernel loads no BPF
+/// programs there, whatever capabilities the process has.
 #[must_use]
 pub fn in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -135,7 +135,7 @@ impl OpenError {
         }
     }
 
-    /// What to try next.
+    /// A suggestion of what to try next.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match &*self.cause {
@@ -272,7 +272,7 @@ impl RunError {
         }
     }
 
-    /// What to try next.
+    /// A suggestion of what to try next.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match &self.cause {

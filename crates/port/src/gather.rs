@@ -54,9 +54,9 @@ struct GatherFrame {
 /// A run of sendable frames.
 ///
 /// # Invariants
-/// 1. Every part lies within a buffer of `region`, which lives as long as this value. So the
-///    kernel may read parts at any time; a program that breaks the ring protocol can only make it
-///    read other bytes than meant.
+/// 1. Every part lies within a buffer of `region`, which lives as long as this value. So the kernel
+///    may read parts at any time; a program that breaks the ring protocol can only make the kernel
+///    read other bytes of the region.
 /// 2. Parts of one frame follow each other in `parts`.
 #[derive(Debug)]
 pub(crate) struct Gather {
@@ -114,7 +114,7 @@ impl Gather {
         TrafficCounts { packets: frames.len() as u64, bytes }
     }
 
-    /// Collects frames from slot `at` up to `head`, or up to one that cannot be sent.
+    /// Collects frames from slot `at` up to `head`, or up to the first frame that cannot be sent.
     #[inline]
     fn collect(&mut self, ring: &mut KernRing, at: SlotIdx, head: SlotIdx, max_frame: u32) {
         assert!(Arc::ptr_eq(ring.region(), &self.region), "a gather serves one region");
@@ -164,12 +164,12 @@ impl Gather {
 
 /// Sends what the program released on `ring` and frees completed slots.
 ///
-/// `send` gets a run of frames and returns how many of them are finished: sent or dropped, and
-/// counted. It returns fewer than all when no more can be sent now; the others stay with the driver
-/// for the next call.
+/// `send` gets a run of frames and returns how many of them are finished: sent, or dropped and
+/// counted. If it returns fewer than all, no more can be sent now, and the others stay with the
+/// driver for the next call.
 ///
 /// # Errors
-/// [`RunCause::Ring`] on impossible indices, and those of `send`.
+/// [`RunCause::Ring`] on impossible indices, and the errors of `send`.
 pub(crate) fn transmit(
     ring: &mut KernRing,
     gather: &mut Gather,
@@ -229,7 +229,8 @@ mod tests {
             self.tx.advance(1);
         }
 
-        /// Sends at most `room` frames; the lengths of those sent, with their numbers of parts.
+        /// Sends at most `room` frames; returns the lengths of the sent frames, with their numbers
+        /// of parts.
         fn transmit(&mut self, room: usize) -> Vec<(u32, usize)> {
             let mut sent = Vec::new();
             transmit(&mut self.kern, &mut self.gather, 4000, &self.counters, |run| {

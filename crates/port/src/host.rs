@@ -7,16 +7,16 @@
 //! The interface stays a kernel interface, with its addresses and routes. BPF links hold the
 //! programs, and the port owns the hidden veth pair, so dropping the port restores the interface.
 //!
-//! U is in a network namespace that only the port's sockets hold. However the process ends, the
-//! kernel removes that namespace, with it U, and with U its peer K: a moment later, since
-//! namespaces are removed in the background. Creating a namespace requires CAP_SYS_ADMIN. Without
-//! it U is next to K; the pair then outlives a killed process until the next port of an interface
+//! U is in a network namespace that only the port's sockets hold. When the process ends for any
+//! reason, the kernel removes that namespace, and so U and its peer K, a moment later: it removes
+//! namespaces in the background. Creating a namespace requires CAP_SYS_ADMIN. Without it, U is in
+//! the namespace of K, and the pair outlives a killed process until the next port of an interface
 //! is opened ([`remove_stale`]).
 //!
 //! The pair has a queue for each host ring; all frames of a flow use the same ring.
 //!
-//! Needs AF_XDP in the driver on the NIC's side: a program in the stack would see frames for the
-//! host a second time.
+//! The NIC's driver must support AF_XDP: an XDP program in the stack would see frames for the host
+//! a second time.
 
 mod pair;
 
@@ -35,7 +35,7 @@ use pair::HiddenPair;
 
 pub use pair::{remove_of, remove_stale};
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 #[must_use]
 pub fn needs(options: &OpenOptions) -> RegionNeeds {
     let [to_host, from_host] = options.host_rings;
@@ -53,7 +53,7 @@ pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
 /// Opens the host's side of interface `ifname`.
 ///
 /// # Errors
-/// [`OpenError`], mostly for want of privileges or of tcx (Linux 6.6).
+/// [`OpenError`], usually because privileges or tcx (Linux 6.6) are missing.
 pub fn open(
     shown: &str,
     ifname: &str,
@@ -65,14 +65,14 @@ pub fn open(
     let rings = rings(&iface, options.host_rings);
     let pair = HiddenPair::create(&iface, rings).map_err(failed)?;
     let guard = Arc::new(HostRingsGuard { redirected: OnceLock::new(), pair });
-    // The hidden pair has no other users, so the host need not be detached from it.
+    // Only this port uses the hidden pair, so the host need not be detached from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
     let home = guard.pair.netns().map_err(failed)?;
     let beyond = FarInterface { keep_alive: guard.clone(), iface: iface.clone(), netns: home };
     let user = &guard.pair.user;
     let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
     let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
-    // Only once a socket is there to take the frames.
+    // Redirects only once a socket exists that takes the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
@@ -87,8 +87,8 @@ pub fn open(
     Ok(port)
 }
 
-/// Restores the interface. Removes the programs first, so that no frame of the host is led into
-/// half a path.
+/// Restores the interface. Removes the programs first, so that no frame of the host is redirected
+/// to a removed interface.
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,

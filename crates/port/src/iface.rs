@@ -26,13 +26,13 @@ const MAX_NAME_LEN: usize = 15;
 pub struct Iface {
     /// Its name.
     pub name: String,
-    /// Its index, which does not change when it is renamed.
+    /// The interface's index, which does not change when the interface is renamed.
     pub index: u32,
     /// Maximum number of bytes of a frame after the Ethernet header.
     pub mtu: u32,
     /// Hardware address; zeros if it has none.
     pub mac: [u8; 6],
-    /// Whether it has Ethernet frames.
+    /// Whether the interface has Ethernet frames.
     pub ethernet: bool,
     /// Whether it is up.
     pub up: bool,
@@ -60,7 +60,7 @@ pub struct Coalescing {
 }
 
 impl Iface {
-    /// Returns how long its interrupts are delayed.
+    /// Returns how long the interface delays its interrupts.
     ///
     /// # Errors
     /// The kernel's; mostly EOPNOTSUPP.
@@ -118,15 +118,15 @@ impl Iface {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }
 
-    /// Whether a default route of this network namespace leads out of it: taking such an interface
-    /// from the host may cut off the machine.
+    /// Whether a default route of this network namespace uses the interface: a port that takes such
+    /// an interface from the host may cut off the machine.
     #[must_use]
     pub fn default_route(&self) -> bool {
         route::has_default(&self.name)
     }
 
-    /// Whether the "hardware" is the kernel itself, which leaves checksums and segmentation of its
-    /// own packets undone, as nothing can damage them on the way.
+    /// Whether the "hardware" is the kernel itself. It leaves checksums and segmentation of its own
+    /// packets undone, since nothing can damage such packets on the way.
     #[must_use]
     pub fn is_software(&self) -> bool {
         const SOFTWARE: [&str; 12] = [
@@ -159,8 +159,8 @@ fn query_error(source: io::Error) -> OpenCause {
     OpenCause::System { what: "ask for the interface", source }
 }
 
-/// Keeps an interface promiscuous while it lives. The kernel ends it with the socket, so a killed
-/// process leaves nothing behind.
+/// Keeps an interface promiscuous as long as this value exists. The kernel ends promiscuous mode
+/// with the socket, so a killed process leaves nothing behind.
 #[derive(Debug)]
 pub struct Promisc {
     _socket: OwnedFd,

@@ -5,7 +5,7 @@ use std::fmt;
 /// Description of an open port.
 #[derive(Debug, Clone)]
 pub struct PortInfo {
-    /// The name it was opened by.
+    /// The name by which the port was opened.
     pub name: String,
     /// The word of its kind, `pipe`, or `host`.
     pub kind: &'static str,
@@ -13,9 +13,9 @@ pub struct PortInfo {
     pub mode: PortMode,
     /// What the port can do.
     pub caps: PortCaps,
-    /// Hardware address, if there is one.
+    /// Hardware address, if the port has one.
     pub mac: Option<[u8; 6]>,
-    /// MTU of the interface, if there is one.
+    /// MTU of the interface, if the port has one.
     pub mtu: Option<u32>,
 }
 

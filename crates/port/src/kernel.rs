@@ -1,6 +1,6 @@
-//! `kernel:NAME`: a port of `/dev/netmap`, by its name there: an interface, a pipe (`kernel:x{1`),
-//! a switch's port (`kernel:vale0:a`). The device may be netmap's kernel module or a slipring
-//! daemon; this is an ordinary client of either.
+//! `kernel:NAME`: a port of a netmap device, by its name there: an interface, a pipe
+//! (`kernel:x{1`), a switch's port (`kernel:vale0:a`). The device belongs to netmap's kernel module
+//! or to a slipring daemon; this port is an ordinary client of either.
 //!
 //! ```text
 //!   open --> REGISTER --> mmap --> netmap_if --> rings and buffers, used where they are
@@ -11,8 +11,9 @@
 //!
 //! # Invariants
 //! 1. Sizes and offsets from the device are read once and checked against its mapping.
-//! 2. A frame counts as sent when the device gave its slot back.
-//! 3. A monitor ends with the port that it watches, which is no error; what it saw stays readable.
+//! 2. A frame counts as sent when the device has returned its slot.
+//! 3. A monitor ends with the port that it watches, which is no error; frames that it received
+//!    before stay readable.
 //!
 //! Not for: ports of this process, which need no device.
 
@@ -40,8 +41,8 @@ pub use sys::control;
 
 pub use crate::error::DEVICE_PATH;
 
-/// The default device: that of the daemon of `run_dir` while there is one, as for the daemon's
-/// pipes and switches, else [`DEVICE_PATH`].
+/// The default device: the one of the daemon that uses `run_dir`, if that daemon is running (its
+/// pipes and switches are found there too); otherwise [`DEVICE_PATH`].
 #[must_use]
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");
@@ -55,15 +56,16 @@ const MAX_FRAGMENTS: u32 = 64;
 /// Opens a port of a netmap device: the one in `name`, or else `device`.
 ///
 /// # Errors
-/// [`OpenError`]: no device, no such port, busy, or impossible memory.
+/// [`OpenError`]: no device, no such port, the port is busy, or the device reports impossible
+/// memory.
 pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenError> {
     let device = name.device.as_deref().map_or(device, Path::new);
     open_at(shown, name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
-/// Checks what keeps `name` of `device` from being opened, as far as the device says so without a
-/// bind: the node, the right to the port, and whether there is such a port. A switch's port and a
-/// pipe's end need not exist: binding creates them.
+/// Checks whether `name` of `device` could be opened, as far as this shows without a bind: the
+/// device node, the right to the port, and whether the port exists. A switch's port and a pipe's
+/// end need not exist, since binding creates them.
 ///
 /// # Errors
 /// As [`open`].
@@ -115,7 +117,7 @@ fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
-/// Binds each ring pair; the first bind says how many there are.
+/// Binds each ring pair; the first bind returns how many there are.
 fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
     let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);

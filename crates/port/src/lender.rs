@@ -2,12 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
-/// What a program needs to sync a queue itself.
+/// What a program needs to sync a queue in its own process.
 #[derive(Debug)]
 pub struct DelegatedQueue {
-    /// The socket: it has the kernel's rings, and kicks the kernel.
+    /// The AF_XDP socket: it has the kernel's rings, and a system call on it kicks the kernel.
     pub socket: OwnedFd,
-    /// Offset in the region, in bytes, of the words by which the two take turns.
+    /// Offset in the region, in bytes, of the words by which both processes take turns.
     pub words: u64,
     /// Entries of each of the kernel's rings.
     pub cells: u32,
@@ -25,8 +25,8 @@ pub trait QueueLender {
     /// Lends both directions to program `who`; `None` if programs cannot sync them.
     fn lend(&mut self, who: u32) -> Option<DelegatedQueue>;
 
-    /// Ends the loan, even if `who` is in the middle of a sync. It may keep the descriptor and the
-    /// mappings, so the shared words are not trusted from then on.
+    /// Ends the loan, even if `who` is in the middle of a sync. The program may keep the descriptor
+    /// and the mappings, so the shared words are not trusted from then on.
     fn revoke(&mut self, who: u32);
 
     /// Sets whether only this process may sync; false while a program is still syncing.

@@ -2,8 +2,8 @@
 //!
 //! A port survives its interface being set down, as a netmap port does: nothing arrives meanwhile,
 //! and frames to send wait in the ring. A sync learns from the kernel that the interface is down.
-//! That it is up again is only announced to listeners of rtnetlink, so each port is one, and
-//! nothing has to poll.
+//! The kernel announces that the interface is up again only to listeners of rtnetlink, so each port
+//! listens there, and nothing has to poll.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +26,7 @@ pub(crate) struct LinkWatch {
     down: bool,
     /// Whether an interface that is down ends the port.
     ends_when_down: bool,
-    /// Something has changed since [`Self::take_changed`], at this interface or another.
+    /// Whether this interface or another one has changed since [`Self::take_changed`].
     changed: bool,
 }
 
@@ -34,7 +34,7 @@ impl LinkWatch {
     /// Listens for changes of `iface`. With `ends`, an interface that is down is an error.
     ///
     /// # Errors
-    /// [`OpenCause::Down`] with `ends`; the kernel's when it has no netlink socket.
+    /// [`OpenCause::Down`] with `ends`; the kernel's error if there is no netlink socket.
     pub(crate) fn watch(iface: &Iface, ends: bool) -> Result<Self, OpenCause> {
         if ends {
             iface.require_up()?;
@@ -44,7 +44,7 @@ impl LinkWatch {
             what: "listen for changes of the interface",
             source,
         })?;
-        // Queried again: it may have changed before the subscription.
+        // Queried again, since the state may have changed before the subscription.
         Ok(Self {
             events,
             index: iface.index,
@@ -54,7 +54,7 @@ impl LinkWatch {
         })
     }
 
-    /// Whether the interface is down, as far as known.
+    /// Whether the interface is down, as of the last query.
     #[inline(always)]
     pub(crate) fn is_down(&self) -> bool {
         self.down
@@ -70,12 +70,12 @@ impl LinkWatch {
         self.events.as_fd()
     }
 
-    /// Reads the events off; returns whether there were any.
+    /// Reads all pending events; returns whether there were any.
     pub(crate) fn read_events(&mut self) -> bool {
         let (mut bytes, mut any) = ([0; 4096], false);
         loop {
             match rustix::io::read(&self.events, &mut bytes) {
-                // Some were lost: there may be more.
+                // Some events were lost, so there may have been more.
                 Ok(_) | Err(Errno::NOBUFS) => any = true,
                 Err(Errno::INTR) => {}
                 Err(_) => break,
@@ -90,7 +90,7 @@ impl LinkWatch {
         std::mem::take(&mut self.changed)
     }
 
-    /// Records that the kernel says that the interface is down.
+    /// Records that the kernel reported the interface as down.
     ///
     /// # Errors
     /// [`RunCause::WentDown`] if that ends the port.
@@ -105,7 +105,7 @@ impl LinkWatch {
         std::mem::take(&mut self.down)
     }
 
-    /// Asks the kernel; returns whether the interface has come up since it was last known to be
+    /// Queries the kernel; returns whether the interface has come up since it was last known to be
     /// down.
     ///
     /// # Errors

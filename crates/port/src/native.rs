@@ -1,5 +1,5 @@
-//! A pipe of the daemon through its native socket API: this process syncs its end itself, while the
-//! other end may be in any process, opened by any means.
+//! A daemon's pipe, opened through the native socket: this process syncs its own end, while the
+//! other end may be in any process and opened by any of the daemon's interfaces.
 //!
 //! ```text
 //!   connect --> REGISTER --> memory, mapped --> rings lent: rings, words, bells
@@ -7,10 +7,10 @@
 //! unless a party sleeps
 //! ```
 //! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
-//! of its own. Dropping a connection gives back everything.
+//! of its own. Dropping a connection returns everything to the daemon.
 //!
 //! Not for pipes within this process (`pipe.rs`), nor for ends that several programs share, which
-//! are reached through the device (`kernel.rs`).
+//! are opened through the device (`kernel.rs`).
 
 mod end;
 
@@ -41,7 +41,7 @@ pub fn socket_path(run_dir: &Path) -> PathBuf {
     run_dir.join(SOCKET_NAME)
 }
 
-/// Whether a daemon listens at `socket`; it may still refuse.
+/// Whether a daemon listens at `socket`; it may still refuse the pipe.
 #[must_use]
 pub fn is_served(socket: &Path) -> bool {
     match NativeClient::connect(socket) {
@@ -113,8 +113,8 @@ pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenC
     if name.rings != RingSelection::All || pairs <= 1 {
         return Ok(vec![first.into_end()?]);
     }
-    // An exclusive bind of all rings would conflict with one per ring. Objects that the first bind
-    // created persist until one of those is bound.
+    // An exclusive bind of all rings would conflict with one bind per ring. Objects that the first
+    // bind created persist until one of their rings is bound.
     let mut single = name.clone();
     let mut bind = |rings| {
         single.rings = rings;
@@ -162,7 +162,7 @@ impl NativeBinding {
     }
 }
 
-/// There is no daemon, or none that can be trusted.
+/// There is no daemon at `socket`, or none that can be trusted.
 fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     match TrustError::of(&source) {
         Some(why) => OpenCause::Setting { reason: why.to_string(), help: why.help() },
@@ -170,7 +170,7 @@ fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     }
 }
 
-/// The error of a refused loan: one program at a time syncs a ring itself.
+/// The error of a refused loan: only one program at a time may sync a ring in its own process.
 fn delegation_error(source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Setting {

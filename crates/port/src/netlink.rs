@@ -1,5 +1,5 @@
-//! Links and addresses by rtnetlink, for the hidden host link and the demo. Each call is one
-//! request and its acknowledgement, in the network namespace of the calling thread.
+//! Links and addresses by rtnetlink, for the hidden veth pair of host rings and for the demo. Each
+//! call is one request and its acknowledgement, in the network namespace of the calling thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -85,7 +85,8 @@ impl Netlink {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
         let mut link = named(name);
-        // By default the kernel chooses the number: one, or more if XDP may be used.
+        // Without this attribute, the kernel chooses the number of queues: one, or more if XDP may
+        // be used.
         if [tx, rx] != [1; 2] {
             link.attributes.extend(queues(tx, rx));
             other.attributes.extend(queues(rx, tx));
@@ -99,11 +100,11 @@ impl Netlink {
         if peer_netns.is_none() { self.disable_ipv6_autoconf(peer) } else { Ok(()) }
     }
 
-    /// Keeps a link from assigning itself IPv6 addresses, and so from sending anything by itself.
-    /// The kernel accepts this only once the link exists.
+    /// Keeps a link from assigning itself IPv6 addresses, and so from sending by itself. The kernel
+    /// accepts the setting only once the link exists.
     ///
     /// # Errors
-    /// The kernel's; none if it has no IPv6.
+    /// The kernel's error; none if it has no IPv6.
     pub fn disable_ipv6_autoconf(&self, name: &str) -> io::Result<()> {
         let mut link = named(name);
         link.attributes.push(no_autoconf_attribute());
@@ -171,7 +172,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Takes an address from a link.
+    /// Removes an address from a link.
     ///
     /// # Errors
     /// The kernel's.
@@ -307,7 +308,7 @@ impl LinkEvents {
         loop {
             match self.socket.recv_from_full() {
                 Ok(_) => any = true,
-                // Some were lost: there may be more.
+                // Some events were lost, so there may have been more.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => any = true,
                 Err(_) => return any,
             }
@@ -321,7 +322,7 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// The address of our end: on a point-to-point link the other attribute is the peer's.
+/// The address of the local end: on a point-to-point link, the other attribute is the peer's.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {

@@ -4,7 +4,7 @@
 //! A namespace lives as long as a descriptor, a socket or a thread holds it. There is nothing on
 //! disk, so a killed process leaves nothing behind.
 //!
-//! Not for namespaces that others made by name; `ip netns exec` enters those.
+//! Not for named namespaces that other programs made; `ip netns exec` enters those.
 
 mod sys;
 
@@ -29,7 +29,7 @@ impl Netns {
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN; see [`become_private_user`].
     pub fn new() -> io::Result<Self> {
-        // In a separate thread: only that thread changes its namespace, and it ends here.
+        // In a separate thread, which ends here: only that thread changes its namespace.
         in_thread(|| {
             become_private()?;
             Self::current()
@@ -39,7 +39,7 @@ impl Netns {
     /// The calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel's, when `/proc` is not there.
+    /// The kernel's error, if `/proc` is not mounted.
     pub fn current() -> io::Result<Self> {
         Ok(Self { fd: File::open("/proc/thread-self/ns/net")?.into() })
     }
@@ -56,7 +56,7 @@ impl Netns {
         })
     }
 
-    /// Moves the calling thread here, for good.
+    /// Moves the calling thread into this namespace permanently.
     ///
     /// # Errors
     /// The kernel's.
@@ -81,10 +81,10 @@ pub fn become_private() -> io::Result<()> {
 }
 
 /// Moves this process into a new user namespace, in which it is root, and a new network namespace
-/// of that: possible for an ordinary user, if the system allows it.
+/// that belongs to the user namespace. An ordinary user may do this, if the system allows it.
 ///
 /// # Errors
-/// The kernel's: `InvalidInput` when the process has several threads; `PermissionDenied`, or
+/// The kernel's error: `InvalidInput` when the process has several threads; `PermissionDenied`, or
 /// ENOSPC, when the system does not allow it.
 pub fn become_private_user() -> io::Result<()> {
     become_user(|_| 0)?;
@@ -92,8 +92,7 @@ pub fn become_private_user() -> io::Result<()> {
 }
 
 /// Moves this process into a new user namespace in which it stays the same user, but has all rights
-/// in namespaces that it creates from now on. Programs that it runs do not: they keep the rights
-/// that they have outside.
+/// in namespaces that it creates from now on. Programs that it runs have no additional rights.
 ///
 /// # Errors
 /// As of [`become_private_user`].
@@ -101,12 +100,12 @@ pub fn become_own_user() -> io::Result<()> {
     become_user(|id| id)
 }
 
-/// Enters a new user namespace; `inside` maps this process's ids outside to those inside.
+/// Enters a new user namespace; `inside` maps this process's outer ids to the ids inside.
 fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
     // A program with file capabilities owns nothing below its own /proc/self, and could not write
-    // the maps. From here on the new namespace bounds its rights.
+    // the maps. From here on, its rights end at the new namespace.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     // An ordinary user may map their group only after giving up setgroups.
     std::fs::write("/proc/self/setgroups", "deny")?;
@@ -114,14 +113,15 @@ fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     std::fs::write("/proc/self/gid_map", format!("{} {gid} 1", inside(gid)))
 }
 
-/// Moves the calling thread into a mount namespace of its own: its mounts from now on are visible
-/// only to itself and to programs that it starts.
+/// Moves the calling thread into a private mount namespace: mounts that it makes from now on are
+/// visible only to the thread and to programs that it starts.
 ///
 /// # Errors
 /// `PermissionDenied` without CAP_SYS_ADMIN.
 pub fn become_private_mounts() -> io::Result<()> {
     sys::unshare(UnshareFlags::NEWNS)?;
-    // Mounts made outside still propagate in; none propagate out.
+    // Mounts made outside still propagate into the namespace; mounts made inside do not propagate
+    // out.
     let inwards = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(rustix::mount::mount_change("/", inwards)?)
 }

@@ -7,14 +7,14 @@
 //!              v  TxDescriptorRings        v  RxDescriptorRings     DmaMemory
 //!   driver   descriptors, doorbell       descriptors                buffers, rings of descriptors
 //! ```
-//! A driver implements the three traits. `xdp` does so over the kernel's rings; a driver that
-//! programs a device itself does so over the device's rings.
+//! A driver implements the three traits. `xdp` implements them over the kernel's rings; a driver
+//! that programs a device itself implements them over the device's rings.
 //!
 //! # Invariants
 //! 1. The driver's slots refer to exactly the buffers that the device has and those in reserve. So
 //!    a successor can resume a queue after its process was killed at any instruction.
-//! 2. A buffer is given to the device once, and only if it is the port's: slots that a client wrote
-//!    are checked before.
+//! 2. A buffer is given to the device once, and only if it belongs to the port: slots that a client
+//!    wrote are checked first.
 //! 3. The device accesses the port's own buffers only, and no client can write to descriptors,
 //!    unless the queue is lent to it (`ownership`).
 

@@ -1,5 +1,5 @@
-//! `null:`: sent frames vanish at once, and every rx slot always holds a frame: measures a program
-//! without the cost of a port.
+//! `null:`: sent frames are discarded at once, and every rx slot always holds a frame. It measures
+//! a program without the cost of a port.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 /// Bytes of the frames that a null port delivers.
 const FRAME_LEN: u16 = 60;
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 #[must_use]
 pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(queues, options.slots)

@@ -10,7 +10,7 @@ use crate::queue::Interest;
 /// How an `xdp:` port may attach to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
-    /// Zero-copy, else native with copying, else generic; the mode line says which.
+    /// Zero-copy, else native with copying, else generic; the port's mode line names the result.
     #[default]
     Best,
     /// Zero-copy or nothing.
@@ -21,7 +21,7 @@ pub enum XdpMode {
     Generic,
 }
 
-/// Options common to all kinds; a kind ignores those that it has no use for.
+/// Options common to all kinds of ports; a kind ignores options that do not apply to it.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Slots per ring. The name's `@conf:` wins.
@@ -29,12 +29,12 @@ pub struct OpenOptions {
     /// Bytes per buffer of a region created for this port (`slipring_ring::is_buf_size`); `None`
     /// chooses what suits the ports.
     pub buf_size: Option<u32>,
-    /// How many times each port's own needs to reserve for the layers that will wrap it.
+    /// Multiple of its own memory that each port reserves, for the layers that will wrap it.
     pub reserve_factor: u32,
-    /// Page size of such a region.
+    /// Page size of a region created for this port.
     pub huge: HugePages,
-    /// Directions in which the port is used: a capture is read for rx only, written for tx only,
-    /// and for both read if the file exists.
+    /// Directions in which the port is used. A capture that only receives is read, one that only
+    /// sends is written; for both directions, it is read if the file exists.
     pub direction: Interest,
     /// Captures that are written even if the files exist.
     pub captures_to_write: Vec<String>,
@@ -44,11 +44,11 @@ pub struct OpenOptions {
     pub xdp: XdpMode,
     /// Whether the host's stack keeps using the interface.
     pub shared: bool,
-    /// Whether the interface's host rings are used too, so that the NIC must not be reached through
-    /// the stack.
+    /// Whether the interface's host rings are used too. The port must then not reach the NIC
+    /// through the host's stack.
     pub uses_host_rings: bool,
-    /// Numbers of host rings: those to the host and those from it. At most as many as the interface
-    /// has, and at least one.
+    /// Numbers of host rings, `[to the host, from the host]`: at most as many as the interface has,
+    /// and at least one.
     pub host_rings: [u32; 2],
     /// Allow the interface that carries the default route.
     pub take_over: bool,
@@ -65,8 +65,8 @@ pub struct OpenOptions {
     pub daemon: Option<PathBuf>,
     /// Send each frame at once instead of through the kernel's queueing discipline.
     pub qdisc_bypass: bool,
-    /// Rings left by a previous process, which the port resumes: tx and rx of each pair.
-    /// They have [`Self::slots`] slots each. Empty: the port creates new ones.
+    /// Rings of a previous process that the port resumes: tx and rx of each pair, with
+    /// [`Self::slots`] slots each. If empty, the port creates new rings.
     pub rings: Vec<[RingView; 2]>,
 }
 

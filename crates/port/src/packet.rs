@@ -5,9 +5,9 @@
 //!                                 finish                             (in place, 64 per call)
 //! ```
 //!
-//! Received frames are finished first: local senders leave checksums and segmentation to hardware,
-//! which a frame that passes through a program never meets, and the kernel takes VLAN tags out.
-//! Frames longer than a buffer take several slots.
+//! Received frames are completed first: local senders leave checksums and segmentation to hardware
+//! that a forwarded frame never passes, and the kernel removes VLAN tags. Frames longer than a
+//! buffer take several slots.
 //!
 //! Two sockets per queue: one receives, the other only sends and costs nothing when frames arrive.
 //! Frames that this machine sends are not received.
@@ -45,10 +45,10 @@ use sys::{SocketFilter, SocketSetting, SocketUse};
 
 /// Bytes of an Ethernet header with one tag.
 const TAGGED_HEADER_LEN: u32 = 18;
-/// Memory for frames too long for the ring, and for frames in flight, in bytes.
+/// Bytes for frames too long for the ring, and for frames in flight.
 const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 ///
 /// # Errors
 /// [`OpenError`] when the interface cannot be looked up.
@@ -63,7 +63,8 @@ pub fn needs(
     Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
-/// Opens a port on an interface: for `queue` of it, or with a ring pair for each receive queue.
+/// Opens a port on an interface: on receive queue `queue`, or with a ring pair for each receive
+/// queue.
 ///
 /// # Errors
 /// [`OpenError`]: no such interface, interface down or not Ethernet, no such queue, CAP_NET_RAW
@@ -163,8 +164,8 @@ fn refused(source: io::Error) -> OpenCause {
     }
 }
 
-/// Creates receiving sockets, one for each filter, that have dropped no frame yet and receive none
-/// twice.
+/// Creates receiving sockets, one for each filter. So far they have dropped no frame, and no frame
+/// arrives at two of them.
 fn receivers(
     iface: &Iface,
     filters: &[SocketFilter],
@@ -179,7 +180,7 @@ fn receivers(
         if iface.up {
             return Err(error);
         }
-        // Before Linux 6.13 a group takes no socket of an interface that is down.
+        // Before Linux 6.13, a fanout group accepts no socket of an interface that is down.
         let of = rings.len() as u32;
         filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
@@ -212,8 +213,8 @@ fn receiver(
     Ok(ring)
 }
 
-/// Makes each ring receive what arrives on the queue of its number. The last one creates the group,
-/// because a queue's frames go to the member after its number.
+/// Makes each ring receive the frames that arrive on the queue of the same number. The last one
+/// creates the fanout group, because a queue's frames go to the member after its number.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
     let [others @ .., last] = rings else { return Ok(()) };
     if others.is_empty() {

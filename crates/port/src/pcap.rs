@@ -1,8 +1,10 @@
-//! `pcap:FILE`: a capture as a port. Read, every packet arrives as fast as the program takes it;
-//! written, every packet sent is stamped with the wall clock. `-` is standard input or output.
+//! `pcap:FILE`: a capture as a port. When read, every packet arrives as fast as the program takes
+//! it; when written, every sent packet is stamped with the wall clock. `-` is standard input or
+//! output.
 //!
-//! A packet counts as sent when the system has it. Until then it waits in a buffer, which is
-//! flushed when it is full, when half of the ring waits for it, and when a sync brings nothing new.
+//! A packet counts as sent when it was written to the file. Until then it waits in a buffer, which
+//! is flushed when the buffer is full, when half of the ring waits for it, and when a sync brings
+//! no new packets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,14 +21,14 @@ use crate::port::Port;
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 #[must_use]
 pub fn needs(options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(1, options.slots)
 }
 
 /// Opens a capture: for reading if the program only receives, for writing if it only sends.
-/// Otherwise the options decide, or else it is read if the file exists.
+/// Otherwise the options decide; without such options, the capture is read if the file exists.
 ///
 /// # Errors
 /// [`OpenError`] for a file that is missing, unreadable, cut short or no Ethernet capture.
@@ -106,7 +108,7 @@ struct PcapQueue {
     packet: Vec<u8>,
     /// Packets in the file's buffer.
     buffered: VecDeque<BufferedPacket>,
-    /// How many packets before them have been written to the file.
+    /// The number of packets before these that had been written to the file.
     completed: u64,
     /// The slot after the last packet that was written to the file.
     written_to: SlotIdx,
@@ -120,7 +122,7 @@ struct PcapQueue {
 /// A packet in the file's buffer.
 struct BufferedPacket {
     bytes: u64,
-    /// The slot after its last one.
+    /// The slot after the packet's last one.
     end: SlotIdx,
 }
 
@@ -175,8 +177,8 @@ impl PcapQueue {
         result.map_err(|source| self.failed(RunCause::Write { path: writer.path().into(), source }))
     }
 
-    /// Fetches the next packet into `self.packet`, unless one waits there; returns false at the
-    /// end.
+    /// Fetches the next packet into `self.packet`, unless a packet already waits there; returns
+    /// false at the end.
     fn fetch(&mut self) -> Result<bool, RunError> {
         let PcapFile::Read(reader) = &mut self.file else { return Ok(false) };
         if !self.packet.is_empty() {

@@ -12,7 +12,7 @@ use crate::port::Port;
 use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{QueueCounters, TrafficCounts};
 
-/// Memory that a pipe of `queues` ring pairs takes, both ends together.
+/// Memory that a pipe of `queues` ring pairs needs, both ends together.
 #[must_use]
 pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     let mut needs = RegionNeeds::pairs(queues * 2, slots);

@@ -49,8 +49,9 @@ impl Port {
     }
 }
 
-/// Moves up to `max` slots' worth of packets per queue from `from` to `to`: rx sync, forward,
-/// tx sync. Queue `i` feeds queue `i` modulo their number. Returns how many slots were moved.
+/// Moves up to `max` slots' worth of packets per queue from `from` to `to`: rx sync, forward, tx
+/// sync. Queue `i` of `from` feeds queue `i` modulo the number of queues of `to`. Returns how many
+/// slots were moved.
 ///
 /// # Errors
 /// [`RunError`] of either port.

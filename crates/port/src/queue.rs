@@ -46,8 +46,8 @@ pub struct WaitFds<'q> {
     pub rx: Option<BorrowedFd<'q>>,
     /// Ready when slots may have become free.
     pub tx: Option<TxWait<'q>>,
-    /// Readable when an interface has changed: worth a sync whatever is waited for.
-    /// [`Queue::after_sleep`] reads it off.
+    /// Readable when an interface has changed; a sync is then worthwhile for any interest.
+    /// [`Queue::after_sleep`] reads the event.
     pub link: Option<BorrowedFd<'q>>,
 }
 
@@ -66,22 +66,22 @@ pub enum TxWait<'q> {
 ///
 /// # Contract
 /// - Both syncs never block and do a bounded amount of work, at most one ring's worth.
-/// - After `tx_sync`, all slots that the program released are submitted or counted as dropped,
-///   and completed ones are free again. After `rx_sync`, slots that the program released can
-///   receive again and what has arrived is readable. Only whole packets are published.
-/// - Counters are up to date after each sync; [`Self::update_stats`] fetches what only the
-///   kernel knows.
+/// - After `tx_sync`, all slots that the program released are submitted or counted as dropped, and
+///   completed slots are free again. After `rx_sync`, slots that the program released can receive
+///   again, and arrived frames are readable. Only whole packets are published.
+/// - Counters are up to date after each sync; [`Self::update_stats`] fetches the counts that only
+///   the kernel has.
 pub trait Queue: Send {
     /// The program's halves of the rings.
     fn rings(&mut self) -> QueueRings<'_>;
 
-    /// Sends what was queued; frees what was sent.
+    /// Sends queued frames; frees the slots of sent ones.
     ///
     /// # Errors
     /// [`RunError`] when the port is gone or its rings are corrupt.
     fn tx_sync(&mut self) -> Result<(), RunError>;
 
-    /// Returns what was read; takes what has arrived.
+    /// Returns the slots that were read; takes over frames that have arrived.
     ///
     /// # Errors
     /// As [`Self::tx_sync`].
@@ -125,6 +125,6 @@ pub trait Queue: Send {
         None
     }
 
-    /// Continues where a program that syncs the queue itself has left off; the syncs do so too.
+    /// Continues where a program that syncs the queue itself left off; the syncs do the same.
     fn catch_up(&mut self) {}
 }

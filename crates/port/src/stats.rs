@@ -1,4 +1,4 @@
-//! Counters of a queue: written by the one thread that syncs it, read by anyone.
+//! Counters of a queue: written by the one thread that syncs the queue, read by any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ pub enum DropCause {
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
-    /// There is nothing at the other end: no guest.
+    /// The other end does not exist: there is no guest.
     TxNoPeer,
     /// Dropped on purpose by fault injection.
     Fault,
@@ -168,7 +168,8 @@ impl QueueCounters {
         self.in_flight.store(packets, Ordering::Relaxed);
     }
 
-    /// Counts completions of buffers that were not in flight: late, repeated, or not ours.
+    /// Counts completions of buffers that were not in flight: late, repeated, or of buffers that do
+    /// not belong to the port.
     #[cold]
     pub fn count_stray(&self) {
         add(&self.strays, 1);

@@ -5,12 +5,12 @@
 //!   program <-- rx slots <--------read, one each------- | NAME| <-- host's stack
 //! ```
 //!
-//! The device is created if none has that name, and removed with the port; an existing one is used
-//! and left. Its queues are the port's queues.
+//! If no device has that name, it is created, and removed with the port. An existing device is used
+//! and left in place. Its queues are the port's queues.
 //!
-//! By default frames are plain: the kernel finishes checksums and segmentation before we read.
-//! With `options.vnet_hdr` each frame begins with a virtio-net header of that many bytes, may be
-//! unfinished and as long as 64 KiB, over several slots.
+//! By default frames are plain: the kernel completes checksums and segmentation before we read.
+//! With `options.vnet_hdr`, each frame begins with a virtio-net header of that many bytes, and may
+//! be incomplete and up to 64 KiB long, in several slots.
 //!
 //! Reading costs a system call per frame: the driver has no other way, and io_uring is no faster.
 //! Writing is batched by io_uring where the kernel permits.
@@ -50,18 +50,18 @@ const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER_LEN: u32 = 22;
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 #[must_use]
 pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(queues.max(1), options.slots)
 }
 
-/// Opens a port of `queues` ring pairs on the TAP device `ifname`; empty lets the kernel choose
-/// the name, which the mode line says.
+/// Opens a port of `queues` ring pairs on the TAP device `ifname`. If the name is empty, the kernel
+/// chooses a name, which the mode line shows.
 ///
 /// # Errors
-/// [`OpenError`]: CAP_NET_ADMIN or the driver missing, the name that of another kind of interface,
-/// the device in use, region too small.
+/// [`OpenError`]: CAP_NET_ADMIN or the driver is missing, the name is that of another kind of
+/// interface, the device is in use, or the region is too small.
 pub fn open(
     name: &str,
     ifname: &str,
@@ -108,7 +108,7 @@ fn open_device(
 /// Makes the kernel's queue towards us hold a few rings' worth: frames that do not fit are dropped,
 /// and only reads make space.
 fn set_tx_queue_len(index: u32, slots: u32) {
-    // It works with the kernel's default length too.
+    // The port also works with the kernel's default length.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));
 }
 
@@ -220,8 +220,8 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
     })
 }
 
-/// Checks what would keep a TAP device from being created here, as far as that shows without
-/// creating one: the driver's node. CAP_NET_ADMIN is also required.
+/// Checks whether a TAP device could be created here, as far as this shows without creating one:
+/// whether the driver's node exists. CAP_NET_ADMIN is also required.
 ///
 /// # Errors
 /// As [`open`].

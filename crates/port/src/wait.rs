@@ -38,7 +38,7 @@ impl Default for WaitStrategy {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// At least one queue has what was waited for.
+    /// At least one queue has a frame or slot that the caller waited for.
     Ready,
     /// Time is up.
     Timeout,
@@ -51,8 +51,8 @@ pub enum WaitOutcome {
 pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
-    /// Last registered interests, so that an unchanged one costs no system call; `None` for queues
-    /// that have ended.
+    /// Last registered interests, so that an unchanged interest costs no system call; `None` for
+    /// queues that have ended.
     registered: Vec<Option<Interest>>,
     /// Queues without descriptors, which cannot be slept on.
     always: Vec<bool>,
@@ -129,7 +129,7 @@ impl Waiter {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(OTHER_FD_TOKEN), EventFlags::IN)?)
     }
 
-    /// Waits until a queue has what its interest asks for. `queues` are those of [`Self::new`].
+    /// Waits until a queue satisfies its interest. `queues` are those of [`Self::new`].
     ///
     /// # Errors
     /// [`RunError`] of a queue's sync.
@@ -189,7 +189,7 @@ impl Waiter {
                 return Ok(None);
             }
             looks += 1;
-            // Other descriptors are only visible to the kernel: poll now and then.
+            // Only the kernel knows the state of other descriptors, so poll now and then.
             if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == PolledFd::Other {
                 return Ok(Some(WaitOutcome::Interrupted));
             }
@@ -259,7 +259,7 @@ impl Waiter {
         let mut until = deadline;
         let mut i = 0;
         let visited = queues.each(&mut |queue, interest| {
-            // No descriptor wakes us for such a queue: check again after a short while.
+            // No descriptor signals such a queue: check again after a short time.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
             let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];
             until = own.into_iter().flatten().min();
@@ -297,8 +297,7 @@ impl Waiter {
         })
     }
 
-    /// Watches edges only during a sleep: a watched edge costs its sender something for every
-    /// frame.
+    /// Watches edges only during a sleep: a watched edge costs its sender time for every frame.
     fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
         queues.each(&mut |queue, interest| {
@@ -316,7 +315,7 @@ impl Waiter {
             self.registered[i] = None;
             return self.forget(queue);
         }
-        // A port that can send nothing may be writable forever.
+        // A port that cannot send may be writable forever.
         let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
@@ -331,7 +330,7 @@ impl Waiter {
         let fds = queue.wait_fds();
         for fd in [fds.rx, fds.tx.map(tx_fd), fds.link].into_iter().flatten() {
             match epoll::delete(&self.epoll, fd) {
-                // A descriptor for both directions has been removed already; an edge is not watched
+                // A descriptor for both directions may already be removed; an edge is not watched
                 // now.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => {
@@ -400,7 +399,7 @@ fn same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
     a.as_raw_fd() == b.as_raw_fd()
 }
 
-/// The descriptor, if it signals by edges.
+/// The descriptor, if it is edge-triggered.
 fn edge<'q>(wait: &TxWait<'q>) -> Option<BorrowedFd<'q>> {
     match *wait {
         TxWait::WritableEdge(fd) => Some(fd),
@@ -414,7 +413,8 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
     }
 }
 
-/// Syncs as the interests ask. Returns whether any is satisfied, or has just become impossible.
+/// Syncs the queues according to their interests. Returns whether an interest is satisfied, or has
+/// just become impossible.
 fn poll_queues(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
     queues.each(&mut |queue, interest| {

@@ -11,8 +11,9 @@
 //! and is sent from where a program, or the rx ring of another port, left it.
 //!
 //! # Modes
-//! Zero-copy, then native with a copy, then generic (in the stack); a strict option refuses
-//! instead of going on. All queues of a port are in one mode, which [`PortInfo`] names.
+//! Modes are tried in this order: zero-copy, native with a copy, generic (in the stack). A strict
+//! option refuses the port instead of trying the next mode. All queues of a port are in one mode,
+//! which [`PortInfo`] names.
 //!
 //! # What may be lost on receive
 //! The mode line says `vlan=inband-only` if a tag that the device keeps outside the frame cannot be
@@ -21,8 +22,9 @@
 //! are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
 //!
 //! # Lifetime
-//! Descriptors hold the program, promiscuity and detachment: the kernel undoes them when the
-//! process dies. Offloads that were switched off for the port are only restored by dropping it.
+//! The program, promiscuous mode and the host's detachment are bound to descriptors, so the kernel
+//! undoes them when the process ends. Offloads that were switched off for the port are only
+//! restored by dropping it.
 
 mod btf;
 mod delegated;
@@ -63,7 +65,7 @@ pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Buffers that a queue keeps in reserve for cutting super-frames.
 const RESERVE_BUFS: u32 = 64;
 
-/// What the port takes from a region.
+/// The memory that the port needs from a region.
 ///
 /// # Errors
 /// [`OpenError`] when there is no such interface or queue.
@@ -79,7 +81,7 @@ pub fn needs(
     Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
-/// Opens queues of an interface: `queue`, or all of them.
+/// Opens receive queue `queue` of an interface, or all its queues.
 ///
 /// # Errors
 /// [`OpenError`], with what to try next.
@@ -102,7 +104,7 @@ pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 pub(crate) struct FarInterface {
     /// Must live as long as any queue of the port.
     pub(crate) keep_alive: KeepAlive,
-    /// The interface whose link state matters.
+    /// The interface whose link state applies.
     pub(crate) iface: Iface,
     /// The network namespace of that interface, if it is not the calling thread's.
     pub(crate) netns: Option<Netns>,
@@ -146,7 +148,7 @@ fn open_interface(
     if options.exit_on_link_down {
         beyond.as_ref().map_or(&iface, |beyond| &beyond.iface).require_up()?;
     }
-    // Frames of the host arrive here too, shared or not.
+    // Frames of the host arrive here in shared mode too.
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
     }
@@ -188,7 +190,7 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
     }
 }
 
-/// Buffers that each queue keeps in reserve, of those in its rx ring: only if super-frames may
+/// Number of buffers of its rx ring that each queue keeps in reserve; 0 if no super-frames can
 /// arrive.
 fn reserve(iface: &Iface, place: XdpAttachMode, slots: u32) -> u32 {
     if place == XdpAttachMode::Generic && iface.is_software() {
@@ -208,7 +210,7 @@ fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<()
     Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
 }
 
-/// Changes to the interface besides binding its queues.
+/// Changes the interface's settings before its queues are bound.
 fn configure_interface(
     iface: &Iface,
     opened: &BoundSockets,
@@ -217,7 +219,7 @@ fn configure_interface(
 ) -> Result<XdpDevice, OpenCause> {
     let promisc = options.promiscuous.then(|| iface::promiscuous(iface.index)).transpose()?;
     let detached = match (all && !options.shared).then(|| host::detach(iface.index)).transpose() {
-        // The mode line says that the host still sends.
+        // The mode line then shows that the host still sends.
         Err(OpenCause::Unsupported { .. }) => None,
         detached => detached?,
     };
@@ -292,7 +294,7 @@ fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
 struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
-    /// The interface whose link state matters, if it is another one.
+    /// The interface whose link state applies, if it is another one.
     far: Option<&'a FarInterface>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,

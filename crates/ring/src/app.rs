@@ -81,7 +81,8 @@ pub struct AppRing<D> {
     mem: RingMem,
     head: u32,
     tail: u32,
-    /// Copies to lend, in a region that others map; `None` if the program is another process.
+    /// Copies that are lent in place of the buffers, in a region that other processes map; `None`
+    /// in a private region, and if the program is another process.
     copies: Option<Box<SlotCopies>>,
     direction: PhantomData<D>,
 }
@@ -96,7 +97,7 @@ pub struct FrameMut<'a> {
 }
 
 impl FrameMut<'_> {
-    /// Whether the packet goes on in the next slot.
+    /// Whether the packet continues in the next slot.
     #[must_use]
     #[inline(always)]
     pub fn more(&self) -> bool {
@@ -111,7 +112,7 @@ impl<D> AppRing<D> {
         Self { mem, head, tail, copies: None, direction: PhantomData }
     }
 
-    /// For the program: from now on, lends copies of frames if others map the region.
+    /// Makes this half lend copies of frames from now on, if other processes map the region.
     pub(crate) fn with_copies(self) -> Result<Self, RegionError> {
         if self.mem.is_private() {
             return Ok(self);
@@ -120,7 +121,7 @@ impl<D> AppRing<D> {
         Ok(Self { copies, ..self })
     }
 
-    /// What may be lent for the slots `from..to`: their buffers, or copies of them.
+    /// The memory to lend for the slots `from..to`: their buffers, or copies of them.
     #[inline(always)]
     fn lend(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
         match self.mem.as_private() {
@@ -152,9 +153,8 @@ impl<D> AppRing<D> {
         Ok(self.owned_slots())
     }
 
-    /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. An impossible
-    /// tail of
-    /// the driver releases none.
+    /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. If the driver's
+    /// tail is out of range, no slots are added.
     #[inline(always)]
     pub fn avail(&mut self) -> u32 {
         self.refresh().unwrap_or_else(|_| self.owned_slots())
@@ -242,7 +242,7 @@ impl<D> AppRing<D> {
         Some(whole_buffer(self.mem.as_private()?, slot.buf))
     }
 
-    /// What the `i`-th of our slots holds, by value.
+    /// The frame in the `i`-th of our slots, accessible by copying only.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: u32) -> Option<SharedBuf<'_>> {

@@ -25,13 +25,14 @@ pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) ->
     sleeping.map(take_announcement)
 }
 
-/// As [`must_ring_all`], for a waker that can only kick the host. The host takes the announcement of
-/// the program at the other end by [`must_ring`], and rings for it; its own was taken here.
+/// As [`must_ring_all`], for a waker that can only kick the host. The host then consumes the
+/// announcement of the program at the other end with [`must_ring`], and rings that program's
+/// doorbell; the host's own announcement is consumed here.
 #[inline(always)]
 pub(crate) fn must_kick<W: SharedWord>(guest: &W, host: &W) -> bool {
     W::full_fence();
     let guest = guest.acquire() != 0;
-    // Both are looked at: the kick serves both.
+    // Both words are checked: one kick serves both sleepers.
     take_announcement(host) || guest
 }
 
@@ -55,15 +56,16 @@ pub struct SleepAnnouncement {
 }
 
 impl SleepAnnouncement {
-    /// For a word that is already set, on behalf of programs that slept before the word existed.
+    /// Creates the state for a word that is already set, on behalf of programs that slept before
+    /// the word existed.
     #[must_use]
     pub fn already_announced() -> Self {
         Self { pending: true }
     }
 
     /// Announces one more sleeper, which must check for work once more. Returns whether the earlier
-    /// sleepers must be woken first: their announcement was consumed, which could not be seen
-    /// later.
+    /// sleepers must be woken first, because their announcement was consumed; later calls could not
+    /// detect that.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;
@@ -93,7 +95,7 @@ impl Doorbell {
     /// Creates a silent doorbell.
     ///
     /// # Errors
-    /// The kernel's, mostly because descriptors ran out.
+    /// The kernel's error, usually because the process is out of descriptors.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
@@ -107,7 +109,7 @@ impl Doorbell {
     /// Returns a second handle of the same doorbell.
     ///
     /// # Errors
-    /// The kernel's, mostly because descriptors ran out.
+    /// The kernel's error, usually because the process is out of descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }

@@ -69,7 +69,7 @@ impl Drop for HostedDirection {
         let n = self.tx.num_slots();
         let (freed, sent) =
             (self.position(RingDir::Rx).acquire(), self.position(RingDir::Tx).acquire());
-        // Words that others can write may be anything.
+        // Other processes may have written any value to shared words.
         if self.host_words.is_some() && freed < n && sent < n {
             return_changed(&self.rx, &self.tx, freed, sent);
         }
@@ -172,7 +172,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             // existed.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
-            // Both halves are borrowed mutably, so no other thread is here.
+            // Both halves are borrowed mutably, so no other thread runs this.
             direction.shared.get_or_init(|| words)
         }
     };
@@ -214,7 +214,7 @@ macro_rules! half {
             /// `who`.
             ///
             /// # Errors
-            /// [`RegionError::NotARegion`] if none can lie there.
+            /// [`RegionError::NotARegion`] if no such half can be at these offsets.
             pub fn attach(
                 region: &Arc<Region>,
                 place: DirectionLayout,
@@ -230,7 +230,7 @@ macro_rules! half {
                 Ok(half)
             }
 
-            /// Moves slots as far as possible.
+            /// Moves as many slots as possible.
             ///
             /// # Errors
             /// [`HostedSyncError`]; no slot was moved.
@@ -239,8 +239,9 @@ macro_rules! half {
                 self.sync_shown(|_, _, _| {})
             }
 
-            /// As [`Self::sync`], but shows the frames' slots (first, and one past the last) to
-            /// `see` before the other party gets them: the receiver, or the receiving program.
+            /// As [`Self::sync`], but first calls `see` with the slots that hold the frames (first,
+            /// and one past the last): before the receiver gets them, or, on the receiving half,
+            /// before the program does.
             ///
             /// # Errors
             /// As [`Self::sync`].
@@ -252,7 +253,7 @@ macro_rules! half {
                 self.sync_by(|half| half.sync_held(see), sync_report)
             }
 
-            /// Owns the half for one sync, if others may sync it too.
+            /// Syncs while owning the half, if other processes may sync it too.
             #[inline(always)]
             fn sync_by(
                 &mut self,
@@ -269,8 +270,8 @@ macro_rules! half {
                 Ok(report(slots?, side($other), self.who))
             }
 
-            /// As [`Self::sync`], for a program without doorbells, whose host judges impossible
-            /// indices: the program wakes both kinds of sleepers by a kick of the host
+            /// As [`Self::sync`], for a program without doorbells, which leaves impossible indices
+            /// to the host. The program wakes both kinds of sleepers by a kick of the host
             /// ([`SyncReport::wake_host`]).
             ///
             /// # Errors
@@ -299,7 +300,8 @@ macro_rules! half {
                 side.is_some_and(|side| side.holder.acquire() == self.who)
             }
 
-            /// Reports what the host has synced since, for a program whose syncs the host does.
+            /// Reports the slots that the host has synced since the last call, for a program whose
+            /// syncs the host does.
             ///
             /// # Errors
             /// [`HostedSyncError::Corrupt`].
@@ -313,7 +315,7 @@ macro_rules! half {
                 Ok(())
             }
 
-            /// Continues where the last owner has left off.
+            /// Continues where the last owner left off.
             #[inline(always)]
             fn catch_up(&mut self) -> Result<(), HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };
@@ -365,7 +367,7 @@ half! {
 }
 
 impl HostedTx {
-    /// Where the direction is, with the host's private words: for [`DirectionLayout::resume`].
+    /// Location of the direction, with the host's private words, for [`DirectionLayout::resume`].
     ///
     /// # Panics
     /// In a program that the direction was shared with.

@@ -45,7 +45,8 @@ pub(crate) fn cyclic(from: SlotIdx, to: SlotIdx, n: u32) -> Cyclic {
     Cyclic { at, end, second }
 }
 
-/// Iterator of [`cyclic`]: compares once a slot, where an index that wraps compares twice.
+/// Iterator of [`cyclic`]. It compares once per slot; an index that wraps would need two
+/// comparisons.
 #[derive(Debug)]
 pub(crate) struct Cyclic {
     at: SlotIdx,

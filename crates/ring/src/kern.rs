@@ -89,8 +89,8 @@ pub struct KernRing {
     mem: RingMem,
     hwcur: u32,
     hwtail: u32,
-    /// Where the application's slots began at the last check: slots that are not between here and
-    /// `hwtail` are the driver's.
+    /// First slot of the application at the last check: all slots outside `released..hwtail` are
+    /// the driver's.
     released: u32,
 }
 
@@ -103,7 +103,7 @@ impl KernRing {
         Self { mem, hwcur: 0, hwtail, released: 0 }
     }
 
-    /// Continues where another process left off; indices out of the ring count as 0.
+    /// Continues where another process left off; indices outside the ring count as 0.
     pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
         let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
         let hwcur = within(hwcur);
@@ -122,7 +122,7 @@ impl KernRing {
     }
 
     /// The driver's half of a ring that another process created, in a mapping of its memory, for a
-    /// program that syncs the ring itself. [`Self::resync`] sets where it stands.
+    /// program that syncs the ring itself. [`Self::resync`] sets its indices.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if no such ring can lie there.
@@ -246,8 +246,8 @@ impl KernRing {
     }
 
     /// Publishes a tail: everything before it is the application's. Also overwrites what the
-    /// application may have written to the word. In a private region a tail behind the last one is
-    /// ignored: it would take slots from the application, which may have their bytes lent.
+    /// application may have written to the word. In a private region a tail before the last one is
+    /// ignored: it would take back slots whose bytes may be lent to the application.
     #[inline(always)]
     pub fn set_tail(&mut self, tail: SlotIdx) {
         debug_assert!(tail < self.mem.num_slots());
@@ -338,7 +338,7 @@ impl KernRing {
         self.mem.shared(buf, if usable { len } else { 0 })
     }
 
-    /// The first `slot.len` bytes in the buffer of slot `i`, wherever its payload begins.
+    /// The first `slot.len` bytes in the buffer of slot `i`, regardless of the payload's offset.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: SlotIdx) -> SharedBuf<'_> {

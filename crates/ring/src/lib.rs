@@ -21,8 +21,8 @@
 //! 3. Whatever the other party can write is read once into a local, checked, then used.
 //!
 //! # Private and shared memory
-//! A region is private ([`Region::create`]: no other process can map it) or shared (all others), for
-//! as long as it lives. References lead into private regions only:
+//! A region is private ([`Region::create`]: no other process can map it) or shared (all others) for
+//! its whole life. Only buffers of private regions are lent as references:
 //!
 //! | | private | shared |
 //! |---|---|---|

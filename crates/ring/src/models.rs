@@ -261,7 +261,7 @@ fn of_two_wakers_one_rings() {
     });
 }
 
-/// Mistakes that can be made when words move to where programs sync by themselves.
+/// Mistakes in moving the words of a half to memory where programs sync the half themselves.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrong {
     Nothing,
@@ -319,12 +319,12 @@ impl Half {
         }
     }
 
-    /// Whether the sleeper with mark `i` knows, or will learn, of everything that was sent.
+    /// Whether the sleeper with mark `i` has seen, or will be woken for, everything that was sent.
     fn knows(&self, i: usize, seen: u32, sent: u32) -> bool {
         seen == sent || self.marks[i].load(Acquire) == 0
     }
 
-    /// Sleeps until there is something; returns the last value seen.
+    /// Sleeps until something was sent; returns the last value seen.
     fn sleep(&self, i: usize, wrong: Wrong) -> u32 {
         let look = || {
             // A sync by the host, which locks others out of its words.

@@ -1,7 +1,7 @@
 //! netmap's offsets: payloads that do not begin at the start of their buffer.
 //!
 //! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. The program can write
-//! to that word, so the host reads by a copy of its own.
+//! to that word, so the host uses its own copy of the mask.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -5,10 +5,11 @@ use crate::region::Region;
 
 /// Ownership of one buffer of one region: it moves with the buffer and is never copied.
 ///
-/// A ring takes one in exchange for another ([`AppRing::replace`](crate::AppRing::replace),
-/// [`KernRing::replace`](crate::KernRing::replace)), so that no buffer can be in two places. A
-/// dropped
-/// one is lost until its region is dropped; [`Region::release_owned`] returns it instead.
+/// A ring accepts an `OwnedBuf` only in exchange for another
+/// ([`AppRing::replace`](crate::AppRing::replace),
+/// [`KernRing::replace`](crate::KernRing::replace)), so no buffer can be in two slots. The buffer
+/// of a dropped value is lost until its region is dropped; [`Region::release_owned`] returns the
+/// buffer instead.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a buffer that is dropped is lost to its region"]
 pub struct OwnedBuf {
@@ -22,7 +23,7 @@ impl OwnedBuf {
         Self { buf, region: region.id() }
     }
 
-    /// Which buffer it is.
+    /// The buffer's index in its region.
     #[must_use]
     pub fn index(&self) -> BufIdx {
         self.buf

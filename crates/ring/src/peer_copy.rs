@@ -31,12 +31,13 @@ static MEMMOVE: CopyFn = libc::memmove;
 /// Copies `len` bytes. The two ranges may overlap.
 ///
 /// # Safety
-/// `len` bytes at `from` and at `to` are mapped, those at `to` to be written. Besides the caller's, no
-/// reference to those at `to` is in use, and no unique one to those at `from`.
+/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` writable. Besides the
+/// caller's, no reference to the bytes at `to` is in use, and no unique reference to those at
+/// `from`.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {
-        // The compiler often knows that, but does not know what a call would do.
+        // The compiler often knows that `len` is 0, but not what a call would do.
         return;
     }
     // SAFETY: a static is valid and aligned. Volatile, so that the compiler does not know the value.

@@ -84,7 +84,7 @@ impl PipeStorage {
         unsafe { self.words.as_ref() }
     }
 
-    /// Whether neither party has done anything.
+    /// Whether neither party has moved a slot yet.
     fn is_fresh(&self) -> bool {
         self.sent().acquire() == 0 && self.freed().acquire() == 0
     }
@@ -255,7 +255,7 @@ fn invalid_pipe_error() -> RegionError {
     RegionError::NotARegion("no pipe lies at this offset")
 }
 
-/// One end of a pipe. Its rings belong to it: `tx` and `rx` are not to be exchanged for others.
+/// One end of a pipe. It owns its rings: do not replace `tx` or `rx` by other rings.
 #[derive(Debug)]
 pub struct PipeEnd {
     /// Frames to send.

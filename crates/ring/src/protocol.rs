@@ -252,8 +252,8 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         self.freed
     }
 
-    /// As [`Self::new`], but slots up to `told` had been taken over before. The value is ignored as
-    /// far as it exceeds what was sent.
+    /// As [`Self::new`], but the program has already taken over the slots up to `told`. A value
+    /// beyond what was sent is ignored.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -30,7 +30,7 @@ pub(crate) struct HalfWords {
     pub(crate) owner: AtomicU32,
     /// Set by a program that syncs this half itself, when it sleeps.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Set by the host when a program sleeps whose syncs the host does.
+    /// Set by the host when a program whose syncs it does goes to sleep.
     pub(crate) host_sleeps: AtomicU32,
     /// Whether only the host may sync.
     pub(crate) by_host: AtomicU32,

@@ -27,7 +27,7 @@ pub(crate) struct BatchEntry {
     pub(crate) len: u32,
     pub(crate) vlan: u16,
     pub(crate) tagged: FrameTag,
-    /// Its flood set, if it goes to several ports.
+    /// The frame's flood set, if the frame goes to several ports.
     pub(crate) set: u8,
     /// The next entry of its chain.
     next: u32,
@@ -46,7 +46,7 @@ struct RingFrameList {
     tail: u32,
     /// The number of frames in the list.
     count: u32,
-    /// Index of its destination; [`NO_INDEX`] while there is none.
+    /// Index of the ring's destination; [`NO_INDEX`] while it has none.
     dest: u32,
 }
 
@@ -57,7 +57,7 @@ const EMPTY: RingFrameList =
 #[derive(Debug)]
 pub(crate) struct BatchRing {
     pub(crate) target: DeliveryTarget,
-    /// The flood sets that it belongs to.
+    /// The flood sets that the destination belongs to.
     sets: u64,
     pub(crate) delivered: DeliveryCounts,
 }
@@ -81,7 +81,7 @@ pub struct DeliveryCounts {
     pub bytes: u64,
 }
 
-/// The frames of one source by destination. A thread makes one and reuses it.
+/// The frames of one source by destination. A thread creates one batch and reuses it.
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
@@ -125,8 +125,8 @@ impl SwitchBatch {
         BatchDestination { batch: self, dest: &self.dests[index] }
     }
 
-    /// Records what was delivered to the `index`-th destination. The rest counts as dropped because
-    /// the destination was full. Without a report, nothing counts as delivered.
+    /// Records how many frames were delivered to the `index`-th destination. The other frames count
+    /// as dropped because the destination was full. Without a report, no frame counts as delivered.
     ///
     /// # Panics
     /// If `index` is not less than [`Self::len`].
@@ -218,7 +218,7 @@ impl<'b> BatchDestination<'b> {
         self.dest.target.ring
     }
 
-    /// The number of frames for it.
+    /// The number of frames for this destination.
     #[must_use]
     pub fn packets(&self) -> u32 {
         self.batch.copies_to(self.dest)

@@ -3,17 +3,17 @@
 /// What to do with frames to unknown addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownUnicast {
-    /// Send them to every port that takes them.
+    /// Send the frames to every port that takes them.
     #[default]
     Flood,
-    /// Drop them and count them as such.
+    /// Drop the frames and count them as unknown unicast.
     Drop,
 }
 
 /// The configuration of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// The time without frames after which an address is forgotten, in ns, give or take 17 ms;
+    /// The time in ns without frames after which an address is forgotten, give or take 17 ms;
     /// `None`: never, as in netmap.
     pub ageing_ns: Option<u64>,
     /// Maximum number of learned addresses.
@@ -52,7 +52,7 @@ pub enum SwitchConfigError {
     /// The burst of a storm limit is zero.
     #[error("a storm limit needs a burst of at least 1")]
     Burst,
-    /// There is no such port.
+    /// No port has this number.
     #[error("the switch has no port {0}")]
     NoSuchPort(u32),
     /// The address cannot belong to a single station.

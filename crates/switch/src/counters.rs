@@ -26,7 +26,7 @@ pub enum SwitchDropReason {
     StormMulticast,
     /// More frames to unknown addresses than the storm limit allows.
     StormUnknown,
-    /// A custom lookup dropped it.
+    /// A custom lookup dropped the frame.
     Lookup,
     /// The destination ring was full; counted at the destination.
     DestinationFull,
@@ -108,7 +108,7 @@ pub struct SwitchPortCounters {
     pub tx: SwitchTraffic,
     /// Frames in `rx` that went to more than one port.
     pub flooded: u64,
-    /// Additional frames made by sending those in `rx` to more than one port.
+    /// Additional frames made by sending frames of `rx` to more than one port.
     pub copies: u64,
     /// Addresses learned at this port.
     pub learned: u64,

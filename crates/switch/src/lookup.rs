@@ -17,15 +17,15 @@ pub struct FrameSlots {
 pub struct SlotMarks {
     /// Do not learn the source (`NS_NO_LEARN`).
     pub no_learn: bool,
-    /// Send it to this port, whatever the table says (`NS_PORT`).
+    /// Send the frame to this port, regardless of the table (`NS_PORT`).
     pub to: Option<SwitchPortId>,
 }
 
 /// The part of a frame that the switch reads.
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchPacket<'a> {
-    /// Its first bytes, at least 18 unless the frame is shorter. A copy, if the source may write to
-    /// the frame meanwhile.
+    /// The frame's first bytes, at least 18 unless the frame is shorter. They are a copy if the
+    /// source may write to the frame meanwhile.
     pub header: &'a [u8],
     /// The length in bytes, over all slots.
     pub len: u32,

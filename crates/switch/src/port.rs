@@ -25,7 +25,7 @@ pub struct SwitchPortConfig {
     pub rings: u32,
     /// Whether the switch learns addresses at this port.
     pub learns: bool,
-    /// Whether it is isolated: isolated ports reach only ports that are not.
+    /// Whether the port is isolated: isolated ports exchange no frames with each other.
     pub is_isolated: bool,
     /// Whether it receives broadcasts.
     pub takes_broadcast: bool,
@@ -60,7 +60,7 @@ impl Default for SwitchPortConfig {
 pub(crate) struct PortForwarding {
     /// The index of its ring 0 among the rings of all ports.
     pub(crate) first_queue: u32,
-    /// 0 if there is no port.
+    /// Number of rings; 0 if there is no port.
     pub(crate) rings: u32,
     pub(crate) is_isolated: bool,
 }

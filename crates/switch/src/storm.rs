@@ -1,4 +1,4 @@
-//! Storm limits: how much of the traffic that would be flooded a port lets in.
+//! Storm limits: how much flooded traffic a port accepts.
 
 use slipring_model::bucket::TokenBucket;
 

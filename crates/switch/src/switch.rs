@@ -50,7 +50,7 @@ pub struct Switch {
     forwarding: Vec<PortForwarding>,
     /// The numbers of the attached ports.
     present: Vec<u32>,
-    /// The same by VLAN, for each VLAN that was flooded since the ports last changed.
+    /// The same lists by VLAN, for each VLAN that was flooded since the ports last changed.
     members: BTreeMap<u16, Vec<u32>>,
     /// The number of rings of all ports.
     queues: u32,
@@ -71,7 +71,7 @@ impl Switch {
         }
     }
 
-    /// Attaches a port; its number is the lowest free one.
+    /// Attaches a port under the lowest free number.
     ///
     /// # Errors
     /// [`SwitchConfigError`] if its configuration is invalid.
@@ -117,7 +117,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes how long silent addresses are remembered; `None`: for ever.
+    /// Sets how long addresses without frames are remembered; `None`: for ever.
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
         self.table.set_ageing(ageing_ns);
@@ -238,7 +238,7 @@ impl Switch {
         turn.end(self);
     }
 
-    /// Counts what was delivered, and empties the batch.
+    /// Counts the delivered frames, and empties the batch.
     pub fn settle(&mut self, batch: &mut SwitchBatch) {
         for dest in batch.dests() {
             let asked = u64::from(batch.copies_to(dest));

@@ -45,11 +45,11 @@ pub struct MacEntry {
     pub mac: MacAddr,
     /// Its VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
-    /// The port at which it is known.
+    /// The port at which the address was seen.
     pub port: SwitchPortId,
-    /// The time since it was last seen, in ns, to within 17 ms.
+    /// The time since the address was last seen, in ns, to within 17 ms.
     pub age_ns: u64,
-    /// Whether it is static: it neither ages nor moves.
+    /// Whether the address is static: it neither ages nor moves.
     pub is_pinned: bool,
 }
 
@@ -413,8 +413,8 @@ impl MacTable {
         self.hash(key) as usize & self.mask()
     }
 
-    /// Folds the two halves of a 128-bit product. A sender that does not know the secret cannot aim
-    /// at a bucket.
+    /// Folds the two halves of a 128-bit product. A sender that does not know the secret cannot
+    /// choose the bucket.
     #[inline(always)]
     fn hash(&self, key: u64) -> u64 {
         let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1] | 1);

@@ -23,7 +23,7 @@ pub struct PublishedCounters {
 }
 
 /// Returns all files in `dir` whose program is running, by process id. A directory that cannot be
-/// read or trusted ([`trust::check_dir`]) has none.
+/// read or trusted ([`trust::check_dir`]) counts as empty.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<PublishedCounters> {
     if trust::check_dir(dir).is_err() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A word with a single writer.
 pub(super) trait PublishedWord {
-    /// Stores it without ordering.
+    /// Stores the value without ordering.
     fn store_relaxed(&self, value: u64);
     /// Stores it (release).
     fn store_release(&self, value: u64);
@@ -34,7 +34,7 @@ impl PublishedWord for AtomicU64 {
     }
 }
 
-/// Publishes values together: `edition` is the last even one, and grows by two.
+/// Publishes values together: `edition` is the last even edition, and grows by two.
 pub(super) fn publish_edition<'w, W: PublishedWord + 'w>(
     edition_word: &W,
     edition: &mut u64,
@@ -75,7 +75,7 @@ pub(super) fn read_edition<S: EditionSource>(source: &mut S) -> Result<Option<S:
     }
     source.read_words()?;
     // Pairs with the release fence in `publish_edition`: if a word is of a later edition, so is the
-    // head that is read now.
+    // edition that is read now.
     S::acquire_fence();
     let after = source.head()?;
     Ok((S::edition_of(&before) == S::edition_of(&after)).then_some(before))

@@ -26,7 +26,7 @@ pub struct Publisher {
     first: usize,
     edition: u64,
     path: PathBuf,
-    /// Holds the lock that shows that we are running.
+    /// Holds the lock that shows that this process is running.
     _file: File,
 }
 
@@ -35,8 +35,8 @@ impl Publisher {
     /// programs in `dir`. If the directory does not exist, it is created, for this user only.
     ///
     /// # Errors
-    /// The directory or the file cannot be created or trusted, this process publishes there
-    /// already, or the counters exceed the maximum file size.
+    /// The directory or the file cannot be created or trusted, this process already publishes in
+    /// the directory, or the counters exceed the maximum file size.
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
         trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
@@ -114,7 +114,7 @@ struct UnpublishedFile {
 
 impl UnpublishedFile {
     fn create(path: PathBuf, length: u64) -> io::Result<Self> {
-        // Left by a killed process that had our process id.
+        // A killed process with the same process id may have left the file.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new()
             .read(true)
@@ -125,9 +125,9 @@ impl UnpublishedFile {
             .open(&path)?;
         let new = Self { path, file };
         lock::acquire(&new.file)?;
-        // Only now: an earlier reader could have taken a lock that conflicts with ours.
+        // Set only now: an earlier reader could have taken a lock that conflicts with ours.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
-        // Allocated now: a full disk is an error here, but would be a signal at a later store.
+        // Allocated now, so that a full disk is an error here and not a signal at a later store.
         rustix::fs::fallocate(&new.file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         Ok(new)
     }

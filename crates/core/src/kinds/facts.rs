@@ -5,7 +5,7 @@ use slipring_confine::CapabilitySet;
 /// Documentation of a kind of port, and properties that other code needs.
 #[derive(Debug)]
 pub struct KindFacts {
-    /// The forms of its names; none if it cannot be opened.
+    /// The forms of the kind's names; none if its ports cannot be opened.
     pub rows: &'static [NameRow],
     /// Capabilities that the owner of a port keeps until it is closed.
     pub keeps: CapabilitySet,
@@ -16,8 +16,8 @@ pub struct KindFacts {
 }
 
 impl KindFacts {
-    /// The defaults: takes nothing from the host, keeps no privilege and is not served by the
-    /// daemon.
+    /// The defaults: the port takes nothing from the host, keeps no privilege and is not served by
+    /// the daemon.
     #[must_use]
     pub const fn new(rows: &'static [NameRow]) -> Self {
         Self {
@@ -34,11 +34,11 @@ impl KindFacts {
 pub struct NameRow {
     /// The name, in Markdown: `` `xdp:IF` ``.
     pub name: &'static str,
-    /// What it opens, in Markdown.
+    /// What the name opens, in Markdown.
     pub what: &'static str,
     /// The privilege required to open it, in Markdown.
     pub needs: &'static str,
-    /// What it opens, in a few words of plain text.
+    /// What the name opens, in a few words of plain text.
     pub help: &'static str,
 }
 
@@ -58,11 +58,12 @@ pub enum InterfaceUse {
 /// What happens to the daemon's port when the daemon is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRestart {
-    /// The daemon has no such ports: they end with their program.
+    /// The daemon has no such ports: a port of this kind ends with its program.
     NotServed,
     /// The port is the daemon's own: rings and contents stay as they are.
     GoesOn,
-    /// The next daemon opens it again over the same rings; if it no longer exists, it is gone.
+    /// The next daemon opens the port again over the same rings; if the device no longer exists,
+    /// the port ends.
     Reopened,
 }
 

@@ -1,4 +1,4 @@
-//! Findings of `slipring doctor`, and the context that a kind gets to make them.
+//! Findings of `slipring doctor`, and the context in which a kind of port makes them.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -14,7 +14,7 @@ const PORT_CHECK: &str = "port";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingState {
-    /// As it should be.
+    /// The check found no problem.
     Ok,
     /// Costs speed or a feature.
     Warn,
@@ -31,7 +31,7 @@ pub struct Finding {
     pub state: FindingState,
     /// The result.
     pub finding: String,
-    /// The command that fixes it.
+    /// The command that fixes the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
@@ -55,7 +55,7 @@ impl Finding {
         Self { state: FindingState::Fail, ..Self::ok(check, finding) }
     }
 
-    /// Adds the command that fixes it.
+    /// Adds the command that fixes the problem.
     #[must_use]
     pub fn with_fix(mut self, command: impl Into<String>) -> Self {
         self.mend = Some(command.into());

@@ -11,7 +11,7 @@ const SOCKET_BUFFER_BYTES: c_int = 8 << 20;
 /// The metadata of a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FrameInfo {
-    /// Its length in bytes, even if it did not fit.
+    /// The frame's length in bytes, even if it did not fit.
     pub(crate) len: usize,
     /// Nanoseconds since 1970.
     pub(crate) ts_ns: u64,
@@ -33,7 +33,7 @@ pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    // Without the privilege to exceed the limit, the default size must do.
+    // Without the privilege to exceed the limit, the default size is used.
     let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES);
     bind(&socket, ifindex)?;
     Ok(socket)

@@ -1,4 +1,4 @@
-//! Parsers for values; their errors list the allowed ones.
+//! Parsers for values; their errors list the allowed values.
 
 use slipring_fuse::UringMode;
 use slipring_netmap::PortKind;

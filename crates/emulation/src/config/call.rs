@@ -88,7 +88,7 @@ pub(crate) fn part(
     location: &ConfigLocation,
 ) -> Result<Option<ConfigTable>, EmulationConfigError> {
     let whole = CallText::whole(text);
-    // If the part has a model called `none`, that is meant.
+    // `none` may also be the name of one of the part's models, which takes precedence.
     if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ pub(crate) fn part(
     Ok(Some(table))
 }
 
-/// Splits off the model name: a first word that is a model, or that can be nothing else.
+/// Splits off the model name: a first word that names a model, or cannot be anything else.
 fn split_name<'t>(
     part: &LinkPart,
     mut pieces: Vec<CallText<'t>>,

@@ -12,7 +12,7 @@ use super::quantity;
 use super::section;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// The dimension of a setting, or that it is a boolean.
+/// The dimension of a setting, or a boolean.
 #[derive(Clone, Copy)]
 enum CanonicalKind {
     Time,
@@ -116,7 +116,7 @@ fn write_part(part: &str, table: &mut ConfigTable) {
     }
 }
 
-/// Converts a value. An invalid one stays as it is: building the network reports it.
+/// Converts a value. An invalid value stays as it is; building the network reports it.
 fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     if let ("rate", "states", ConfigValue::List(states)) = (part, key, &mut node.value) {
         states.iter_mut().for_each(write_state);

@@ -26,7 +26,7 @@ use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
 /// Names of protocols above IP.
 const PROTOCOL_NAMES: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
-/// In a filter, `vlan` changes the offsets of all later terms, so it comes first.
+/// In a filter, `vlan` changes the offsets of all later terms, so it is written first.
 const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("vlan", vlan),
     ("mac", |path, node| mac(path, node, "host")),
@@ -250,7 +250,8 @@ mod tests {
         network.map(|network| network.classes).map_err(|error| Diagnostic::of(&error))
     }
 
-    /// Builds UDP from 10.0.0.1:1000 to 10.0.0.2:5004, with this DSCP, in a VLAN or none.
+    /// Builds a UDP frame from 10.0.0.1:1000 to 10.0.0.2:5004 with this DSCP, tagged if `vlan` is
+    /// given.
     fn udp4(dscp: u8, vlan: Option<u16>) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         if let Some(id) = vlan {

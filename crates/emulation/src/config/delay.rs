@@ -136,8 +136,8 @@ fn dist(
 /// Greatest relative error of the mean that is accepted.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
-/// Refuses a distribution that is cut at 0 so much that its mean changes. A range that the user set
-/// (`min`, `max`) is intended, and only yields a warning.
+/// Refuses a distribution that is cut at 0 so much that its mean changes. If the user set the range
+/// (`min`, `max`), there is only a warning.
 fn refuse_missed_mean(
     section: &ConfigSection<'_>,
     dist: &Dist,
@@ -182,7 +182,8 @@ impl fmt::Display for MissedMean {
     }
 }
 
-/// Greatest deviation of gamma, in means: the shape is then at least 0.1.
+/// Greatest deviation of a gamma distribution, as a multiple of the mean: the shape is then at
+/// least 0.1.
 const MAX_DEVIATION_MEANS: f64 = 3.0;
 
 /// Builds a gamma distribution from mean and deviation, or from shape and scale.

@@ -4,10 +4,10 @@ use super::error::EmulationConfigError;
 use super::section::{self, unknown_word};
 use super::tree::ConfigNode;
 
-/// The index of the name that the setting at `path` says.
+/// The index in `names` of the name that is the value of the setting at `path`.
 ///
 /// # Errors
-/// [`EmulationConfigError`]: none of `names` is this one.
+/// [`EmulationConfigError`]: the value is not in `names`.
 pub(super) fn endpoint_index(
     path: &str,
     node: &ConfigNode,

@@ -1,7 +1,7 @@
 //! Translates errors of the engine to the names of settings. The engine names a field with its
 //! unit, such as `target_ns`; settings have other names, and values with units.
 //!
-//! Not for: values that cannot be parsed; those are refused where they are read.
+//! Not for values that cannot be parsed; those are refused when they are read.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// Part, field of the engine, setting, and alternative setting for a table that lacks the third.
+/// Part, field of the engine, setting, and another setting to name if a table does not have that
+/// one.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -24,7 +25,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // If absent, it defaults to the last of each row.
+    // If both settings are missing, the last name of each row is used.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),
@@ -152,7 +153,7 @@ pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
         true => time(error.value as u64),
         false => error.value.to_string(),
     };
-    // The limit that it must match.
+    // The other bound that the value must match.
     let must_be = match table.get("min") {
         Some(min) if error.must_be.ends_with(" min") => {
             format!("{}, {},", error.must_be, min.shown())

@@ -8,7 +8,7 @@ use slipring_model::format::FormatError;
 
 use super::tree::ConfigLocation;
 
-/// An invalid setting, its location, and what is allowed there.
+/// An invalid setting, its location, and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulationConfigError {
     code: ErrorCode,
@@ -61,7 +61,7 @@ impl EmulationConfigError {
         }
     }
 
-    /// Sets the location, unless there is one.
+    /// Sets the location, unless the error already has one.
     pub fn at(mut self, location: &ConfigLocation) -> Self {
         self.location = self.location.or_else(|| Some(location.clone()));
         self

@@ -1,5 +1,5 @@
-//! Explains what links do after all rounding: the probabilities in use, the truncated delays, the
-//! memory they need.
+//! Explains the effective values of links after all rounding: the probabilities in use, the
+//! truncated delays, the memory that the links need.
 
 mod models;
 
@@ -312,7 +312,7 @@ pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
 }
 
 /// Returns the mean over one period of a trace, in ns: each delay is weighted by its duration, and
-/// the first one holds from the start.
+/// the first one applies from the start.
 fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     let head = steps.first().map_or(0.0, |first| first.at_ns as f64 * first.delay_ns as f64);
     let area = |(index, step): (usize, &DelayStep)| {

@@ -18,16 +18,16 @@ use super::tree::{ConfigNode, ConfigOrigin};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors hide what is wrong with a file, and whether it exists: a client that changes
-    /// a run may not be allowed to read its files.
+    /// Whether errors omit what is wrong with a file and whether it exists: a client that changes a
+    /// run may not be allowed to read its files.
     pub hides_details: bool,
     /// Paths that were accessed; shared by all clones of one configuration.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
-/// A larger file is no description of a link; reading a device would never end.
+/// A larger file is not accepted as a trace or table of a link; reading a device would never end.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// A larger file is no configuration: 10,000 links take less than a tenth of it.
+/// A larger file is not accepted as a configuration: 10,000 links take less than a tenth of this.
 const MAX_CONFIG_BYTES: u64 = 1 << 24;
 
 /// Reads the text of a configuration.
@@ -36,7 +36,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 24;
 /// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
-    // A pipe is allowed: it is read at the start, when nothing else waits.
+    // A pipe is allowed here, because it is read at the start, when nothing else waits.
     let read = File::open(path).and_then(|file| read(file, MAX_CONFIG_BYTES));
     let bytes = read.map_err(|error| {
         let error = EmulationConfigError::unreadable(&shown, error.to_string());
@@ -94,7 +94,7 @@ impl ConfigFiles {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// If it cannot be read, or is longer than a GiB.
+    /// If the file cannot be read, or is longer than a GiB.
     pub fn bytes(&self, name: &str, node: &ConfigNode) -> Result<Vec<u8>, EmulationConfigError> {
         let path = self.path(name);
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
@@ -120,7 +120,7 @@ impl ConfigFiles {
     /// Parses a file with `reader`.
     ///
     /// # Errors
-    /// If it cannot be read, is not UTF-8 or not in its format.
+    /// If the file cannot be read, is not UTF-8 or does not have the expected format.
     pub fn parsed<T>(
         &self,
         name: &str,

@@ -8,7 +8,7 @@ use super::section::{self, ConfigSection};
 use super::tree::{ConfigEntry, ConfigNode, ConfigTable, ConfigValue};
 use super::{delay, engine_errors, loss, mangle, queue, rate};
 
-/// Keys of a link for its place in the network rather than its behaviour.
+/// Keys that place a link in the network; they do not affect its behaviour.
 pub(super) const WIRING_KEYS: [&str; 3] = ["from", "to", "like"];
 
 /// Reads the behaviour of a link. Its parts are already tables.
@@ -66,7 +66,7 @@ pub(super) fn read(
 }
 
 /// Merges the settings of a link with those of its `like` link. A part with another model replaces
-/// the inherited one; otherwise single values do.
+/// the inherited part; otherwise its values replace single values of the inherited part.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {

@@ -175,6 +175,6 @@ fn window(
         until_ns: section.required("until", quantity::time_ns)?,
         chance: section.chance("p")?.unwrap_or(Chance::ALWAYS),
     };
-    // A window in a table of its own has no other keys; one within the loss has.
+    // A window in a separate table has no other keys; a window within the loss may have.
     if alone { section.finish().map(|()| window) } else { Ok(window) }
 }

@@ -171,7 +171,7 @@ pub(super) fn duplicate(
     Ok(duplicate)
 }
 
-/// Reads a dummynet profile, and the rate that it may set.
+/// Parses a dummynet profile, and the rate that it may contain.
 pub(super) fn profile(
     path: &str,
     node: &ConfigNode,

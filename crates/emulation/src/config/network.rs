@@ -39,7 +39,7 @@ pub(super) fn ports(root: &ConfigTable) -> Result<Vec<PortSetting>, EmulationCon
     Ok(ports)
 }
 
-/// Adds the usual ports to a file that names none, and connects the usual links to them.
+/// Adds the default ports to a file that names none, and connects the default links to them.
 pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     let source = super::ConfigOrigin::File { name: file.into(), line: 1 };
     let place = ConfigLocation { origin: source, column: 1 };
@@ -103,7 +103,7 @@ pub(super) fn read(config: &EmulationConfig) -> Result<NetworkSpec, EmulationCon
     Ok(network)
 }
 
-/// Refuses nodes where links end and none begins: all their frames would be lost.
+/// Refuses nodes at which links end but none begins, since all their frames would be lost.
 fn refuse_dead_ends(root: &ConfigTable, network: &NetworkSpec) -> Result<(), EmulationConfigError> {
     let leads_on =
         |node: usize| network.links.iter().any(|link| link.from == LinkSource::Node(node));
@@ -138,7 +138,8 @@ fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
             from.map_or_else(|| entry.location.clone(), |node| node.location.clone())
         }),
-        // A loop: the last link that leads to the node, since the first may come from outside.
+        // In a loop, names the last link that leads to the node, since the first may come from
+        // outside the loop.
         ["node"] => links().rev().find_map(|entry| {
             let to = end(entry, "to")?;
             (to.shown() == *value).then(|| to.location.clone())
@@ -204,7 +205,7 @@ fn join(
     Ok(NetworkLink { spec, from, to })
 }
 
-/// A link with all that it takes over from others.
+/// A link with all settings that it inherits from other links.
 pub(super) fn resolved(
     root: &ConfigTable,
     name: &str,

@@ -1,4 +1,4 @@
-//! The settings of `output`: what is written, and where.
+//! The settings of `output`: which files are written.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct RunOutputs {
 pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError> {
     let mut section = ConfigSection::new("output", node)?;
     let log = section.text("log")?;
-    // `log = "mahimahi"` asks for the format; a file of frames ends in .pcapng.
+    // `log = "mahimahi"` requests that format; a packet log is a file whose name ends in .pcapng.
     let bare = log.as_deref() == Some("mahimahi");
     let mahimahi = section.text("mahimahi")?.or(bare.then(|| "mahimahi".to_owned()));
     let pcapng = section.text("pcapng")?.or(log.filter(|_| !bare));

@@ -26,7 +26,8 @@ impl LinkPart {
 #[derive(Debug)]
 pub(crate) struct PartModel {
     pub name: &'static str,
-    /// Names of its positional arguments. A last one that ends in `…` takes all the rest.
+    /// Names of the model's positional arguments. If the last name ends in `…`, that argument takes
+    /// all remaining values.
     pub arguments: &'static [&'static str],
 }
 
@@ -165,7 +166,8 @@ impl LinkPart {
 }
 
 impl PartModel {
-    /// Returns the name of the positional argument at `place`, and whether it takes all the rest.
+    /// Returns the name of the positional argument at `place`, and whether it takes all remaining
+    /// values.
     pub(crate) fn argument(&self, place: usize) -> Option<(&'static str, bool)> {
         let rest = |name: &'static str| name.strip_suffix('…').map(|name| (name, true));
         match self.arguments.get(place) {

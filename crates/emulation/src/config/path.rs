@@ -1,8 +1,8 @@
 //! Paths of settings: `link.up.rate.bps`, or `up.rate.bps` for short.
 //!
 //! # Invariants
-//! 1. In a set of changes, each setting has at most one value, however its path is written:
-//!    otherwise it would be undefined which one holds.
+//! 1. In a set of changes, each setting has at most one value, in whatever form its path is
+//!    written: otherwise it would be undefined which value applies.
 //!
 //! Not for: the values at a path.
 
@@ -19,7 +19,7 @@ pub(super) fn full(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Splits a path into its last name and those before it.
+/// Splits a path into its last name and the names before it.
 pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigError> {
     let mut names: Vec<_> = path.split('.').collect();
     match names.pop() {
@@ -34,12 +34,13 @@ pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigErro
     }
 }
 
-/// Refuses two values for one setting, and a value for a part along with one inside it.
+/// Refuses two values for one setting, and a value for a part together with a value inside that
+/// part.
 pub(super) fn refuse_twice(entries: &[ConfigEntry]) -> Result<(), EmulationConfigError> {
     let names =
         |entry: &ConfigEntry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
     let mut named: Vec<_> = entries.iter().map(|entry| (names(entry), entry)).collect();
-    // Sorted, a part is directly followed by what is in it.
+    // In sorted order, a part is directly followed by its settings.
     named.sort_by(|(one, _), (other, _)| one.cmp(other));
     let twice = named.windows(2).find(|pair| pair[1].0.starts_with(&pair[0].0));
     let Some([(whole, first), (inner, second)]) = twice else { return Ok(()) };

@@ -214,7 +214,7 @@ pub(crate) fn wrong_kind(
     EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(location)
 }
 
-/// Splits off a number; one space may precede the unit.
+/// Splits off a number and its unit; one space may precede the unit.
 fn split(text: &str) -> Option<(&str, &str)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(text);
@@ -239,7 +239,7 @@ fn exponent(text: &str) -> usize {
     if digits == 0 { 0 } else { 1 + sign + digits }
 }
 
-/// Returns the number without an exponent; `None` if it would be absurdly long.
+/// Returns the number without an exponent; `None` if it would have too many digits.
 fn plain(number: &str) -> Option<String> {
     let (mantissa, power) = match number.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),

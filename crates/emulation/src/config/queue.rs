@@ -42,7 +42,8 @@ const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
 /// Default queue limit of a line with a constant rate, in bytes: TLEM's.
 pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
-/// Returns the default limit if it applies: neither a kind of queue nor a limit is given.
+/// Returns the default limit if it applies, that is if neither a kind of queue nor a limit is
+/// given.
 pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option<u64> {
     let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
@@ -82,7 +83,8 @@ pub(super) fn read(
     Ok(LinkQueueSpec { packets, ..queue })
 }
 
-/// Reads a limit in bytes; refuses less than a frame, which is probably meant as packets.
+/// Reads a limit in bytes; refuses less than the length of a frame, since the user probably meant
+/// packets.
 fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, EmulationConfigError> {
     let bytes = quantity::size_bytes(path, node)?;
     if matches!((bytes, admit), (0 | MIN_FRAME_BYTES.., _) | (_, AdmitPolicy::Tlem)) {
@@ -96,8 +98,8 @@ fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, Emula
 /// Bytes of the shortest frame.
 const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
-/// Returns Linux's default limit in packets for disciplines that do not bound the queue themselves
-/// if traffic does not yield.
+/// Returns Linux's default limit in packets, for disciplines that do not bound the queue themselves
+/// if senders do not slow down.
 fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
         QueueSetting::CoDel | QueueSetting::Pie => Some(1000),

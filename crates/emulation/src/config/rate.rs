@@ -78,7 +78,8 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// Reads a constant rate. In flags a rate of 0 means no limit, as in TLEM; so does a framing alone.
+/// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM, and so does a framing
+/// without a rate.
 fn constant(
     section: &mut ConfigSection<'_>,
     named: bool,
@@ -162,8 +163,8 @@ fn steps(
     Ok(RateSpec::Steps { steps: steps.collect(), period_ns, end })
 }
 
-/// Returns the period of a trace of steps: as given, or such that the last step is as long as the
-/// one before it, or a second for a single one.
+/// Returns the period of a trace of steps: the given period, or else one for which the last step is
+/// as long as the step before it. A trace with a single step has a period of one second.
 pub(super) fn period(
     section: &mut ConfigSection<'_>,
     steps: &[TraceStep],
@@ -186,8 +187,8 @@ fn theaterq(
     Ok(RateSpec::Steps { steps: trace.rates(), period_ns: trace.period_ns, end })
 }
 
-/// Refuses CellReplay's format. Its light file is about a sender that pauses, its heavy trace about
-/// one that does not: which one applies depends on the traffic, not on time.
+/// Refuses CellReplay's format. Its light file applies to senders that pause, its heavy trace to
+/// senders that do not: which file applies depends on the traffic, not on time.
 fn refuse_cellreplay(section: &mut ConfigSection<'_>) -> Result<(), EmulationConfigError> {
     let path = section.path_of("format");
     let node = section.get("format").filter(|node| node.shown() == "cellreplay");
@@ -291,7 +292,7 @@ fn markov(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigEr
 
 const STATES_SYNTAX: &str = "write each state with its rate and mean time: { bps = \"10Mbit\", mean = \"2s\" }, or 10Mbit/2s";
 
-/// Reads `{ bps = "10Mbit", mean = "2s", next = [0, 1] }`, or in one word `10Mbit:2s`.
+/// Reads `{ bps = "10Mbit", mean = "2s", next = [0, 1] }`, or the short form `10Mbit:2s`.
 fn state(path: &str, node: &ConfigNode) -> Result<MarkovState, EmulationConfigError> {
     if let ConfigValue::Text(text) = &node.value {
         let Some((bps, mean)) = text.split_once(':') else {

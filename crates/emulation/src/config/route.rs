@@ -9,17 +9,17 @@ use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 /// Router settings of a file or of `-r`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouteSetting {
-    /// The gateway behind each port, if there is one.
+    /// The gateway on the network of each port, if one is set.
     pub(crate) gateways: [Option<RouteGateway>; 2],
     /// Whether TTL and hop limit are decremented.
     pub(crate) decrement_ttl: bool,
 }
 
-/// A gateway. Two are equal if their addresses are, wherever they were set.
+/// A gateway. Two gateways are equal if their addresses are, wherever the addresses were set.
 #[derive(Debug, Clone, Eq)]
 pub(crate) struct RouteGateway {
     pub(crate) address: IpAddr,
-    /// Where it was set.
+    /// Where the gateway was set.
     pub(crate) location: ConfigLocation,
 }
 
@@ -86,7 +86,7 @@ fn gateway(path: &str, node: &ConfigNode) -> Result<Option<RouteGateway>, Emulat
     }
 }
 
-/// Returns why no neighbour can have this address, whatever the subnets are.
+/// Returns why no neighbour can have this address in any subnet.
 fn no_host(address: IpAddr) -> Option<&'static str> {
     if address.is_unspecified() {
         Some("it stands for no host; the word for that is none")

@@ -11,9 +11,9 @@ use super::tree::{ConfigEntry, ConfigNode, ConfigValue};
 pub struct ScheduledChange {
     /// From the start of the run.
     pub at_ns: u64,
-    /// The values that it sets.
+    /// The values that the change sets.
     pub set: Vec<ConfigEntry>,
-    /// All settings from then on.
+    /// All settings after the change.
     pub config: EmulationConfig,
 }
 
@@ -22,11 +22,11 @@ pub struct ScheduledChange {
 pub(crate) struct ScriptStep {
     /// Time from the submission of the script.
     pub(crate) at_ns: u64,
-    /// The values that it sets.
+    /// The values that the change sets.
     pub(crate) set: Vec<ConfigEntry>,
 }
 
-/// Reads the changes in the order of their times; each builds on the one before.
+/// Reads the changes in the order of their times; each change builds on the previous one.
 pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
     let Some(node) = config.root.get("at") else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
@@ -55,7 +55,7 @@ fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
 /// Parses a script; `name` is that of its file. Returns the changes in the order of their times.
 ///
 /// # Errors
-/// If it is not TOML, or has other keys than `[[at]]`.
+/// If the text is not TOML, or has other keys than `[[at]]`.
 pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let root = super::toml::read(name, text)?;
     if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {

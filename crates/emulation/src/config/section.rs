@@ -9,7 +9,7 @@ use super::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
 /// A table being read. Every key that is requested counts as known.
 pub(crate) struct ConfigSection<'n> {
-    /// Its path, such as `link.up.rate`.
+    /// The table's path, such as `link.up.rate`.
     pub path: String,
     pub location: &'n ConfigLocation,
     table: &'n ConfigTable,
@@ -144,7 +144,7 @@ impl<'n> ConfigSection<'n> {
         self.table
     }
 
-    /// Returns the location of the value, or else of the table.
+    /// Returns the location of the value, or of the table if the value is absent.
     pub(crate) fn location_of(&self, key: &str) -> &'n ConfigLocation {
         self.table.get(key).map_or(self.location, |node| &node.location)
     }

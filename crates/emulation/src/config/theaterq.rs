@@ -1,4 +1,4 @@
-//! TheaterQ traces: each part of a link uses its own columns of the same file.
+//! TheaterQ traces: each part of a link uses different columns of the same file.
 //!
 //! | part | columns |
 //! |---|---|
@@ -22,7 +22,7 @@ use super::files::ConfigFiles;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// The rate of rows without one: 100 Tbit/s.
+/// The rate of rows that have none: 100 Tbit/s.
 const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
 
 /// A trace, with its location.
@@ -62,7 +62,7 @@ impl<'n> TheaterqTrace<'n> {
     }
 
     /// # Errors
-    /// If there is jitter.
+    /// If the trace has jitter.
     pub(super) fn delays(&self) -> Result<Vec<DelayStep>, EmulationConfigError> {
         if let Some((at_ns, row)) = self.rows.iter().find(|(_, row)| row.jitter_ns > 0) {
             let jitter = span(row.jitter_ns);

@@ -13,7 +13,7 @@ use super::tree::{
 /// Parses the text of a file.
 ///
 /// # Errors
-/// If it is not TOML, or contains a date.
+/// If the text is not TOML, or contains a date.
 pub(crate) fn read(name: &str, text: &str) -> Result<ConfigTable, EmulationConfigError> {
     let reader = TomlReader { name: name.into(), lines: line_starts(text), text };
     let table = DeTable::parse(text).map_err(|error| {
@@ -67,7 +67,7 @@ impl TomlReader<'_> {
         let mut location = self.location(start);
         let value = match value.get_ref() {
             DeValue::String(text) => {
-                // Columns inside the text count from after the quote.
+                // Columns inside the text are counted from after the quote.
                 location =
                     location.advanced_by(usize::from(self.text[start..].starts_with(['"', '\''])));
                 ConfigValue::Text(text.to_string())
@@ -96,8 +96,8 @@ impl TomlReader<'_> {
     }
 }
 
-/// Writes settings so that [`read`] returns the same: a heading for each port, link and scheduled
-/// change, all else as lines.
+/// Writes settings so that [`read`] returns the same settings: a heading for each port, link and
+/// scheduled change, all other settings as lines.
 pub(crate) fn write(table: &ConfigTable) -> String {
     let mut text = String::new();
     let is_section = |node: &ConfigNode| match &node.value {
@@ -167,7 +167,7 @@ fn name(key: &str) -> String {
     if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { quoted(key) }
 }
 
-/// Quotes a text. JSON's escapes are a subset of those of a basic string in TOML.
+/// Quotes a text. The escapes of JSON are valid in a basic string of TOML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

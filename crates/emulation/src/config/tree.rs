@@ -33,7 +33,7 @@ impl ConfigLocation {
         Self { origin: ConfigOrigin::Flag(name.into()), column: 1 }
     }
 
-    /// Marks a flag as one of `tlem` or `nmreplay`, if `classic`.
+    /// Marks a flag as a flag of `tlem` or `nmreplay`, if `classic`.
     pub fn classic_if(self, classic: bool) -> Self {
         match self.origin {
             ConfigOrigin::Flag(name) if classic => {
@@ -155,7 +155,7 @@ impl ConfigTable {
         self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
     }
 
-    /// Returns the text under a key, if it is one.
+    /// Returns the text under a key, if the value is a text.
     pub fn word(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.value {
             ConfigValue::Text(text) => Some(text),
@@ -163,13 +163,13 @@ impl ConfigTable {
         }
     }
 
-    /// Sets a value, in place of the old one if the key exists.
+    /// Sets a value; replaces the old value if the key exists.
     pub fn put(&mut self, key: &str, node: ConfigNode) {
         let location = node.location.clone();
         self.put_entry(ConfigEntry { key: key.to_owned(), location, node });
     }
 
-    /// Sets a named value, in place of the old one if the key exists.
+    /// Sets a named value; replaces the old value if the key exists.
     pub fn put_entry(&mut self, entry: ConfigEntry) {
         match self.entries.iter_mut().find(|old| old.key == entry.key) {
             Some(old) => *old = entry,
@@ -181,7 +181,8 @@ impl ConfigTable {
         self.entries.retain(|entry| entry.key != key);
     }
 
-    /// Returns the table under a key and creates it if needed; `None` if the key is another value.
+    /// Returns the table under a key, which is created if needed; `None` if the key has a value
+    /// that is no table.
     pub fn table_at(&mut self, key: &str, location: &ConfigLocation) -> Option<&mut Self> {
         if self.get(key).is_none() {
             self.put(key, ConfigNode::table(Self::default(), location.clone()));

@@ -85,12 +85,12 @@ impl<'n, 'f> WasmSource<'n, 'f> {
         let module = WasmModule::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            // Details are hidden only if it is no module: such a file may be secret.
+            // Details are hidden only if the file is no module, since such a file may be secret.
             if self.files.hides_details && matches!(error, ModuleError::NotAModule(_)) {
                 return self.files.unusable(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            // For other bytes, the runtime's message lists them over many lines.
+            // For other bytes, the runtime's message lists the bytes over many lines.
             let cause = match error {
                 ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {
                     "it is no WebAssembly module: it does not begin as one".to_owned()
@@ -103,7 +103,7 @@ impl<'n, 'f> WasmSource<'n, 'f> {
     }
 }
 
-/// Reads the fuel per call; 0 is refused, as no call would return.
+/// Reads the fuel per call; 0 is refused, because no call would ever return.
 fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::count(path, node)? {
         0 => {

@@ -1,4 +1,4 @@
-//! The time of a change: `+2s` counts from now, `10s` from the start of the run.
+//! The time of a change: `+2s` is relative to now, `10s` to the start of the run.
 
 use serde_json::{Value, json};
 use slipring_port::Nanos;
@@ -18,7 +18,7 @@ impl ChangeTime {
     /// Parses a time.
     ///
     /// # Errors
-    /// If it is not a time; `setting` names it in the error.
+    /// If the text is not a time; `setting` names the setting in the error.
     pub(super) fn read(setting: &str, node: &ConfigNode) -> Result<Self, EmulationConfigError> {
         let text = node.shown();
         match text.strip_prefix('+') {

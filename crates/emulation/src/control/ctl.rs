@@ -173,7 +173,7 @@ fn settings(answer: &Value, path: Option<&str>) -> String {
     held.map(|(key, value)| format!("{key} = {}\n", toml_of(value))).collect()
 }
 
-/// Formats a value as in a file, so that the output can be used as one.
+/// Formats a value as in a configuration file, so that the output can be used there.
 fn toml_of(value: &Value) -> String {
     match value {
         Value::Object(table) => {
@@ -196,7 +196,7 @@ fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Lists the changed links: more than were named, if others inherit from those.
+/// Lists the changed links: the named ones, and links that inherit from them.
 fn links(answer: &Value) -> String {
     let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
     let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();

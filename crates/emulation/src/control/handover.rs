@@ -1,8 +1,8 @@
 //! Hands a timeline over to the thread that moves frames, wholly or not at all.
 //!
 //! # Invariants
-//! 1. After a failure that thread has its old plans, or will have: if it does not answer in time,
-//!    it finds the old plans queued after the new ones.
+//! 1. After a failure, that thread keeps its old plans, or gets them back: if it does not answer in
+//!    time, the old plans are queued after the new ones.
 //!
 //! Not for: checking whether the settings make links.
 
@@ -53,7 +53,7 @@ impl PlanHandover {
     /// Replaces one timeline by another that differs from index `first` on.
     ///
     /// # Errors
-    /// If the running links cannot apply it, or the thread does not answer.
+    /// If the running links cannot apply the timeline, or the thread does not answer.
     pub(super) fn replace_timeline(
         &self,
         old: &SettingsTimeline,
@@ -65,8 +65,8 @@ impl PlanHandover {
         let deadline = Instant::now() + self.reply_timeout;
         let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
-            // Submit one version alone first: the result holds for all of them, since their ports
-            // and links are the same.
+            // One version is submitted alone first: the result applies to all versions, since their
+            // ports and links are the same.
             if let Some(version) = versions.get(first) {
                 submit(version.at_ns, false, &version.network)?;
             }
@@ -95,7 +95,7 @@ impl PlanHandover {
         stopped.inspect_err(|_| self.restore(timeline, time))
     }
 
-    /// Queues a timeline after everything that was submitted meanwhile.
+    /// Queues a timeline after all timelines that were submitted meanwhile.
     fn restore(&self, timeline: &SettingsTimeline, time: Nanos) {
         let (answer, _) = mpsc::channel();
         self.post(time, true, &timeline.current(time).network, answer.clone());

@@ -20,9 +20,9 @@ use crate::config::tree::{ConfigLocation, ConfigNode, ConfigOrigin};
 use crate::realtime::figures;
 use slipring_datapath::meter::PortMeter;
 
-/// Program name of a run, by which `ctl` distinguishes it from other programs.
+/// Program name of a run, by which `ctl` recognises emulators.
 pub(super) const PROGRAM_NAME: &str = "emulator";
-/// Every request with its arguments besides `id` and `do`.
+/// Every request with its arguments in addition to `id` and `do`.
 const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("hello", &[]),
     ("config", &[]),

@@ -33,8 +33,8 @@ pub(crate) struct SettingsHistory {
 
 struct HistoryState {
     timeline: SettingsTimeline,
-    /// Number of changes that have no version: undos, the versions they removed, and versions that
-    /// were forgotten because of their age.
+    /// Number of changes without a version of their own: undos, the versions that they removed, and
+    /// versions that were deleted because of their age.
     unversioned_changes: u64,
     /// Time of the last undo, or 0.
     undone_at_ns: Nanos,
@@ -52,16 +52,16 @@ pub(super) struct AcceptedChange {
     pub(super) applies_at_ns: Nanos,
     /// The version in force from then on.
     pub(super) version: u64,
-    /// Whether it differs from the one before.
+    /// Whether the version differs from the previous one.
     pub(super) changed: bool,
-    /// The changed links, including those that inherit from one that was named.
+    /// The changed links: the named ones, and links that inherit from them.
     pub(super) links: Vec<String>,
 }
 
 /// The start of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunStart {
-    /// Its time, on the clock of [`now`]: the scheduled changes count from it.
+    /// Time of the start, on the clock of [`now`]; scheduled changes are relative to it.
     pub at_ns: Nanos,
     /// Most memory for frames, in bytes.
     pub storage_bytes: u64,
@@ -71,7 +71,7 @@ impl SettingsHistory {
     /// Starts with the settings of a plan, and submits its scheduled changes.
     ///
     /// # Errors
-    /// If one of them is invalid.
+    /// If a change is invalid.
     pub(crate) fn start(
         plan: &EmulationPlan,
         start: RunStart,
@@ -212,8 +212,8 @@ impl SettingsHistory {
         Ok(())
     }
 
-    /// Undoes the last submission as a whole, whether it has begun or not. Returns the numbers of
-    /// the removed versions.
+    /// Undoes the last submission as a whole, even if it has already taken effect. Returns the
+    /// numbers of the removed versions.
     pub(super) fn undo(&self) -> Result<(AcceptedChange, Vec<u64>), ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         let mut timeline = held.timeline.clone();
@@ -253,8 +253,8 @@ impl SettingsHistory {
     }
 
     /// Returns every version in order of time: its number, its time since the start of the run,
-    /// whether it has begun, its changes including those in inheriting links, and the time of its
-    /// undo, if any.
+    /// whether it has begun, its changes including those of inheriting links, and the time at which
+    /// it was undone, if any.
     pub(super) fn history(&self) -> Value {
         let held = self.state();
         let mut versions = self.version_list(&held.timeline, now());
@@ -280,7 +280,7 @@ impl SettingsHistory {
         versions.collect()
     }
 
-    /// Refuses what exceeds `-M`, or needs more memory than there is for frames.
+    /// Refuses settings that exceed `-M`, or need more memory than there is for frames.
     fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
         match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
@@ -314,7 +314,7 @@ impl HistoryState {
     }
 }
 
-/// Returns the bytes in all full links, as far as their rates bound them.
+/// Returns the bytes that all full links hold, as far as their rates bound this number.
 fn needed_bytes(network: &NetworkSpec) -> u64 {
     let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
     links.fold(0, u64::saturating_add)
@@ -431,7 +431,7 @@ mod tests {
         let stop = over.clone();
         let thread = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // The submitter may be gone.
+                // The submitter may already have ended.
                 taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
                 thread::yield_now();
             }

@@ -3,11 +3,11 @@
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
 //! 2. A version differs from the one before it, or may later: a change without effect creates none.
-//! 3. A version contains all that was set by then, in whatever order it was submitted: the changes
-//!    of later versions also apply to one that is inserted before them, and undoing a version
-//!    removes its changes from all.
+//! 3. A version contains all changes up to its time, in whatever order they were submitted: the
+//!    changes of an inserted version also apply to all later versions, and undoing a version
+//!    removes its changes from all later versions.
 //!
-//! Not for: checking whether the running links can apply them.
+//! Not for checking whether the running links can apply the settings.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use slipring_port::Nanos;
 use crate::config::tree::ConfigEntry;
 use crate::config::{EmulationConfig, EmulationConfigError};
 
-/// Most versions that are kept for undo.
+/// Maximum number of past versions that are kept for undo.
 const MAX_PAST_VERSIONS: usize = 1000;
 
 /// The changes of a version.
@@ -52,9 +52,9 @@ pub(super) struct SettingsTimeline {
 /// The result of a submitted edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandInOutcome {
-    /// It became the version of that number.
+    /// The edit became the version of that number.
     NewVersion(u64),
-    /// It changed nothing: the version of that number holds at its time.
+    /// The edit changed nothing: the version of that number applies at its time.
     Unchanged(u64),
 }
 
@@ -70,11 +70,11 @@ pub(super) struct UndoneVersions {
 /// Settings that make no valid links.
 #[derive(Debug)]
 pub(super) struct UnbuildableSettings {
-    /// Whether these are the submitted settings, and not later ones that build on them.
+    /// Whether these are the submitted settings, and not later settings that build on them.
     pub(super) is_handed_in: bool,
     /// Number of the invalid version.
     pub(super) number: u64,
-    /// When it was to begin.
+    /// Time at which the settings were to begin.
     pub(super) at_ns: Nanos,
     pub(super) error: Box<EmulationConfigError>,
 }
@@ -115,12 +115,12 @@ impl SettingsTimeline {
     }
 
     /// Inserts versions as one batch, each after those of the same time. Returns the index of the
-    /// first version that changed, if any did, and the result of each edit. Edits for `time`, which
-    /// is now, and before are dropped if they change nothing. A future edit may equal the current
-    /// settings and still differ from the future ones.
+    /// first version that changed, if any did, and the result of each edit. Edits for `time` (the
+    /// current time) or earlier are dropped if they change nothing. Future edits are kept, because
+    /// they may equal the current settings and still differ from the settings of their time.
     ///
     /// # Errors
-    /// [`UnbuildableSettings`], if one of them, or a later version, makes no valid links; this
+    /// [`UnbuildableSettings`], if an edit or a later version results in invalid links; this
     /// timeline is then inconsistent and must be discarded.
     pub(super) fn insert_batch(
         &mut self,
@@ -166,7 +166,7 @@ impl SettingsTimeline {
         Ok(SettingsVersion { number, batch: self.batches, at_ns, edit, config, network })
     }
 
-    /// Undoes the last batch; returns `None` if there is only the start.
+    /// Undoes the last batch; returns `None` if only the start is left.
     ///
     /// # Errors
     /// As [`Self::insert_batch`].
@@ -346,7 +346,7 @@ mod tests {
             timeline.insert_batch(100, vec![(100, whole), (900, SettingsEdit::Set(Vec::new()))]);
         assert_eq!(handed.unwrap().0, None);
         assert_eq!((timeline.versions().len(), timeline.undo_newest().unwrap()), (1, None));
-        // At that time it may make a difference.
+        // At that time, the edit may make a difference.
         add(&mut timeline, 900, same()).unwrap();
         add(&mut timeline, 500, set("up.delay", "50ms")).unwrap();
         assert!(shown(timeline.current(900)).contains("20ms"));

@@ -14,12 +14,13 @@ use slipring_ring::Doorbell;
 use super::directions::LinkDirections;
 use crate::account::EmulationState;
 
-/// How long an answer may take; a thread that takes longer has ended.
+/// Maximum time for an answer; a thread that takes longer is assumed to have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Notice that two threads need of a change, so that both apply it at the same time.
+/// How long before its time two threads must know of a change, so that both apply it at the same
+/// time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
-/// A new plan, and the time from which it holds.
+/// A new plan, and the time from which it applies.
 #[derive(Debug, Clone)]
 pub struct PlanChange {
     /// On the clock of [`slipring_port::now`]; a past time means at once.
@@ -28,7 +29,7 @@ pub struct PlanChange {
     pub replaces: bool,
     /// The whole plan.
     pub plan: Box<NetworkSpec>,
-    /// Receives whether the engine accepts the plan; if not, the old one stays.
+    /// Receives whether the engine accepts the plan; if not, the old plan stays.
     pub answer: mpsc::Sender<Result<(), ChangeError>>,
 }
 
@@ -42,7 +43,7 @@ pub struct EmulatorChannel {
     published: Mutex<PublishedState>,
     published_changed: Condvar,
     pending: Mutex<Vec<PlanChange>>,
-    /// The channels of two threads, which this one combines.
+    /// The channels of two threads, which this channel combines.
     threads: Option<(LinkDirections, [Arc<EmulatorChannel>; 2])>,
 }
 

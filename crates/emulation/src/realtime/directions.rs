@@ -1,5 +1,5 @@
-//! The two directions of a plan whose links each belong to one of them, and the figures of both
-//! threads as one.
+//! Splits a plan into two directions, if each link belongs to one of them, and combines the figures
+//! of both threads.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ impl LinkDirections {
     /// Determines the directions of a plan.
     ///
     /// # Errors
-    /// If they share a link or a node, or are not two between two ports.
+    /// If the directions share a link or a node, or the plan does not have two directions between
+    /// two ports.
     pub(super) fn of(plan: &NetworkSpec) -> Result<Self, Failure> {
         if plan.entries.len() != 2 || plan.exits.len() != 2 {
             let ports = plan.entries.len().max(plan.exits.len());
@@ -54,9 +55,9 @@ impl LinkDirections {
     }
 }
 
-/// Combines all but the links. Received are the frames that the other thread has taken over; frames
-/// between the two count as backlog, like those in a port's ring. The states are not simultaneous,
-/// so more frames may have been taken over than were handed over.
+/// Combines all figures but those of links. Received are the frames that the other thread has taken
+/// over. Frames between the two threads count as backlog, like frames in a port's ring. The states
+/// are not simultaneous, so more frames may be counted as taken over than as handed over.
 fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
     let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),

@@ -5,9 +5,9 @@
 //!             stamps    bytes  bursts   decides   bursts       copies
 //! ```
 //!
-//! One turn does all of that once for a batch, with one clock read and one sync per ring. Under
-//! light load, due frames are sent first and the clock is read again. A turn never waits; its
-//! caller decides what happens between two ([`super::emulator_loop`]).
+//! One turn performs all these steps once for a batch, with one clock read and one sync per ring.
+//! Under light load, due frames are sent first and the clock is read again. A turn never waits; its
+//! caller decides what happens between two turns ([`super::emulator_loop`]).
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{
@@ -31,9 +31,9 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Memory allocated at the start, in bytes, so that the first frames do not wait for it.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
-/// Frames that a turn may send at any load.
+/// Number of frames that a turn may send at any load.
 const MIN_SEND_FRAMES: usize = 512;
-/// Most frames of a turn under light load.
+/// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;
 /// First step by which the network catches up after a delay; each further step doubles.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
@@ -45,7 +45,7 @@ pub(super) struct EmulatorPort {
     pub(super) inlet: Option<PortInlet>,
     /// Index in the list of outlets.
     pub(super) outlet: Option<usize>,
-    /// The thread of the other port, in a pipeline: destination and source of frames. Boxed, since
+    /// In a pipeline, the thread of the other port: destination and source of frames. Boxed, since
     /// there may be thousands of ports.
     pub(super) peer: Option<Box<PeerThread>>,
 }
@@ -61,13 +61,13 @@ pub(super) struct RealtimeCarrier<T> {
     pub(super) tap: T,
 }
 
-/// All that one thread emulates.
+/// The state of one emulating thread.
 pub struct Emulator<T> {
     pub(super) ports: Vec<EmulatorPort>,
     pub(super) network: Network,
     pub(super) carrier: RealtimeCarrier<T>,
     rx_scratch: RxScratch,
-    /// The last turn had little to do.
+    /// Whether the last turn had few frames.
     is_lightly_loaded: bool,
 }
 
@@ -133,8 +133,8 @@ impl<T: FrameTap> Emulator<T> {
         })
     }
 
-    /// Receives what has arrived, runs the network up to now, and sends what is due. After a delay
-    /// it sends only part of that.
+    /// Receives arrived frames, runs the network up to now, and sends due frames. After a delay it
+    /// sends only some of them.
     pub fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<TurnResult, RunError> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
@@ -152,8 +152,8 @@ impl<T: FrameTap> Emulator<T> {
         Ok(TurnResult { received, sent, at_ns })
     }
 
-    /// Sends what is due before anything else. Received frames then enter a network that has
-    /// advanced to the same moment.
+    /// Sends due frames before any others are received. Received frames then enter a network that
+    /// has advanced to the same moment.
     #[inline]
     fn send_due(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         if self.network.next_ns().is_none_or(|due| due > now) {
@@ -187,8 +187,8 @@ impl<T: FrameTap> Emulator<T> {
     }
 
     /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause,
-    /// all frames in flight may be due. Releasing them at once would delay arrivals, which would
-    /// then form a burst of their own, and would overflow the caches.
+    /// all frames in flight may be due. Releasing all of them at once would overflow the caches and
+    /// delay arrivals, which would then form another burst.
     #[inline]
     fn release(&mut self, now: Nanos, most: usize) {
         let delivered = self.carrier.delivered;
@@ -202,7 +202,8 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// Sends due frames by the first queue of each port: on several they would overtake each other.
+    /// Sends due frames through the first queue of each port: on several queues they would overtake
+    /// each other.
     fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         let RealtimeCarrier { store, outlets, measured, tap, .. } = &mut self.carrier;
         let mut sent = 0;
@@ -214,7 +215,7 @@ impl<T: FrameTap> Emulator<T> {
         Ok(sent)
     }
 
-    /// Returns when the network next has something to do.
+    /// Returns the time of the network's next event.
     pub fn next_ns(&self) -> Option<Nanos> {
         self.network.next_ns()
     }
@@ -380,12 +381,12 @@ impl<T: FrameTap> Carrier for RealtimeCarrier<T> {
     }
 }
 
-/// Waits for frames, and if some are due at a full port, for room there.
+/// Waits for frames and, if frames are due at a full port, for space in that port.
 impl<T> WaitSet for Emulator<T> {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         for side in &mut self.ports {
             let waiting = side.outlet.is_some_and(|i| self.carrier.outlets[i].is_waiting());
-            // Frames that cannot be taken must not wake the thread.
+            // Frames that cannot be stored must not wake the thread.
             let starved = side.peer.as_deref().is_some_and(PeerThread::lacks_chunks);
             let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The time between two turns: sleeps until shortly before something is due, then spins.
+//! The time between two turns: sleeps until shortly before the next event, then spins.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::frame_tap::FrameTap;
 use super::placement::{PausePacer, ThreadPlacement};
 use slipring_datapath::workers::WorkersStop;
 
-/// A sleep ends this long before something is due. It ends late by about as much; the rest
+/// A sleep is set to end this long before the next event. It ends late by about as much; the rest
 /// is spent spinning.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 /// Longest sleep, after which everything is checked again.
@@ -21,7 +21,7 @@ const MAX_SLEEP_NS: Nanos = 500_000_000;
 const BLOCKED_SLEEP_NS: Nanos = 1_000_000;
 /// Interval at which the kernel's drop counts are read.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// How long frames in the ports' rings may take to leave at the end.
+/// Maximum time at the end until frames in the ports' rings have been sent.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// Runs an emulator.
@@ -101,7 +101,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
     #[inline]
     fn handle_requests(&mut self, now: Nanos) {
         for change in self.channel.take_changes() {
-            // The requester may be gone.
+            // The requester may already have ended.
             let _ = change.answer.send(self.change(&change, now));
         }
         if self.channel.is_state_requested() {
@@ -121,7 +121,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         self.emulator.network.change(change.at_ns.max(now), &change.plan)
     }
 
-    /// Sleeps if there is time for it.
+    /// Sleeps if the next event is far enough away.
     fn sleep_if_idle(&mut self, waiter: &mut Waiter, turn: TurnResult) -> Result<(), RunError> {
         let time = self.time_to_sleep(turn.at_ns);
         let Some(time) = time.filter(|_| self.may_sleep(turn.at_ns)) else {
@@ -148,7 +148,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         !patient && peer.may_sleep()
     }
 
-    /// Returns how long nothing will be due; `None` if there is no time to sleep.
+    /// Returns the time until the next event; `None` if it is too short for a sleep.
     fn time_to_sleep(&self, now: Nanos) -> Option<Nanos> {
         if self.wait_policy == WaitStrategy::Spin {
             return None;

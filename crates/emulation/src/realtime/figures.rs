@@ -44,7 +44,7 @@ fn ports(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> Ve
     for (link, counters) in network.links.iter().zip(&account.links) {
         let entry = match link.from {
             LinkSource::Entry(entry) => entry,
-            // After a node, frames of several ports mix: they count at the first one.
+            // After a node, the port of a frame is not known: it counts at the first port.
             LinkSource::Node(_) => 0,
         };
         let on_the_way = |&(cause, _): &(LinkDropCause, _)| {

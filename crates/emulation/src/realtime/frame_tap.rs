@@ -1,4 +1,5 @@
-//! Observers of single frames, such as captures and logs. Without one, no code is compiled for it.
+//! Observers of single frames, such as captures and logs. Without an observer, no code is compiled
+//! for them.
 
 use slipring_link::{Delivery, EntryId, FrameArrival, LinkDropCause, LostFrame, QueueDeparture};
 use slipring_port::Nanos;
@@ -7,7 +8,7 @@ use crate::store::EmulationStore;
 
 /// Observes frames in the thread that moves them; its methods must not block.
 pub trait FrameTap: Send + Sized {
-    /// Whether it is called at all.
+    /// Whether the tap's methods are called.
     const IS_ENABLED: bool = true;
 
     /// Creates a second observer, for another thread.

@@ -14,14 +14,14 @@ use crate::account::EntryAccount;
 use crate::flags::BurstLimit;
 use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
 
-/// Speed of a line that reports none, in bits per second: that of memory.
+/// Speed of a line that reports none, in bits per second: as fast as memory.
 const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 
 /// Most bytes that the store adds to a frame.
 const MAX_HEADER_BYTES: usize = 16;
 
-/// Returns how many slots to take if they may have `most` bytes: those that fit, and the first
-/// frame in any case.
+/// Returns how many slots to take for at most `most` bytes: those that fit, but at least the first
+/// frame.
 #[inline]
 fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
     if most == u64::MAX {
@@ -44,9 +44,9 @@ fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
 pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
-    /// The lane whose memory the frames share.
+    /// The lane of the store in which the port's frames share memory.
     lane: StoreLane,
-    /// The most that is taken from a queue at once.
+    /// Maximum amount that is taken from a queue at once.
     burst: BurstLimit,
     received: PacketCounts,
     /// Gathers a frame of several slots.
@@ -98,8 +98,8 @@ impl PortInlet {
         self.entry
     }
 
-    /// Takes a burst of complete frames off each queue, found there at `now`. Returns those that
-    /// could be stored.
+    /// Takes a burst of complete frames from each queue that were found at `now`. Returns the
+    /// frames that could be stored.
     pub(super) fn take<'h, T: FrameTap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],

@@ -1,6 +1,6 @@
-//! The log of every frame in real time. The thread that moves frames copies them to another thread,
-//! which writes. It never waits for the file; records that the writer cannot follow are missing in
-//! the log, and counted.
+//! The log of every frame in real time. The thread that moves frames passes copies to another
+//! thread, which writes them. It never waits for the file; if the writer is too slow, records are
+//! omitted from the log and counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Most records that wait for the writer.
 const MAX_QUEUED_RECORDS: usize = 1 << 16;
 
-/// The tap that logs frames; a default one does nothing.
+/// The tap that logs frames; a default tap does nothing.
 #[derive(Debug, Default)]
 pub struct LogTap {
     /// The queue to the writer; `None` once the writer has failed.
@@ -48,7 +48,7 @@ pub struct ObservedFrame<'f> {
     pub at_ns: Nanos,
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// Its bytes, as far as they are known.
+    /// The frame's bytes, as far as they are known.
     pub bytes: &'f [u8],
 }
 
@@ -82,7 +82,7 @@ enum FrameFate {
 #[derive(Debug)]
 struct RealtimeLogs {
     packets: Option<PacketLog>,
-    /// One per entry, for the link that begins there.
+    /// One log per entry, for the link that begins there.
     mahimahi: Vec<Option<MahimahiLog>>,
     links: Vec<String>,
     /// The time on the clock of the frames that is 0 in the logs: the start of the run.

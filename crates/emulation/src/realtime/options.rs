@@ -9,13 +9,14 @@ use crate::flags::BurstLimit;
 pub struct RealtimeOptions {
     /// Seed of every random stream.
     pub seed: u64,
-    /// The most that is taken from a queue at once.
+    /// Maximum amount that is taken from a queue at once.
     pub burst: BurstLimit,
     /// How to wait; [`WaitStrategy::Spin`] never sleeps.
     pub wait_policy: WaitStrategy,
-    /// CPUs to bind the threads to, in turn; empty: any.
+    /// CPUs to bind the threads to, one after the other; if empty, threads are not bound.
     pub cpus: Vec<usize>,
-    /// Two threads instead of one, for two ports whose directions share nothing.
+    /// Whether to use two threads instead of one, for two ports whose directions share no link or
+    /// node.
     pub pipeline: bool,
     /// Frames later than this are dropped instead of sent.
     pub late_drop: Option<Nanos>,

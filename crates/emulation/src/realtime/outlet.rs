@@ -1,8 +1,8 @@
 //! The output of one port: frames that are due, in the order in which they leave.
 //!
 //! A wire has no queue. But a port may refuse frames for microseconds, because its reader was not
-//! running or because its device is only as fast as the emulated line. To avoid such losses, a
-//! refused frame waits for room up to a time limit, and is dropped as `tx_full` after that. Its
+//! running or because its device is only as fast as the emulated line. To avoid losses in this
+//! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. Its
 //! lateness is measured in either case. Frames that are late only because this thread did not flush
 //! are not the port's fault and are sent.
 
@@ -46,7 +46,7 @@ pub(super) struct PortOutlet {
     refused: VecDeque<RefusedFrames>,
     /// Frames submitted to the port since its last sync.
     submitted: SubmittedFrames,
-    /// How long a refused frame waits for room.
+    /// How long a refused frame waits for space.
     refused_timeout: Nanos,
     /// Frames later than this are dropped.
     late_drop: Option<Nanos>,
@@ -61,11 +61,11 @@ struct DueBurst {
     delay_ns: Option<Nanos>,
     /// The link that delivered them.
     link: LinkId,
-    /// Where a contiguous next frame would be.
+    /// Handle that the next frame has if it is contiguous.
     next: FrameHandle,
 }
 
-/// The port refused frames at `since`: those up to number `end`, except those refused earlier.
+/// The port refused frames at `since`: the frames up to number `end`, except those refused earlier.
 #[derive(Debug, Clone, Copy)]
 struct RefusedFrames {
     end: u64,
@@ -125,7 +125,7 @@ impl PortOutlet {
         !self.due.is_empty()
     }
 
-    /// Sends due frames, as far as the port accepts them. Returns how many. Frames that were due at
+    /// Sends due frames, as many as the port accepts; returns their number. Frames that were due at
     /// `now` leave at the time that `clock` returns afterwards.
     pub(super) fn flush<T: FrameTap>(
         &mut self,
@@ -139,7 +139,7 @@ impl PortOutlet {
         if let Some(most) = self.late_drop {
             self.drop_later_than(most, store, tap, now);
         }
-        // A sync also reclaims completed slots, so there may be room again.
+        // A sync also reclaims completed slots, so there may be space again.
         let mut sent = 0;
         loop {
             let tx = queue.rings().tx;
@@ -236,7 +236,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes at most `most` of the first contiguous frames; `releases` is unchanged.
+    /// Takes at most `most` of the first contiguous frames; does not change `releases`.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;
@@ -250,8 +250,8 @@ impl PortOutlet {
         Some(taken)
     }
 
-    /// Copies frames that fit into a slot each, up to one that does not. Returns whether
-    /// there were any.
+    /// Copies frames that fit into one slot each, up to the first that does not. Returns whether
+    /// any were copied.
     #[inline]
     fn fill_slots<T: FrameTap>(
         &mut self,
@@ -305,7 +305,7 @@ impl PortOutlet {
         })
     }
 
-    /// Copies one frame into several slots. Returns whether there was one, with room for it.
+    /// Copies one frame into several slots. Returns whether there was a frame, and space for it.
     fn fill_chain<T: FrameTap>(
         &mut self,
         tx: &mut TxRing,

@@ -1,5 +1,6 @@
-//! The other thread of a [pipeline](super::pipeline), as seen by each of the two: frames go there
-//! from this thread's port, and come from there to leave by it.
+//! The other thread of a [pipeline](super::pipeline), as seen by each of the two. Frames from this
+//! thread's port go to the other thread, and frames from the other thread leave by this thread's
+//! port.
 //!
 //! ```text
 //!   inlet --> store --send--> | outgoing > | --adopt--> store --> network --> outlet
@@ -7,15 +8,15 @@
 //!        this thread                              the other thread
 //! ```
 //!
-//! Frames travel in the chunks that they were stored in. A chunk is sent when it is full. It is
-//! sent earlier if the other thread has taken all previous ones and no more frames wait at the
-//! port. So a busy peer gets few partial chunks, an idle one gets them without delay, and under
+//! Frames are passed in the chunks in which they were stored. A chunk is sent when it is full. It
+//! is sent earlier if the other thread has taken all previous chunks and no more frames wait at the
+//! port. So a busy peer gets few partial chunks, an idle peer gets them without delay, and under
 //! full load all chunks are full, so the other thread need not copy them.
 //!
 //! # Invariants
 //! 1. The rings have capacity for all chunks, so they are never full.
-//! 2. Frames that cannot be stored stay in the port's rings: without free chunks, a
-//!    thread takes nothing.
+//! 2. Frames that cannot be stored stay in the port's rings: without free chunks, a thread receives
+//!    no frames.
 
 mod flag;
 #[cfg(test)]
@@ -40,14 +41,15 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Frames taken over at once, or one burst: due frames are checked in between.
+/// Maximum number of frames (or one burst) taken over at once: due frames are checked in between.
 const MAX_TRANSFER_FRAMES: u64 = 256;
-/// Chunks for frames that the other thread has not taken, in addition to those for one batch.
+/// Number of chunks for frames that the other thread has not taken, in addition to those for one
+/// batch.
 const SPARE_CHUNKS: usize = 12;
 
 /// This thread's end of the connection to the other one.
 pub(super) struct PeerThread {
-    /// The entry of frames from the other thread.
+    /// The entry for frames from the other thread.
     pub(super) entry: EntryId,
     tx: PeerTx,
     rx: PeerRx,
@@ -58,9 +60,9 @@ pub(super) struct PeerThread {
     /// Wakes the other thread.
     peer_parker: Arc<Parker>,
     termination: Arc<Termination>,
-    /// Both threads have finished, and this one knows.
+    /// Whether both threads have finished and this thread has noticed.
     is_over: bool,
-    /// This thread may go idle as soon as its peer has drained the ring.
+    /// Whether this thread may go idle as soon as its peer has drained the ring.
     waits_for_peer: bool,
 }
 
@@ -83,7 +85,7 @@ struct PeerTx {
     outgoing: Producer<ChunkTransfer>,
     returned: Consumer<ChunkTransfer>,
     handed_over: PacketCounts,
-    /// Whether the other thread has nothing more to take.
+    /// Whether the other thread has no more frames to take.
     peer_is_starved: Arc<SharedHint>,
 }
 
@@ -94,16 +96,16 @@ struct PeerRx {
     lane: StoreLane,
     /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
-    /// Frames of the last chunk; those from `next` on are not taken yet.
+    /// Frames of the last chunk; the frames from `next` on are not taken yet.
     bursts: Vec<Burst>,
     next: usize,
     taken_over: PacketCounts,
-    /// Whether this thread has nothing more to take.
+    /// Whether this thread has no more frames to take.
     is_starved: Arc<SharedHint>,
 }
 
-/// A hint to the other thread. Correctness does not depend on it and it has no ordering: if it is
-/// missed, a partial chunk is sent once the port brings nothing more.
+/// A hint to the other thread. Correctness does not depend on the hint, and it has no ordering: if
+/// it is missed, a partial chunk is sent once the port brings no more frames.
 #[derive(Debug)]
 struct SharedHint(AtomicBool);
 
@@ -134,7 +136,7 @@ impl PeerThread {
         }))
     }
 
-    /// Takes frames from this thread's port and passes them on. Returns how many.
+    /// Takes frames from this thread's port and passes them to the other thread. Returns how many.
     #[inline]
     pub(super) fn forward(
         &mut self,
@@ -205,15 +207,15 @@ impl PeerThread {
         self.is_over && is_empty
     }
 
-    /// Reports that this thread had something to do. Returns whether both threads have finished, so
-    /// that it only has to drain.
+    /// Reports that this thread had frames to handle. Returns whether both threads have finished,
+    /// so that only draining is left.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.termination.report_busy(self.index);
         self.termination.is_over()
     }
 
-    /// Announces that this thread is about to sleep. Returns false if there is something to do.
+    /// Announces that this thread is about to sleep. Returns false if there are frames to handle.
     pub(super) fn may_sleep(&self) -> bool {
         let starved = self.tx.lacks_chunks();
         self.own_parker.wake_flag.may_sleep(starved, || {
@@ -288,7 +290,7 @@ impl PeerTx {
         }
     }
 
-    /// Groups frames by chunk and sends the chunks that are ready. Returns whether there were any.
+    /// Groups frames by chunk and sends the chunks that are ready. Returns whether any were sent.
     #[inline]
     fn pack(&mut self, batch: &[Burst], more: bool) -> bool {
         let mut sent = false;
@@ -310,7 +312,7 @@ impl PeerTx {
         }
         let bursts = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
         let transfer = self.store.give_chunk(bursts);
-        // Clear it before the push: the receiver sets it again when it has nothing more.
+        // Cleared before the push: the receiver sets it again when it has no more frames.
         self.peer_is_starved.set(false);
         self.outgoing.push(transfer).expect("the ring has a place for every chunk");
         true

@@ -1,14 +1,15 @@
-//! Two threads instead of one, each with a port. Frames from the port are stored and handed to the
-//! other thread; frames from the other thread pass the network and leave by the port.
+//! Two threads instead of one, each with one port. A thread stores frames from its port and hands
+//! them to the other thread; frames from the other thread pass the network and leave by the
+//! thread's port.
 //!
 //! ```text
 //!   thread 0, port 0: input stage of entry 0 --peer--> output stage of exit 1 :thread 1, port 1
 //!                     output stage of exit 0 <--peer-- input stage of entry 1
 //! ```
 //!
-//! Each thread has the whole network, of the same plan and seed, but only the frames of one
-//! direction. A direction depends on its own links and their random streams alone, so it behaves as
-//! in one thread; this is why directions must share nothing ([`super::directions`]).
+//! Each thread has the whole network, with the same plan and seed, but only the frames of one
+//! direction. A direction depends only on its own links and their random streams, so it behaves as
+//! in one thread; this is why directions must not share links or nodes ([`super::directions`]).
 //!
 //! Not for: the connection between the threads ([`super::peer_thread`]), and more than two ports.
 

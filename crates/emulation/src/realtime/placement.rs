@@ -7,11 +7,11 @@
 //! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
 //! | never sleeps (`--spin`) | shared, and was preempted | SCHED_FIFO, with pauses |
 //!
-//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`): one that is
-//! always busy is stopped for 50 ms in each second, at a stretch. So only a thread with a CPU of
-//! its own is a real-time thread without pauses. An ordinary thread needs no pauses, but now and
-//! then another one preempts it for several milliseconds, whatever their priorities. So a
-//! spinning thread is ordinary until that happens, and then becomes a real-time thread that
+//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`): a thread that is
+//! always busy is stopped for 50 ms in each second, in one piece. So only a thread with an
+//! exclusive CPU is a real-time thread without pauses. An ordinary thread needs no pauses, but
+//! sometimes another thread preempts it for several milliseconds, regardless of their priorities.
+//! So a spinning thread is ordinary until that happens, and then becomes a real-time thread that
 //! makes short pauses.
 
 use std::num::NonZeroU64;
@@ -30,7 +30,7 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// The placement that a thread got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadPlacement {
-    /// The CPU that it is bound to.
+    /// The CPU that the thread is bound to.
     pub cpu: Option<usize>,
     /// Its scheduling class.
     pub scheduling: ThreadScheduling,
@@ -58,14 +58,15 @@ const MIN_NICE: i32 = -20;
 /// Binds the calling thread to `cpu`, if one is given, gives it the highest suitable scheduling
 /// class that the kernel permits, and makes its sleeps end on time.
 ///
-/// If the machine has no more CPUs than there are such `threads`, they stay ordinary: otherwise
-/// they could starve everything else, including the shell that would stop them.
+/// If the machine has no more CPUs than there are such `threads`, they stay ordinary threads: as
+/// real-time threads they could keep all other processes from running, including the shell that
+/// would stop them.
 pub(crate) fn place_thread(
     cpu: Option<usize>,
     threads: usize,
     patience: WaitStrategy,
 ) -> ThreadPlacement {
-    // Without it, the kernel may end each sleep up to 50 us late.
+    // With the default slack, the kernel may end each sleep up to 50 us late.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > threads);
     let cpu = cpu.filter(|&cpu| bind(cpu));
@@ -137,20 +138,20 @@ pub(crate) struct PausePacer {
     worked_ns: Nanos,
 }
 
-/// What a thread has to do about its scheduling.
+/// The change that a thread needs in its scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PauseNeed {
     Nothing,
     /// Make pauses.
     Pauses,
-    /// Become a real-time thread once others preempt it.
+    /// Become a real-time thread once other threads preempt it.
     Precedence,
 }
 
 impl PausePacer {
     /// Check interval of a thread that sleeps between frames: it hardly ever needs a pause.
     const LONG_PERIOD_NS: Nanos = 10_000_000;
-    /// Check interval of a thread that spins: it needs a short pause in each.
+    /// Check interval of a thread that spins: each interval needs a short pause.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
     /// Largest permille of time to work: less than the kernel's 950.
     const MAX_WORK_PERMILLE: Nanos = 940;

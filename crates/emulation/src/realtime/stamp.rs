@@ -1,10 +1,11 @@
 //! Arrival times for the frames of a batch.
 //!
-//! A poll finds the frames that arrived since the previous poll. On a line of known speed their
+//! A poll finds the frames that arrived since the previous poll. On a line of known speed, their
 //! distances are at least the transmission times. So the last frame is assumed to have arrived now,
-//! and the others back to back before it; if that would reach back before the previous poll, which
-//! did not find them, they are spread over the time since then instead. A single timestamp for the
-//! whole batch would put a burst into an emulated queue that never existed on the line.
+//! and the others back to back before it. If the first would then have arrived before the previous
+//! poll, which did not find it, the frames are spread over the time since that poll instead. With a
+//! single timestamp for the whole batch, the emulated queue would receive a burst that never
+//! existed on the line.
 
 use slipring_port::Nanos;
 
@@ -18,7 +19,7 @@ const MAX_SPREAD_NS: Nanos = 1_000_000_000;
 pub(super) struct Stamper {
     /// Picoseconds per byte.
     byte_ps: u64,
-    /// The last poll, and so the latest time assigned.
+    /// The time of the last poll, and so the latest time assigned.
     last_poll: Nanos,
 }
 
@@ -57,7 +58,7 @@ impl BatchTimes {
     /// Returns when the frame arrived that completed the first `so_far` bytes of the batch.
     #[inline(always)]
     pub(super) fn at(self, so_far: u64) -> Nanos {
-        // Clamped: a peer that changes its slots meanwhile must not yield a time in the future.
+        // Clamped: a peer that changes its slots meanwhile must not cause a time in the future.
         (self.start + (so_far.wrapping_mul(self.slope) >> 32)).min(self.end)
     }
 }

@@ -1,6 +1,6 @@
 //! Measurements of departing frames: the rate over windows, and reordering.
 
-/// Bytes in windows of one width.
+/// Counts bytes in time windows of equal width.
 #[derive(Debug, Clone)]
 pub(crate) struct RateWindows {
     width_ns: u64,
@@ -46,7 +46,7 @@ pub struct Reordering {
 }
 
 impl Reordering {
-    /// Counts a frame by its number in the order of arrival.
+    /// Counts a frame, given its number in the order of arrival.
     #[inline]
     pub fn received(&mut self, sequence: u64) {
         self.received += 1;

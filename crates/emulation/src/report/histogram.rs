@@ -295,7 +295,7 @@ pub struct DescendingOffsets {
 }
 
 impl DescendingOffsets {
-    /// Sums up offsets that do not decrease.
+    /// Adds up offsets that do not decrease.
     #[inline]
     pub fn of(falls: &[u32]) -> Self {
         let (mut sum, mut squares) = (0, 0u64);

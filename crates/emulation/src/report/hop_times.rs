@@ -1,7 +1,7 @@
 //! When frames entered their current link, in networks where they pass several.
 //!
-//! On its first link, a frame entered when it arrived, which its storage records. So nothing is
-//! stored for networks with single links.
+//! On its first link, a frame's entry time is its arrival time, which the frame's storage records.
+//! So networks with single links store nothing here.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub struct HopEntry {
 }
 
 impl HopTimes {
-    /// Records that a frame enters another link. Returns how it entered the previous one, unless
+    /// Records that a frame enters another link. Returns how it entered the previous link, unless
     /// that was its first.
     pub fn enter_next(&mut self, handle: FrameHandle, at_ns: u64) -> Option<HopEntry> {
         self.0.insert(handle, HopEntry { at_ns, is_copy: false })

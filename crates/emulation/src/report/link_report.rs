@@ -6,18 +6,18 @@ use slipring_link::LinkCounters;
 use super::measurement::LinkMeasurement;
 use super::requested::{self, RequestedLink};
 
-/// Changes of settings while a run went on: what was asked is what holds since the last one, what
-/// was measured is all of the run.
+/// Changes of settings during a run. The requested values are those since the last change; the
+/// measurements cover the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SettingsChanges {
-    /// How many there were.
+    /// Number of changes.
     pub times: u64,
-    /// When the last one was, in ns since the start of the run.
+    /// Time of the last change, in ns since the start of the run.
     pub since_ns: u64,
 }
 
 impl SettingsChanges {
-    /// What is to be said of them, in a line of its own behind a line break; nothing of none.
+    /// Returns a note on the changes, preceded by a line break; empty if there were none.
     pub fn line(&self) -> String {
         let times = match self.times {
             0 => return String::new(),
@@ -35,16 +35,16 @@ impl SettingsChanges {
 /// One link.
 pub struct LinkReport<'m> {
     pub name: String,
-    /// Where frames come from.
+    /// The link's source: a port or node.
     pub from: String,
-    /// Where they go to.
+    /// The link's destination: a port or node.
     pub to: String,
-    /// The filters that lead frames here.
+    /// The filters that direct frames to this link.
     pub classes: Vec<String>,
     pub requested: RequestedLink,
     pub counters: LinkCounters,
-    /// What was seen where frames left, if anyone looked.
+    /// Measurements of departing frames, if the run made any.
     pub measured: Option<&'m LinkMeasurement>,
-    /// Why models of the user's had no answer for the first time, behind their stages' names.
+    /// The first error of each failed user model, after the name of its stage.
     pub model_failures: Vec<String>,
 }

@@ -96,7 +96,7 @@ impl MahimahiLog {
     }
 }
 
-/// When how many bytes could leave.
+/// The times and sizes of sending opportunities.
 #[derive(Debug)]
 enum LinkCapacity {
     Unknown,

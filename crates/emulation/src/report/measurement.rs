@@ -14,13 +14,13 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub struct DeliveredFrame {
     /// When it arrived.
     pub arrival_ns: u64,
-    /// When it was due.
+    /// When the frame was due.
     pub release_ns: u64,
-    /// When it left; equal to `release_ns` in virtual time.
+    /// When the frame left; equal to `release_ns` in virtual time.
     pub sent_ns: u64,
     /// Bytes, without FCS.
     pub len: u32,
-    /// Its number in the order of arrival; `None` for copies that links made.
+    /// The frame's number in the order of arrival; `None` for copies that links made.
     pub sequence: Option<u64>,
 }
 
@@ -29,13 +29,13 @@ pub struct DeliveredFrame {
 pub struct SentFrame {
     /// When it arrived.
     pub arrival_ns: u64,
-    /// When it was due.
+    /// When the frame was due.
     pub release_ns: u64,
-    /// Whether it is a copy that a link made.
+    /// Whether the frame is a copy that a link made.
     pub is_copy: bool,
 }
 
-/// The measurements of one link. Counters are the engine's; these are what it does not count.
+/// The measurements of one link: the figures that the engine does not count.
 #[derive(Debug, Clone)]
 pub struct LinkMeasurement {
     /// Time from arrival to departure, in ns.
@@ -52,7 +52,7 @@ pub struct LinkMeasurement {
     pub order: Reordering,
     /// Frames later than `late_above_ns`.
     pub late: u64,
-    /// Lateness above which frames count as late, in ns.
+    /// Lateness in ns above which frames count as late.
     pub late_above_ns: u64,
     per_ms: RateWindows,
     per_s: RateWindows,
@@ -67,20 +67,21 @@ pub struct LinkMeasurement {
 struct DepartureSpan {
     first_ns: u64,
     last_ns: u64,
-    /// Bytes of the first departure: they took the time before it.
+    /// Bytes of the first departure, which were transmitted before the measured time began.
     first_bytes: u64,
 }
 
 /// Rates at which frames left, in bits per second, without FCS and framing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredRates {
-    /// From the first departure to the last; for less than a millisecond, that of one millisecond.
+    /// From the first departure to the last; if that is less than a millisecond, over one
+    /// millisecond.
     pub mean_bps: f64,
-    /// The same with the framing of the line, if there is one: comparable to the requested rate.
+    /// The mean with the framing of the line, if there is one: comparable to the requested rate.
     pub line_bps: Option<f64>,
     /// In the fullest millisecond.
     pub peak_ms_bps: f64,
-    /// In the fullest second, if the run lasted one.
+    /// In the fullest second, if the run lasted at least one second.
     pub peak_s_bps: Option<f64>,
 }
 
@@ -250,7 +251,7 @@ impl LinkMeasurement {
             _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
         };
         let (bytes, wire_bytes) = self.line;
-        // Windows are at fixed times, so a fuller one may straddle two of them.
+        // Windows are at fixed times, so a fuller second may span two windows.
         let peak = |windows: &RateWindows| windows.peak_bps().max(mean_bps);
         MeasuredRates {
             mean_bps,

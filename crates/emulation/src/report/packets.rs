@@ -33,7 +33,7 @@ pub(crate) struct LoggedFrame<'f> {
     pub ts_ns: u64,
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// Its bytes, as far as they are known.
+    /// The frame's bytes, as far as they are known.
     pub bytes: &'f [u8],
 }
 

@@ -10,7 +10,7 @@ use slipring_link::{
 
 use std::time::Duration;
 
-/// A link as text for people and, where it is a single number, as that number.
+/// A link as text and, where a setting is a single number, as that number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RequestedLink {
     /// The rate of the line.
@@ -32,7 +32,7 @@ pub struct RequestedLink {
     /// The policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
-    /// Frames that are held back so that others overtake them.
+    /// Frames that are held back so that other frames overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
     /// Bytes that are overwritten.
@@ -155,7 +155,7 @@ fn duplicate(duplicate: &DuplicateSpec) -> String {
     }
 }
 
-/// Describes what is subtracted from the delay: the fixed cost of the emulator, and the
+/// Describes the times that are subtracted from the delay: the fixed cost of the emulator, and the
 /// transmission time of the outgoing wire.
 fn offset(link: &LinkSpec) -> Option<String> {
     let fixed = (link.offset_ns > 0).then(|| time(link.offset_ns));

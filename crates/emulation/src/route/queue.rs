@@ -1,13 +1,13 @@
-//! A port behind its gate of the router: frames pass between the program and the port according to
-//! the gate's verdicts.
+//! A port with the router in front of it: frames pass between the program and the port as the
+//! [`GatewayPort`] decides.
 //!
 //! ```text
 //!   program  <- front rx <- GatewayPort::receive <- inner rx  <- port
 //!            -> front tx -> GatewayPort::send    -> inner tx  ->
 //!                              own frames ----^  requests, replies, frames that have waited
 //! ```
-//! Received frames keep their buffers, sent frames are copied. All queues of a port share its gate;
-//! the first one sends the gate's own frames, which preserves their order.
+//! Received frames keep their buffers, sent frames are copied. All queues of a port share one gate;
+//! the first queue sends the gate's own frames, which preserves their order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,11 +27,11 @@ const RETRY_NS: Nanos = 50_000;
 /// A gate, shared by the queues of a port.
 pub(super) type SharedGate = Arc<Mutex<GatewayPort>>;
 
-/// A queue behind a gate.
+/// A queue with a gate in front of it.
 pub(super) struct GatedQueue {
     name: String,
     gate: SharedGate,
-    /// Whether it sends the gate's own frames.
+    /// Whether this queue sends the gate's own frames.
     sends_own_frames: bool,
     inner: Box<dyn Queue>,
     counters: Arc<QueueCounters>,
@@ -43,7 +43,7 @@ pub(super) struct GatedQueue {
 }
 
 impl GatedQueue {
-    /// Puts queue `index` of port `name` behind a gate.
+    /// Puts a gate in front of queue `index` of port `name`.
     pub(super) fn new(
         name: &str,
         index: u64,
@@ -70,7 +70,7 @@ impl GatedQueue {
         })
     }
 
-    /// Checks received frames, as far as there is room for them.
+    /// Checks received frames, as far as there is space for them.
     fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| broken(&self.name, fault))?;
         self.rx_kern.complete_to(head);
@@ -88,7 +88,8 @@ impl GatedQueue {
         Ok(())
     }
 
-    /// Addresses and sends the program's frames, as far as there is room for them.
+    /// Sets the addresses of the program's frames and sends them, as far as there is space for
+    /// them.
     fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| broken(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
@@ -129,8 +130,8 @@ impl GatedQueue {
         at
     }
 
-    /// Sends the gate's own frames, and counts those that waited in vain. Returns whether all
-    /// were sent.
+    /// Sends the gate's own frames, and counts frames whose next hop did not answer. Returns
+    /// whether all were sent.
     fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
         if !self.sends_own_frames {
             return true;
@@ -167,7 +168,7 @@ fn packet_slots(ring: &mut RxRing) -> Option<u32> {
     (0..waiting).find(ends).map(|last| last + 1)
 }
 
-/// Swaps the buffers of the first packet with free ones of a ring that has room.
+/// Swaps the buffers of the first packet with free buffers of a ring that has space.
 fn move_packet(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     for i in 0..slots {
         let Some(slot) = from.slot(i) else { return };
@@ -262,7 +263,7 @@ impl Queue for GatedQueue {
     }
 }
 
-/// Counts frames that still wait for an answer when the run ends.
+/// Counts frames that still wait for a next hop when the run ends.
 impl Drop for GatedQueue {
     fn drop(&mut self) {
         if self.sends_own_frames {

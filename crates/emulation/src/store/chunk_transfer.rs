@@ -5,11 +5,11 @@
 //!           take_back <-- chunk 3, other memory ----- adopt
 //! ```
 //!
-//! The giver keeps the chunk's number, so it never has more chunks than its limit, and gets other
-//! memory for it at once: that of a chunk that the taker has emptied. A chunk with few frames is
-//! copied, and its own memory goes back: a frame that stays long would pin all of it.
+//! The giver keeps the chunk's number, so it never has more chunks than its limit. In return it
+//! gets the memory of another chunk that the taker has emptied. A chunk with few frames is copied
+//! instead and its memory returned, because a frame that stays long would keep all of it.
 //!
-//! Not for: transporting transfers to the other thread.
+//! Not for passing transfers to the other thread.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -21,14 +21,14 @@ use super::{
 /// A chunk with fewer bytes than this is copied.
 const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 
-/// A chunk in transit: with frames from its giver, or empty on its way back.
+/// A chunk in transit: with frames from its giver, or empty on its return.
 #[derive(Debug)]
 pub(crate) struct ChunkTransfer {
     /// Its number in the giver's store.
     number: u32,
     chunk: StoreChunk,
-    /// All frames in it, in order. The handles are the giver's until the taker has adopted it,
-    /// then the taker's.
+    /// All frames in the chunk, in order. The handles are the giver's until the taker has adopted
+    /// the chunk, then the taker's.
     pub(crate) bursts: Vec<Burst>,
 }
 
@@ -76,8 +76,8 @@ impl EmulationStore {
         bursts
     }
 
-    /// Moves the frames of a transfer into this store; the transfer must then go back. Returns
-    /// false, without any effect, if there is no room.
+    /// Moves the frames of a transfer into this store; the transfer must then be returned. Returns
+    /// false, without any effect, if there is no space.
     pub(crate) fn adopt(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) -> bool {
         let latest = transfer.bursts.last().map_or(0, |burst| burst.last_ns);
         self.set_time(latest);
@@ -92,7 +92,7 @@ impl EmulationStore {
         true
     }
 
-    /// Copies the frames. There is a free chunk, which has room for the contents of one.
+    /// Copies the frames. There is a free chunk, which has space for the contents of one chunk.
     fn copy_from(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts, .. } = transfer;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));

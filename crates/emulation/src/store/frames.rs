@@ -10,8 +10,7 @@ use super::{
 
 /// Most bytes that are prefetched at once: less than the L1 cache.
 const MAX_PREFETCH_BYTES: usize = 16 << 10;
-/// How far to prefetch ahead of the current read, in bytes: a little more than what is read during
-/// a memory access.
+/// Prefetch distance in bytes: a little more than is read during one memory access.
 const PREFETCH_DISTANCE: usize = 2 << 10;
 /// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;

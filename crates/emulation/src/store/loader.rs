@@ -1,6 +1,6 @@
 //! Stores frames contiguously as they arrive in a batch.
 //!
-//! The loader holds the chunk meanwhile, so a frame costs little more than its copy.
+//! The loader holds the chunk during the batch, so a frame costs little more than its copy.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -12,8 +12,8 @@ use super::{
 /// Stores frames of one batch; see [`EmulationStore::load`].
 ///
 /// # Invariants
-/// 1. `bytes` is the memory of chunk `number`, which is taken out of it meanwhile, or empty if
-///    there is no room.
+/// 1. `bytes` is the memory of chunk `number`, moved out of the chunk during the batch; it is empty
+///    if there is no space.
 /// 2. Frames of this batch are at `start..bytes_used`.
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
@@ -61,8 +61,8 @@ impl<'s> BatchLoader<'s> {
         self.add(arrival_ns, frame) || self.add_elsewhere(arrival_ns, frame)
     }
 
-    /// Stores frames with their times as [`Self::put`] does, up to one that does not fit here,
-    /// which it returns.
+    /// Stores frames with their times as [`Self::put`] does, up to the first frame that does not
+    /// fit, which is returned.
     #[inline(always)]
     pub(crate) fn put_all<'f>(
         &mut self,

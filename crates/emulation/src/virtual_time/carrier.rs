@@ -14,7 +14,8 @@ use crate::report::mahimahi::MahimahiLog;
 use crate::report::measurement::{DeliveredFrame, LinkMeasurement};
 use crate::report::packets::{LoggedFrame, PacketLog};
 
-/// The carrier. It stores errors until the loop checks for them, as the engine has no errors.
+/// The carrier. The engine's methods return no errors, so the carrier stores them until the loop
+/// checks for them.
 pub(super) struct OfflineCarrier {
     pub(super) chunks: ChunkTable,
     /// An output for the surviving frames of each input.

@@ -1,4 +1,4 @@
-//! Frames in the memory that they were read into: parts of a capture that exist until their last
+//! Frames in the memory into which they were read: parts of a capture that exist until their last
 //! frame has left.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing is copied between reading and writing. A [`FrameHandle`] consists of the number of a
-//! chunk and of a frame in it. Copies that links make go into chunks of their own.
+//! chunk and of a frame in it. Copies that links make go into separate chunks.
 //!
 //! # Invariants
 //! 1. A slot is in use as long as one of its frames is live or it receives copies.
@@ -17,11 +17,11 @@ use slipring_link::FrameHandle;
 
 use crate::report::hop_times::HopEntry;
 
-/// Bytes of a chunk. A record that does not fit gets a larger one.
+/// Bytes of a chunk. A longer record gets a larger chunk.
 pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 /// Bits of a handle for the number of a frame within its chunk; the others are the chunk number.
 const NUMBER_BITS: u32 = 15;
-/// Most frames in a chunk; more could only be records without data.
+/// Maximum number of frames in a chunk; only records without data could exceed it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Most chunks: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
@@ -33,18 +33,18 @@ const COPY_OVERHEAD_BYTES: usize = 64;
 pub struct CaptureChunk {
     /// Bytes of the file.
     pub bytes: Vec<u8>,
-    /// The frames among them.
+    /// The frames in the chunk.
     pub frames: Vec<CaptureFrame>,
     /// How many times the capture was read completely before.
     pub pass: u64,
-    /// How many of them have an earlier timestamp than their predecessor.
+    /// How many of the frames have an earlier timestamp than their predecessor.
     pub unordered: u64,
 }
 
 /// A frame of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureFrame {
-    /// When it was captured, in ns since 1970; never before its predecessor.
+    /// When the frame was captured, in ns since 1970; never before its predecessor.
     pub captured_ns: u64,
     /// Its offset in the chunk.
     pub start: u32,
@@ -73,12 +73,12 @@ pub struct ChunkFrame<'c> {
     pub sequence: u64,
     /// The index of its input.
     pub input: usize,
-    /// Whether it is a copy that a link made.
+    /// Whether the frame is a copy that a link made.
     pub is_copy: bool,
 }
 
 impl ChunkFrame<'_> {
-    /// Returns how it entered its first link, with times relative to `base_ns`.
+    /// Returns how the frame entered its first link, with times relative to `base_ns`.
     pub fn hop_entry(&self, base_ns: u64) -> HopEntry {
         HopEntry { at_ns: self.frame.captured_ns - base_ns, is_copy: self.is_copy }
     }

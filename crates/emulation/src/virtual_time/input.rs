@@ -59,8 +59,8 @@ enum CaptureFault {
 }
 
 impl CaptureInput {
-    /// Opens a capture to be read `passes` times, or for ever. Once `stop` is set, it ends
-    /// at any point.
+    /// Opens a capture to be read `passes` times, or endlessly if `None`. Once `stop` is set,
+    /// reading ends at any point.
     ///
     /// # Errors
     /// If the file cannot be opened. A pipe may have no writer yet: the reading thread opens it, so
@@ -75,12 +75,12 @@ impl CaptureInput {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            // It parses untrusted data and needs nothing else.
+            // The thread parses untrusted data and needs no privileges.
             let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
             let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);
             if let Err(fault) = file.and_then(read) {
-                // The receiver may be gone.
+                // The receiver may already be dropped.
                 let _ = filled.send(Err(fault));
             }
         })?;
@@ -118,7 +118,7 @@ impl CaptureInput {
 
     /// Returns a chunk for reuse.
     pub fn recycle(&self, chunk: CaptureChunk) {
-        // At the end of the capture the thread is gone.
+        // At the end of the capture, the reading thread has ended.
         let _ = self.spare.send(chunk);
     }
 

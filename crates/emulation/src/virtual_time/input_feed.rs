@@ -1,4 +1,4 @@
-//! Merges the inputs of a run: determines which frames come next.
+//! Merges the inputs of a run: determines which frames enter next.
 
 use slipring_cli::Failure;
 use slipring_link::{EntryId, FrameArrival, LinkDropCause, LinkDrops, PacketCounts};
@@ -6,7 +6,7 @@ use slipring_link::{EntryId, FrameArrival, LinkDropCause, LinkDrops, PacketCount
 use super::chunk::{CaptureChunk, ChunkTable};
 use super::input::CaptureInput;
 
-/// Bytes of the shortest frame: an Ethernet header. Shorter ones are malformed.
+/// Bytes of the shortest frame: an Ethernet header. Shorter frames are malformed.
 const MIN_FRAME_BYTES: u32 = 14;
 
 /// Changes the timestamps of frames, chunk by chunk.
@@ -142,7 +142,7 @@ pub struct EnteringFrames {
     pub malformed: Vec<FrameArrival>,
 }
 
-/// Creates the error for the case that there are too many chunks.
+/// Creates the error for too many chunks.
 fn too_much() -> Failure {
     let summary = "more frames are inside the links than there is memory for";
     let error = slipring_cli::Diagnostic::new(slipring_cli::codes::SR0403, summary);

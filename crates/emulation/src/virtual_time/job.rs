@@ -119,7 +119,8 @@ pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortRepor
     ports
 }
 
-/// Returns the entry of a link's frames. After a node it may be any: the first one then.
+/// Returns the entry of a link's frames. If the link begins at a node, the entry is not known, and
+/// the first is returned.
 fn beginning(network: &NetworkSpec, from: LinkSource) -> usize {
     match from {
         LinkSource::Entry(entry) => entry,

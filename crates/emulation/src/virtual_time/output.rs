@@ -40,10 +40,11 @@ impl CaptureOutput {
         Ok(Self { file, format })
     }
 
-    /// Appends a frame of `len` bytes that left at `exit`; `bytes` are those that are known.
+    /// Appends a frame of `len` bytes that left at `exit`; `bytes` are the stored bytes of the
+    /// frame.
     ///
     /// # Errors
-    /// If the disk is full, or the format cannot hold it.
+    /// If the disk is full, or the format cannot represent the frame.
     ///
     /// # Panics
     /// If the capture was created for other exits.
@@ -104,7 +105,7 @@ fn begin(
     Ok((writer, interfaces))
 }
 
-/// Returns whether a file name is one of pcapng.
+/// Whether a file name is that of a pcapng file.
 fn is_pcapng(path: &str) -> bool {
     path.ends_with(".pcapng") || path.ends_with(".ntar")
 }

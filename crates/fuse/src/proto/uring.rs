@@ -1,5 +1,5 @@
-//! Requests by io_uring. What the device would deliver as one message is split into parts here, as
-//! `struct fuse_uring_req_header` defines.
+//! Requests by io_uring. A request that the device would deliver as one message arrives here in
+//! parts, as `struct fuse_uring_req_header` defines.
 //!
 //! ```text
 //!   0         128              256                      288

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. We touch a buffer only while its entry is ours; the kernel touches it only while it is not.
+//! 1. This process touches a buffer only while its entry is ours; the kernel touches it only at
+//!    other times.
 //! 2. Buffers are unmapped only when all entries are ours.
 //! 3. Only the thread that made the ring submits to it and reads it; the kernel enforces that.
 

@@ -1,22 +1,22 @@
 //! A line whose rate changes at known times; the computation is exact.
 //!
-//! The rate is constant between two changes ([`RateSegments`]). A frame that spans a change does
-//! part of its work before it and the rest after it. Changes fall on whole nanoseconds, so the work
-//! left to the next segment is an integer and nothing is rounded.
+//! The rate is constant between two changes ([`RateSegments`]). For a frame that spans a change,
+//! the line does part of the work before the change and the rest after it. Changes fall on whole
+//! nanoseconds, so the work left to the next segment is an integer and nothing is rounded.
 
 use slipring_model::{LineClock, NANOS_PER_SEC};
 
 use super::bit_rate;
 use super::segments::{RateSegment, RateSegments};
 
-/// Rate changes per frame, at most. Beyond it the line stops for good: the chain of rates has
-/// reached states in which nothing moves. Checked specifications need far fewer.
+/// Maximum number of rate changes per frame. Beyond it the line stops permanently: the rate stays
+/// at 0 or changes too often. Checked specifications need far fewer.
 const MAX_RATE_CHANGES: u32 = 1 << 24;
 
 pub(crate) struct FluidLine {
     segments: RateSegments,
     segment: RateSegment,
-    /// When the line is free; its rate is that of the segment, or the last one above 0.
+    /// When the line is free. Its rate is that of the current segment, or the last rate above 0.
     clock: LineClock,
 }
 
@@ -82,8 +82,8 @@ impl FluidLine {
         self.clock.occupy_ns(extra_ns);
     }
 
-    /// Waits for a segment that holds all of `work`, where frames may not be split. A frame that
-    /// fits no segment is split all the same.
+    /// Waits for a segment that holds all of `work`, if frames may not be split. A frame that fits
+    /// no segment is split nevertheless.
     fn wait_for_whole(&mut self, work: u128) {
         let Some(longest_ns) = self.segments.longest_whole_ns() else { return };
         if work > u128::from(longest_ns) * u128::from(self.usual_bps()) {

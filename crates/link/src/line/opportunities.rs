@@ -96,7 +96,7 @@ impl OpportunityLine {
         if let Some(offset_ns) = self.at_ns.get(self.index) {
             return Some(self.round_ns.saturating_add(*offset_ns));
         }
-        // The last value holds: opportunities continue at the last distance between two.
+        // With [`TraceEnd::Hold`], opportunities continue at the distance between the last two.
         (self.schedule.end() == TraceEnd::Hold)
             .then(|| self.round_ns.saturating_add(self.held_ns()))
     }
@@ -123,7 +123,8 @@ impl OpportunityLine {
         let since_ns = ready_ns.saturating_sub(self.round_ns);
         let period_ns = self.schedule.period_ns();
         if self.schedule.end() == TraceEnd::Loop && since_ns > period_ns {
-            // One round fewer: its last opportunities may fall exactly on `ready_ns`.
+            // One round fewer, because the last opportunities of a round may be exactly at
+            // `ready_ns`.
             self.round_ns += (since_ns / period_ns - 1) * period_ns;
             self.index = 0;
         }

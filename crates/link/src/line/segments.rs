@@ -75,8 +75,8 @@ impl RateSegments {
         Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
-    /// Skips as many whole rounds after the last segment as leave some of `work` to do. Returns how
-    /// long they take and the remaining work.
+    /// Skips whole rounds after the last segment, as many as leave some of `work` to do. Returns
+    /// how long they take and the remaining work.
     pub(super) fn pass_rounds(&mut self, work: u128) -> (u64, u128) {
         let Some(round) = self.round else { return (0, work) };
         let rounds = work.saturating_sub(1) / round.work;
@@ -108,8 +108,7 @@ impl RateSegments {
         RateSegment { end_ns, bps }
     }
 
-    /// Skips segments that end by `target_ns`, as far as that is cheap: not necessarily all of
-    /// them.
+    /// Skips segments that end by `target_ns`, as far as this is cheap; some may remain.
     pub(super) fn skip_to(&mut self, target_ns: u64) {
         let ahead_ns = target_ns.saturating_sub(self.now_ns);
         match &mut self.kind {

@@ -1,11 +1,11 @@
 //! Batch fast path for frames that no stage queues or inspects.
 //!
 //! Most links are not full: a frame finds the line free, is lost or not, and travels. If no stage
-//! has to look at its bytes, a whole batch goes from stage to stage, so that each stage has its
-//! state at hand and a loop of its own. Frames have the same numbers as on the slow path,
-//! and the carrier gets the same calls in the same order.
+//! has to examine its bytes, a whole batch goes from stage to stage, so that each stage has its
+//! state in registers and runs a tight loop. Frames have the same numbers as on the slow path, and
+//! the carrier gets the same calls in the same order.
 //!
-//! Not for: frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
+//! Not for frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
 
 use super::{Link, NEVER_NS};
 use crate::carrier::{Carrier, FrameArrival};
@@ -13,14 +13,14 @@ use crate::counters::PacketCounts;
 use crate::loss::LossMask;
 use crate::sink::LinkSink;
 
-/// Frames per batch, at most: one bit each in a word.
+/// Maximum number of frames per batch: one bit each in a word.
 const MAX_BATCH: usize = 64;
 
 /// Scratch space for what the stages compute for a batch; shared by all links.
 pub(crate) struct BatchScratch {
     /// When each frame has left the line.
     end_ns: [u64; MAX_BATCH],
-    /// From when each delay counts, if not from the end on the line.
+    /// The time from which each delay is measured, if not from the end on the line.
     start_ns: [u64; MAX_BATCH],
     /// Bytes that each frame occupies on the line.
     wire_bytes: [u64; MAX_BATCH],
@@ -42,7 +42,7 @@ impl BatchScratch {
 }
 
 impl Link {
-    /// Whether frames can pass all stages without a look at their bytes.
+    /// Whether frames can pass all stages without an access to their bytes.
     pub(super) fn is_payload_agnostic(&self) -> bool {
         self.ingress.as_ref().is_none_or(|front| front.is_payload_agnostic())
             && self.server.as_ref().is_none_or(|server| server.is_payload_agnostic())

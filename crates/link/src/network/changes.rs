@@ -7,7 +7,7 @@ use super::{Network, keys};
 use crate::carrier::Carrier;
 use crate::spec::{NetworkSpec, SpecError};
 
-/// Why a change was refused. Nothing has changed then.
+/// Why a change was refused. A refused change has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The new plan cannot be built.
@@ -16,7 +16,7 @@ pub enum ChangeError {
     /// The new plan has other entries, exits, nodes or links.
     #[error("{what} cannot change while the network runs")]
     Shape {
-        /// What would have changed.
+        /// The part that cannot be changed.
         what: String,
     },
 }
@@ -40,13 +40,13 @@ impl PendingChanges {
 
 impl Network {
     /// Schedules another plan for the same links. It takes effect at `at_ns` on all of them at
-    /// once: after the events that are due by then, before later arrivals. A time in the past means
-    /// the next call. Plans take effect in order of time; plans of equal time in order of
-    /// submission.
+    /// once: after the events that are due by then, before later arrivals. A time in the past takes
+    /// effect at the next call. Plans take effect in order of time; plans with equal times take
+    /// effect in order of submission.
     ///
-    /// Frames inside stay: waiting frames continue under the new rules, frames in flight arrive
-    /// when they would have. A stage that does not change keeps its state, and every stage keeps
-    /// its stream.
+    /// Frames inside the network stay: waiting frames continue under the new rules, frames in
+    /// flight arrive at their old times. A stage that does not change keeps its state, and every
+    /// stage keeps its random stream.
     ///
     /// # Errors
     /// [`ChangeError`] if the plan is refused; nothing changes then.

@@ -169,7 +169,7 @@ impl MultiLinkIsland {
 
 /// Returns the islands of a plan; every link belongs to one of them.
 pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
-    // Links, then entries, then nodes; each is a set of its own at first.
+    // Links, then entries, then nodes; at first, each is a separate set.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
     let mut join = |link: usize, place: usize| {

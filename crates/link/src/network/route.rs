@@ -19,7 +19,7 @@ pub(super) struct LinkRoutes {
 /// No link, or no island.
 const NO_LINK: u32 = u32::MAX;
 
-/// An entry or a node. One cache line if there is no choice, since there may be thousands.
+/// An entry or a node. One cache line if frames have no choice, since there may be thousands.
 #[repr(align(64))]
 pub(super) struct LinkRoute {
     /// Link of frames that match no class; [`NO_LINK`] if they are lost.
@@ -105,7 +105,7 @@ impl LinkRoute {
         some(self.island)
     }
 
-    /// Returns the link that all frames take, if there is no choice.
+    /// Returns the link that all frames take, if there is only one.
     #[inline]
     pub(super) fn only_link(&self) -> Option<usize> {
         some(self.default).filter(|_| self.classes.is_empty()).map(|link| link as usize)

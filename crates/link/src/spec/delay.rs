@@ -14,7 +14,8 @@ use crate::user::DelayFactory;
 pub struct DelaySpec {
     /// The delay.
     pub model: DelayModel,
-    /// Time after which the correlation of delays has halved; [`OrderPolicy::Correlated`] needs it.
+    /// Time after which the correlation of delays has halved; required by
+    /// [`OrderPolicy::Correlated`].
     pub half_life_ns: Option<u64>,
 }
 
@@ -29,11 +30,11 @@ pub enum DelayModel {
     InTurn(Vec<u64>),
     /// Delays over time.
     Trace {
-        /// In order of time; the first holds from the beginning, whatever its time.
+        /// In order of time; the first step applies from the beginning, regardless of its time.
         steps: Vec<DelayStep>,
         /// Length of the trace; later than the last step.
         period_ns: u64,
-        /// What follows its end; with [`TraceEnd::Once`] the delay is 0 then.
+        /// What follows the end of the trace; with [`TraceEnd::Once`] the delay is then 0.
         end: TraceEnd,
         /// Whether to interpolate linearly between steps.
         smooth: bool,
@@ -72,8 +73,8 @@ pub struct DelayStep {
 /// What happens to frames that would overtake others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrderPolicy {
-    /// They are deferred until the frames ahead have left. Delays are drawn independently, so they
-    /// become longer than specified if frames come faster than the delay varies.
+    /// The frames are deferred until the frames ahead have left. Delays are drawn independently, so
+    /// they become longer than specified if frames arrive faster than the delay varies.
     #[default]
     Strict,
     /// There are few such frames: the delay varies smoothly in time, with the half-life of the
@@ -83,12 +84,12 @@ pub enum OrderPolicy {
     Free,
     /// They are dropped.
     Drop,
-    /// They overtake frames of other paths, and are deferred after those of their own.
+    /// Frames overtake frames of other paths, and are deferred after frames of their own path.
     Path,
 }
 
 impl OrderPolicy {
-    /// Whether frames leave in the order in which they came.
+    /// Whether frames leave in the order in which they arrived.
     #[must_use]
     pub const fn keeps_order(self) -> bool {
         matches!(self, Self::Strict | Self::Correlated | Self::Drop)

@@ -12,7 +12,7 @@ use slipring_model::{Chance, ParameterError};
 pub struct SpecError {
     /// The path of the field, such as `link.up.rate.bps`.
     pub field: String,
-    /// The value found there.
+    /// The invalid value.
     pub value: String,
     /// The allowed values.
     pub allowed: String,
@@ -40,7 +40,7 @@ pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Resul
     Err(SpecError::new(field, value, &format!("{least}{space}{unit} or more")))
 }
 
-/// Checks an upper bound; `why` follows it in the message.
+/// Checks an upper bound; `why` is appended to the message.
 pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(), SpecError> {
     if value <= most {
         return Ok(());

@@ -12,7 +12,7 @@ use crate::user::LossFactory;
 /// A loss model and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossSpec {
-    /// Which frames it takes.
+    /// Which frames are lost.
     pub model: LossModel,
     /// Where it acts.
     pub position: LossPosition,
@@ -39,7 +39,7 @@ pub enum LossModel {
     GilbertElliott {
         /// Chance to go from the good to the bad state.
         p: f64,
-        /// Chance to go back.
+        /// Chance to return to the good state.
         r: f64,
         /// Chance of a loss in the bad state.
         bad: f64,
@@ -100,7 +100,7 @@ pub struct LossWindow {
     pub from_ns: u64,
     /// End of the window, exclusive.
     pub until_ns: u64,
-    /// Probability that a frame is lost in it.
+    /// Probability that a frame is lost during the interval.
     pub chance: Chance,
 }
 

@@ -8,7 +8,7 @@ use super::SpecError;
 use super::error::{at_least, at_most, probability, within};
 use super::frame_len::MAX_FRAME_LEN;
 
-/// Frames held back before the queue, so that later ones overtake them.
+/// Holds frames back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldSpec {
     /// Probability that a frame is held.
@@ -24,7 +24,7 @@ pub struct CorruptSpec {
     pub errors: BitErrorSpec,
     /// First byte that may be hit.
     pub from_byte: u32,
-    /// First byte after those that may be hit; `None`: up to the end.
+    /// First byte after the range that may be hit; `None`: up to the end of the frame.
     pub until_byte: Option<u32>,
     /// Whether to update IP, TCP, UDP and ICMP checksums that were correct, so that the damage
     /// reaches the application.
@@ -61,9 +61,9 @@ pub struct MangleSpec {
 /// How to change bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MangleEdit {
-    /// Overwrite them with these bytes.
+    /// Overwrites the range with these bytes.
     Set(Vec<u8>),
-    /// Invert the bits that are set here.
+    /// Inverts the bits that are set here.
     Invert(Vec<u8>),
     /// Overwrite this number of bytes with random values.
     Random(u32),
@@ -129,7 +129,7 @@ impl CorruptSpec {
 }
 
 impl MangleSpec {
-    /// Maximum number of bytes: those of the longest frame.
+    /// Maximum number of bytes: the length of the longest frame.
     pub const MAX_BYTES: u32 = MAX_FRAME_LEN;
 
     /// Validates the fields.
@@ -149,8 +149,8 @@ impl MangleSpec {
 }
 
 impl DuplicateSpec {
-    /// Maximum number of copies of a frame. No real network makes as many, and a link that made
-    /// millions would do nothing else.
+    /// Maximum number of copies of a frame. No real network makes that many, and a link that made
+    /// millions would be busy with nothing else.
     pub const MAX_COPIES: u32 = 1000;
 
     /// Validates the fields.

@@ -4,7 +4,7 @@ use super::SpecError;
 use super::error::at_least;
 use super::frame_len::MIN_FRAME_LEN;
 
-/// A policer: measures arrivals and acts on those beyond its profile. It never delays frames.
+/// A policer: measures arrivals and acts on frames beyond its profile. It never delays frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoliceSpec {
     /// How it measures.
@@ -31,12 +31,12 @@ pub enum MeterSpec {
         committed_bps: u64,
         /// Committed burst in bytes.
         committed_burst: u64,
-        /// Peak rate in bits per second, not below the committed one.
+        /// Peak rate in bits per second, at least the committed rate.
         peak_bps: u64,
         /// Peak burst in bytes.
         peak_burst: u64,
     },
-    /// Two rates, three colours, RFC 4115: the excess rate is on top of the committed one.
+    /// Two rates, three colours, RFC 4115: the excess rate is in addition to the committed one.
     Rfc4115 {
         /// Committed rate in bits per second.
         committed_bps: u64,

@@ -34,7 +34,8 @@ pub enum AdmitPolicy {
 }
 
 /// Which frame leaves next, and which is dropped. The parameters are those of the algorithms.
-/// Limits in the [`LinkQueueSpec`] replace theirs, and its `ecn` enables marking in all of them.
+/// Limits in the [`LinkQueueSpec`] replace the algorithms' own limits, and its `ecn` enables
+/// marking in all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Discipline {
     /// First in, first out; a full queue drops the arriving frame.

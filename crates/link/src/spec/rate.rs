@@ -24,21 +24,21 @@ pub enum RateSpec {
     /// A trace of opportunities, as mahimahi records them: each lets up to `mtu` bytes leave. A
     /// frame may use several, several frames may share one, and unused bytes are lost.
     Opportunities {
-        /// Times of the opportunities, not decreasing. The last one is also the length of the
+        /// Times of the opportunities, in ascending order. The last one is also the length of the
         /// trace.
         at_ns: Vec<u64>,
         /// Bytes per opportunity.
         mtu: u32,
-        /// What follows the last one.
+        /// What follows the last opportunity.
         end: TraceEnd,
     },
     /// Steps: each rate holds until the next step.
     Steps {
-        /// In order of time; the first holds from the beginning, whatever its time.
+        /// In order of time; the first step applies from the beginning, regardless of its time.
         steps: Vec<RateStep>,
         /// Length of the trace; not before the last step.
         period_ns: u64,
-        /// What follows its end.
+        /// What follows the last step.
         end: TraceEnd,
     },
     /// Time slots that recur: the line runs at `bps` inside them and stops outside.
@@ -50,7 +50,7 @@ pub enum RateSpec {
         /// In order, disjoint, and inside the period.
         slots: Vec<RateSlot>,
         /// Whether a frame that does not fit the rest of a slot waits for the next one. A frame
-        /// that fits no slot is split all the same.
+        /// that fits no slot is split nevertheless.
         whole_frames: bool,
     },
     /// A linear change from one rate to another.
@@ -63,14 +63,14 @@ pub enum RateSpec {
         duration_ns: u64,
         /// Interval between rate changes.
         step_ns: u64,
-        /// What follows its end.
+        /// What follows the end of the ramp.
         end: TraceEnd,
     },
     /// A sine around a mean.
     Sine {
         /// Mean, in bits per second.
         mean_bps: u64,
-        /// Largest deviation from it.
+        /// Largest deviation from the mean rate.
         amplitude_bps: u64,
         /// Time from one peak to the next.
         period_ns: u64,
@@ -249,8 +249,8 @@ fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
     check_work("states.mean_ns", clamp(mean_ns), clamp(bps))
 }
 
-/// Bounds the work per frame: a rate that holds for `time_ns` must carry at least one bit in it, so
-/// that a frame of 64 KiB meets at most half a million changes.
+/// Bounds the work per frame: a rate that applies for `time_ns` must carry at least one bit in that
+/// time, so that the rate changes at most half a million times during a frame of 64 KiB.
 fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
     let least_ns = NANOS_PER_SEC.div_ceil(bps.max(1));
     if time_ns >= least_ns {
@@ -380,7 +380,7 @@ impl LinkProfile {
     }
 }
 
-/// The end of its serialisation from which a frame's delay counts.
+/// The end of a frame's serialisation from which its delay is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisePoint {
     /// From its last bit.

@@ -6,8 +6,8 @@
 //!   | two heads | words               | one state           | the next state      |
 //! ```
 //!
-//! States are written to the two areas in turn. Each gets its head afterwards, by one write of 40
-//! bytes. A kill before that write leaves the other state intact.
+//! States are written to the two areas in turn. The head of an area is written last, by one write
+//! of 40 bytes. A kill before that write leaves the other state intact.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;

@@ -1,5 +1,5 @@
-//! A trust domain: the memory of one user, the names of the user's ports, and what a successor process
-//! needs to go on with both.
+//! A trust domain: the memory of one user, the names of the user's ports, and what a successor
+//! process needs to continue with both.
 
 use std::ops::Deref;
 use std::os::fd::OwnedFd;

@@ -84,7 +84,8 @@ impl AdapterRequest<'_> {
         let names = lock(&self.domain.names);
         let Some(port) = self.find_alive(&names) else {
             drop(names);
-            // No program has it bound. If there is no such port at all, that is the error.
+            // No program has the port bound. If the provider knows no such port, its error is
+            // returned.
             let plain = !is_vale(self.name) && !self.name.contains(['{', '}']);
             let found = if plain { provider.find(self).map(|_| ()) } else { Ok(()) };
             return Err(found.err().unwrap_or(Errno::INVAL));
@@ -116,8 +117,8 @@ impl AdapterRequest<'_> {
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(self.name);
-        // Such a port has more than one name and may leave its switch at any time, so no name is
-        // recorded.
+        // A port found here may have more than one name and may leave its switch at any time, so no
+        // name is recorded.
         if let Some(port) = names.switches.existing(&key).or_else(|| names.port(&key)) {
             return Ok(port);
         }

@@ -144,7 +144,7 @@ impl Netmap {
         Self { provider, ticker: Arc::default(), kick_dispatcher, pending_sockets }
     }
 
-    /// Creates another one with the same provider.
+    /// Creates another netmap with the same provider.
     #[must_use]
     pub fn sibling(&self) -> Self {
         Self::with_provider(self.provider.clone())
@@ -221,7 +221,7 @@ impl OpenHandle {
         self.persisted.as_ref().map(|kept| kept.open_id)
     }
 
-    /// Wakes a poller of the previous process, whatever it waits for.
+    /// Wakes a poller of the previous process, for any event that it waits for.
     pub fn wake_earlier_pollers(&self) {
         let handle = self.persisted.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
         if handle != 0 {
@@ -244,7 +244,7 @@ impl OpenHandle {
     /// Returns the file that the user's programs map, and its size in bytes.
     ///
     /// # Errors
-    /// The kernel's, for want of descriptors.
+    /// The kernel's error, if no descriptors are left.
     pub fn memory(&self) -> Result<(OwnedFd, u64), Errno> {
         let file = rustix::io::fcntl_dupfd_cloexec(self.domain.file(), 0)?;
         let bytes = rustix::fs::fstat(&file)?.st_size as u64;
@@ -252,7 +252,7 @@ impl OpenHandle {
     }
 
     /// Whether a tx sync or poll first has to fetch frames from the program's memory
-    /// ([`Self::fetch_indirect`]). A thread that must not wait for a program should not do that.
+    /// ([`Self::fetch_indirect`]). A thread that must not wait for a program should not fetch them.
     #[must_use]
     pub fn has_indirect(&self) -> bool {
         let Some(binding) = self.bound.get() else { return false };

@@ -51,7 +51,7 @@ impl KickDispatcher {
     /// Creates a dispatcher without any doorbell.
     ///
     /// # Errors
-    /// The kernel's, for want of descriptors.
+    /// The kernel's error, if no descriptors are left.
     pub fn new() -> Result<Arc<Self>, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let stop = Doorbell::new().map_err(|_| Errno::NFILE)?;

@@ -33,7 +33,7 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, has_listeners};
 
-/// Tells the kernel of a program to look again.
+/// Makes the kernel wake the pollers of a program, so that they poll again.
 pub trait Notify: Send + Sync {
     /// Wakes the pollers of the open file that armed with `handle`.
     fn notify(&self, handle: u64);

@@ -80,7 +80,7 @@ impl Netmap {
     /// Returns the dispatcher that wakes programs that this process syncs for.
     ///
     /// # Errors
-    /// The kernel's, for want of descriptors.
+    /// The kernel's error, if no descriptors are left.
     pub fn kicks(&self) -> Result<Arc<KickDispatcher>, Errno> {
         let mut kicks = lock(&self.kick_dispatcher);
         if let Some(kicks) = &*kicks {

@@ -168,7 +168,8 @@ impl SyncLoop<'_> {
             let synced = self.sync_once(k, told.head, told.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            // Another thread that was syncing the ring may have begun before there was anything.
+            // Another thread that was syncing the ring may have begun before the program's last
+            // change.
             if (now.head, now.cur) == (told.head, told.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }

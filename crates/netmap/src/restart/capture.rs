@@ -73,8 +73,8 @@ impl DomainState {
         let in_switches = in_switches.filter_map(|one| one.state(&mut lists));
         let in_switches = in_switches.collect();
         lists.find_monitored();
-        // Captured after everything that allocates from them. What is released in the meantime
-        // belongs to nothing.
+        // Captured last, after all objects that allocate from them. Memory that is released in the
+        // meantime has no owner in the saved state.
         let memories = domain.memories();
         let state = Self {
             uid: domain.uid(),

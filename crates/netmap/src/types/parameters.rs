@@ -31,7 +31,7 @@ pub struct Parameter {
 pub enum Effect {
     /// As in netmap.
     Works,
-    /// None: the value is stored for programs that read it.
+    /// No effect: the value is stored for programs that read it.
     Kept,
     /// The parameter cannot be set.
     ReadOnly,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! So ports keep receiving and sending while the host sees and sends nothing. BPF links hold the
-//! programs, which are removed when the process ends, however it ends. They run after other tcx
-//! programs, so those still get the frames that they consume.
+//! programs, which the kernel removes when the process ends for any reason. They run after other
+//! tcx programs, so those programs still get the frames that they consume.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -116,7 +116,7 @@ pub struct HostDetached {
 /// # Errors
 /// [`OpenCause::Privilege`], [`OpenCause::Unsupported`] before Linux 6.6, [`OpenCause::System`].
 pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
-    // Last, so that a redirect to a host ring takes its frames first.
+    // Run last, so that a redirect to a host ring takes its frames first.
     let order = BpfLinkFlags::Last;
     let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
     let ingress = attach("slipring_drop_i", &ingress, ifindex, BpfAttachType::TcxIngress, order)?;
@@ -133,7 +133,7 @@ pub struct HostRedirected {
 /// Redirects the host's side of `ifindex` to `to`: frames that the host sends on `ifindex` leave
 /// through `to` instead, and frames that arrive on `to` reach the host as if on `ifindex`.
 ///
-/// With a veth pair whose one end is `to`, the other end is the host's side as an interface.
+/// If `to` is one end of a veth pair, the other end then acts as the host's side of `ifindex`.
 ///
 /// # Errors
 /// As [`detach`].

@@ -19,10 +19,10 @@ use crate::netns::Netns;
 #[derive(Debug)]
 pub(super) struct HiddenPair {
     pub(super) kernel_index: u32,
-    /// The interface whose host rings it makes.
+    /// Index of the interface that gets the host rings.
     iface_index: u32,
     pub(super) user: String,
-    /// The namespace of the port's end; `None` if it is that of the kernel's end.
+    /// The namespace of the port's end; `None` if it is the same as that of the kernel's end.
     user_netns: Option<Netns>,
     _mark: OwnedFd,
 }
@@ -42,7 +42,7 @@ impl HiddenPair {
     fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
         let netlink = Netlink::open()?;
         let [kernel, user] = names(std::process::id(), iface.index);
-        // Before the link exists, so that no other process takes it for a stale one.
+        // Bound before the link exists, so that no other process takes the link for a stale one.
         let mark = bind_owner_mark(&kernel)?;
         // Without the privilege, or beyond the user's limit, both ends are in this namespace.
         let user_netns = Netns::new().ok();
@@ -57,8 +57,8 @@ impl HiddenPair {
         Ok(pair)
     }
 
-    /// The namespace of the kernel's end, which is the calling thread's; `None` if the other end is
-    /// there too.
+    /// The namespace of the kernel's end, which is the calling thread's; `None` if both ends are in
+    /// it.
     pub(super) fn netns(&self) -> Result<Option<Netns>, OpenCause> {
         let current = self.user_netns.as_ref().map(|_| Netns::current());
         let failed = |source| OpenCause::System { what: "name the network namespace", source };
@@ -97,7 +97,7 @@ fn index_of(netlink: &Netlink, name: &str) -> io::Result<u32> {
 
 impl Drop for HiddenPair {
     fn drop(&mut self) {
-        // It may be gone already, removed with the namespace or by an administrator.
+        // The link may already have been removed, with the namespace or by an administrator.
         let removed = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
         let _ = or_by_keeper(removed, |keeper| keeper.remove_hidden_link(self.iface_index));
     }
@@ -108,7 +108,7 @@ fn names(process: u32, ifindex: u32) -> [String; 2] {
     ["k", "u"].map(|end| format!("sr{process}h{ifindex}{end}"))
 }
 
-/// Removes the hidden pair that a process made for an interface, if it is there.
+/// Removes the hidden pair that a process made for an interface, if the pair exists.
 ///
 /// # Errors
 /// The kernel's.
@@ -119,8 +119,8 @@ pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
     pair.map_or(Ok(()), |link| netlink.delete(link.index))
 }
 
-/// Removes hidden pairs whose process was killed, in this network namespace: those of processes
-/// that could not create a namespace, and those that a program still holds because a daemon lent it
+/// Removes hidden pairs whose process was killed, in this network namespace: the pairs of processes
+/// that could not create a namespace, and pairs that a program still holds because a daemon lent it
 /// their queues.
 ///
 /// # Errors
@@ -153,7 +153,8 @@ fn bind_owner_mark(kernel: &str) -> Result<OwnedFd, Errno> {
     Ok(mark)
 }
 
-/// Whether the mark is free; if the attempt fails, the pair counts as used.
+/// Whether the name is free to bind, so the pair is unused; if the attempt fails, the pair counts
+/// as used.
 fn is_unused(kernel: &str) -> bool {
     bind_owner_mark(kernel).is_ok()
 }

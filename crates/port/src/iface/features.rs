@@ -27,7 +27,7 @@ pub enum Feature {
 
 /// How the ioctl addresses a feature.
 enum FeatureIoctl {
-    /// Commands to get and to set it.
+    /// The commands that read the feature and set it.
     Commands(u32, u32),
     /// A bit of `ETHTOOL_GFLAGS`.
     Flag(u32),
@@ -89,9 +89,9 @@ impl super::Iface {
         })
     }
 
-    /// Switches offloads until the guard is dropped. Those that already have the wanted state, or
-    /// cannot be switched, are left alone; [`FeatureGuard::refused`] lists the latter. A killed
-    /// process does not restore them.
+    /// Switches offloads until the guard is dropped. Offloads that already have the wanted state or
+    /// cannot be switched are left alone; [`FeatureGuard::refused`] lists the latter. If the
+    /// process is killed, the offloads are not restored.
     #[must_use]
     pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
         let mut guard =
@@ -130,7 +130,7 @@ impl FeatureGuard {
 impl Drop for FeatureGuard {
     fn drop(&mut self) {
         for &(feature, was) in self.changed.iter().rev() {
-            // If the interface is gone, there is nothing to restore.
+            // If the interface no longer exists, there is nothing to restore.
             let index = self.iface.index;
             let _ = or_by_keeper(set_feature(&self.iface.name, feature, was), |keeper| {
                 keeper.set_feature(index, feature, was)

@@ -24,7 +24,7 @@ fn default_v6(table: &str, ifname: &str) -> bool {
     let zeros = "0".repeat(32);
     table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).any(|columns| {
         let column = |i: usize| columns.get(i).copied().unwrap_or_default();
-        // `lo` always has one, of type "unreachable".
+        // `lo` always has a default route, of type "unreachable".
         column(9) == ifname && ifname != "lo" && column(0) == zeros && column(1) == "00"
     })
 }

@@ -1,4 +1,4 @@
-//! Who restores settings of interfaces for a program that has dropped its privileges.
+//! Restoring settings of interfaces for a program that has dropped its privileges.
 
 use std::fmt::Debug;
 use std::io;
@@ -11,7 +11,8 @@ pub trait SettingsKeeper: Debug + Send + Sync {
     /// Switches an offload.
     ///
     /// # Errors
-    /// The kernel's, or the keeper's: EPERM for an interface that it was not told of.
+    /// The kernel's error, or the keeper's: EPERM for an interface that was not announced to the
+    /// keeper.
     fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()>;
 
     /// Removes the hidden link of the interface's host rings.
@@ -23,13 +24,13 @@ pub trait SettingsKeeper: Debug + Send + Sync {
 
 static KEEPER: OnceLock<Box<dyn SettingsKeeper>> = OnceLock::new();
 
-/// From now on, settings that this process may not restore itself are left to `keeper`. Only the
-/// first call of a process counts; returns whether this is it.
+/// From now on, `keeper` restores settings that this process may not restore itself. Only the first
+/// call in a process has an effect; returns whether this was the first.
 pub fn set_settings_keeper(keeper: Box<dyn SettingsKeeper>) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
-/// Has the keeper do what this process was not allowed to do.
+/// Lets the keeper repeat an operation that the kernel refused this process.
 pub(crate) fn or_by_keeper(
     done: io::Result<()>,
     instead: impl FnOnce(&dyn SettingsKeeper) -> io::Result<()>,

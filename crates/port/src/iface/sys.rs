@@ -35,7 +35,7 @@ fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     bytes
 }
 
-/// Requests that write to the 24 bytes of the union and read nothing from it.
+/// Requests that write to the 24 bytes of the union and read nothing from them.
 #[derive(Clone, Copy)]
 enum IfReqQuery {
     Flags = 0x8913,

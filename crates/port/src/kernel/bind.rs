@@ -65,7 +65,7 @@ impl KernelBinding {
         let file = open_node(device)?;
         let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
         let mut wanted = name.to_register();
-        // A poll for frames need not send as well: this program calls a tx sync after it has queued
+        // A poll for frames need not send as well: this program calls tx sync after it has queued
         // frames.
         wanted.nr_flags |= NR_NO_TX_POLL;
         let granted = sys::register(file.as_fd(), &header, &wanted);
@@ -91,7 +91,7 @@ impl KernelBinding {
     /// The single ring pairs that `rings` selects.
     pub(super) fn ring_pairs(&self, rings: RingSelection) -> Vec<RingSelection> {
         let granted = &self.granted;
-        // Each of them is opened on its own, so an exaggerated number is capped.
+        // Each ring is opened separately, so an exaggerated number is capped.
         let most = MAX_RINGS as u16;
         let nic = 0..granted.nr_tx_rings.max(granted.nr_rx_rings).min(most);
         let host = 0..granted.nr_host_tx_rings.max(granted.nr_host_rx_rings).min(most);
@@ -130,7 +130,7 @@ impl KernelBinding {
     }
 }
 
-/// Asks the device about a port without binding it.
+/// Queries the device about a port without binding it.
 pub(super) fn probe(name: &PortName, device: &Path) -> Result<(), OpenCause> {
     let file = open_node(device)?;
     let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;

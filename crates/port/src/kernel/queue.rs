@@ -25,14 +25,14 @@ pub(super) struct KernelQueue {
     ledger: KernelInFlight,
     /// The slot after the last frame that was counted.
     rx_seen: SlotIdx,
-    /// A view of the rx ring, which says how many frames a monitor lost.
+    /// A view of the rx ring, which holds the number of frames that a monitor lost.
     rx_view: RingView,
-    /// How many of them were counted.
+    /// The part of that number that was already counted.
     lost_seen: u32,
-    /// Whether it is a monitor's, and whether the watched port is gone.
+    /// Whether the port is a monitor, and whether the watched port has ended.
     watches: bool,
     ended: bool,
-    /// The interface, if the port is one's.
+    /// The interface, if the port is that of an interface.
     interface: Option<String>,
     counters: Arc<QueueCounters>,
 }
@@ -111,11 +111,12 @@ impl KernelQueue {
         self.rx.num_slots() > 1
     }
 
-    /// Has the device deliver arrived frames; a monitor ends when its port is gone.
+    /// Makes the device deliver arrived frames. A monitor ends when the watched port has ended.
     fn fetch_indices(&mut self) -> io::Result<()> {
         let sync = || sys::rx_sync(self.file.as_fd());
         match sync() {
-            // A device that is gone may return this error once, but then returns another one.
+            // A device that no longer exists may return this error once, but then returns another
+            // one.
             Err(error) if self.watches && is_gone(&error) => match sync() {
                 Err(again) if !is_gone(&again) => Err(again),
                 _ => {

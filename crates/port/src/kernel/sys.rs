@@ -8,8 +8,8 @@ use slipring_abi::{
     NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
 };
 
-/// Performs a request of a netmap device: `header`, without options, and the request's body, if it
-/// has one, which the answer replaces. Returns the resulting header.
+/// Performs a request of a netmap device: `header`, without options, and the request's body, if
+/// any. The device's answer replaces the body. Returns the resulting header.
 ///
 /// # Errors
 /// The device's.
@@ -23,14 +23,14 @@ pub fn control(
     let mut head = [0; NmreqHeader::SIZE];
     NmreqHeader { nr_options: 0, nr_body, ..*header }.write_to(&mut head);
     // SAFETY:
-    // - `head` has as many bytes as NIOCCTRL reads and writes; it leads to `body`, which is as long
-    //   as any request may be, has no options, and is ours meanwhile, as `head` is.
-    // - Any bytes are fine in both afterwards.
+    // - `head` has as many bytes as NIOCCTRL reads and writes. It points to `body`, which is as
+    //   long as any request may be and has no options. Both are exclusive to this call.
+    // - Both may hold any bytes afterwards.
     unsafe { ioctl(device, NIOCCTRL, head.as_mut_ptr().cast()) }?;
     NmreqHeader::read_from(&head).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Binds the descriptor as `header` and `register` say; returns what was granted.
+/// Binds the descriptor as `header` and `register` specify; returns what was granted.
 pub(super) fn register(
     device: BorrowedFd<'_>,
     header: &NmreqHeader,
@@ -43,20 +43,20 @@ pub(super) fn register(
     granted.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Sends what was queued; takes back what was sent.
+/// Sends queued frames; takes back the slots of sent ones.
 pub(super) fn tx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request has no argument.
     unsafe { ioctl(device, NIOCTXSYNC, std::ptr::null_mut()) }
 }
 
-/// Returns what was read; takes what has arrived.
+/// Returns the slots that were read; takes over frames that have arrived.
 pub(super) fn rx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request has no argument.
     unsafe { ioctl(device, NIOCRXSYNC, std::ptr::null_mut()) }
 }
 
 /// # Safety
-/// `argument` points to what `request` reads and writes, or is null if that is nothing.
+/// `argument` points to the memory that `request` reads and writes, or is null if there is none.
 unsafe fn ioctl(device: BorrowedFd<'_>, request: u32, argument: *mut c_void) -> io::Result<()> {
     // SAFETY: by the caller.
     let rc: c_int = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };

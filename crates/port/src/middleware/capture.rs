@@ -8,7 +8,7 @@ use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
 
-/// An observer that writes to a file; its clones, for other queues, write to the same one.
+/// An observer that writes frames to a file; its clones, for other queues, write to the same file.
 #[derive(Debug, Clone)]
 pub struct CaptureObserver {
     file: Arc<Mutex<FileWriter>>,

@@ -4,8 +4,8 @@
 //!   program  <- front rx <- judge, delay line <- inner rx  <- driver
 //!            -> front tx -> judge, delay line -> inner tx  ->
 //! ```
-//! Frames keep their buffers: they are exchanged between front and inner rings, and a delayed
-//! one waits in a spare buffer.
+//! Frames keep their buffers: the buffers are exchanged between front and inner rings, and a
+//! delayed frame waits in a spare buffer.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl FaultSpec {
     }
 }
 
-/// How many times a port's own needs its fault injection takes: front rings, and spare buffers for
-/// two rings' worth of delayed frames each way. For [`crate::OpenOptions::reserve_factor`].
+/// The [`crate::OpenOptions::reserve_factor`] for a port with fault injection, which needs front
+/// rings, and spare buffers for two rings' worth of delayed frames each way.
 pub const FAULT_LAYERS: u32 = 3;
 
 /// Wraps queue number `index` of port `name` and injects `faults` into its frames.
@@ -164,7 +164,7 @@ struct FaultQueue {
 }
 
 impl FaultQueue {
-    /// Moves what the program queued on towards the driver.
+    /// Passes frames that the program queued on to the driver.
     fn transmit(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         let inner = self.inner.rings().tx;
@@ -207,7 +207,7 @@ impl FaultQueue {
         Ok(())
     }
 
-    /// Moves what the driver received on towards the program.
+    /// Passes frames that the driver received on to the program.
     fn receive(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         self.rx_kern.complete_to(head);

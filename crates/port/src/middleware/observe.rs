@@ -38,7 +38,7 @@ pub trait Observer: Send {
         0
     }
 
-    /// Called when a sync had nothing to show: time to flush.
+    /// Called when a sync had no frames to show, so there is time to flush.
     ///
     /// # Errors
     /// Ends the sync with this error.

@@ -15,7 +15,7 @@ use slipring_ring::{
 
 use crate::error::RunCause;
 
-/// Number of idle syncs after which a system call checks whether the daemon is still there. A
+/// Number of idle syncs after which a system call checks whether the daemon still exists. A
 /// sleeping end is woken when the daemon ends.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 64;
 
@@ -30,12 +30,12 @@ pub struct NativeEnd {
     tx_half: Option<NativeHalf<HostedTx>>,
     rx_half: Option<NativeHalf<HostedRx>>,
     kick: Doorbell,
-    /// Readable when a doorbell rings, and when the daemon is gone.
+    /// Readable when a doorbell rings, and when the daemon has ended.
     wakes: OwnedFd,
     /// The ring whose timestamp each rx sync sets.
     timestamped: Option<RingView>,
     idle_syncs: u32,
-    /// Last: dropping it returns everything to the daemon.
+    /// Dropped last, since this returns everything to the daemon.
     client: NativeClient,
 }
 
@@ -102,7 +102,7 @@ impl NativeEnd {
     /// done with.
     ///
     /// # Errors
-    /// [`RunCause`]: indices or words are impossible, or the daemon is gone.
+    /// [`RunCause`]: indices or words are impossible, or the daemon has ended.
     #[inline]
     pub fn tx_sync(&mut self) -> Result<(), RunCause> {
         self.tx_sync_observed(|_, _, _| {})
@@ -196,14 +196,14 @@ impl NativeEnd {
     #[cold]
     fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
-            // The party that is syncing will move whatever there is.
+            // The party that is syncing will move all pending slots.
             HostedSyncError::Busy => self.handle_report(SyncReport::default()),
             HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
             HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
         }
     }
 
-    /// Readable when a sync is worthwhile after [`Self::announce_sleep`], or the daemon is gone.
+    /// Readable when a sync is worthwhile after [`Self::announce_sleep`], or the daemon has ended.
     #[must_use]
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()

@@ -33,16 +33,16 @@ pub trait RxDescriptorRings {
     /// Makes posted buffers visible to the device.
     fn publish(&mut self);
 
-    /// Returns how many filled descriptors there are to read.
+    /// Returns how many filled descriptors can be read.
     fn refresh(&mut self) -> u32;
 
-    /// Returns the `i`-th of those that [`Self::refresh`] counted.
+    /// Returns the `i`-th of the descriptors that [`Self::refresh`] counted.
     fn peek(&self, i: u32) -> RxDescriptor;
 
     /// Moves a frame to where slots expect it, if the device put it elsewhere in its buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
 
-    /// Releases the first `count` of them.
+    /// Releases the first `count` descriptors.
     fn release(&mut self, count: u32);
 }
 
@@ -79,13 +79,13 @@ pub trait TxDescriptorRings {
     /// Makes queued descriptors visible to the device.
     fn publish(&mut self);
 
-    /// Returns how many completions there are to read. A buffer with a tail has two.
+    /// Returns how many completions can be read. A buffer with a tail has two.
     fn refresh_completed(&mut self) -> u32;
 
-    /// The buffer of the `i`-th of those.
+    /// The buffer of the `i`-th completion.
     fn peek_completed(&self, i: u32) -> BufIdx;
 
-    /// Releases the first `count` of them.
+    /// Releases the first `count` completions.
     fn release_completed(&mut self, count: u32);
 }
 

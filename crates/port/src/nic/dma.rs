@@ -6,8 +6,8 @@
 //!   memory of this process:                  |descriptor rings| ------> device     no client maps it
 //! ```
 //! # Invariants
-//! 1. Of a client's memory the device can only access the buffer area of the port's own region:
-//!    mapping the whole file would pin all of it.
+//! 1. The device can access only one part of a client's memory, the buffer area of the port's own
+//!    region: mapping the whole file would pin all of it.
 //! 2. No client can write to the rings of descriptors: the device writes to the addresses in them.
 //! 3. Mapped memory stays mapped until the device is stopped; the mapping is dropped after that.
 
@@ -60,7 +60,7 @@ pub struct BufferArea {
 }
 
 impl BufferArea {
-    /// The buffer area of a region, wherever in its file the region is.
+    /// The buffer area of a region, at any offset of the region's file.
     #[must_use]
     pub fn of(region: &Region) -> Self {
         Self {
@@ -80,14 +80,14 @@ impl BufferArea {
 
 #[cfg(test)]
 pub(crate) mod fake {
-    //! A device that is a list of what it was let to reach.
+    //! A fake device that lists the memory that it may access.
 
     use super::*;
 
     /// Where the fake device sees the first buffer.
     pub(crate) const BASE: DeviceAddress = 0x10_0000;
 
-    /// Memory of a device that is not there.
+    /// Memory of a fake device.
     #[derive(Debug, Default)]
     pub(crate) struct FakeDma {
         pub(crate) mapped: Option<BufferArea>,

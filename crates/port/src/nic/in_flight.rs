@@ -13,7 +13,7 @@ impl SendState {
     const SPLIT_BIT: u16 = 1 << 15;
 
     /// The state of a slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two;
-    /// `last` slot of its packet or not.
+    /// `last` if it is the last slot of its packet.
     #[inline(always)]
     pub(crate) fn new(len: u16, last: bool, split: bool) -> Self {
         let last = if last { Self::LAST_BIT } else { 0 };
@@ -27,7 +27,7 @@ impl SendState {
         self.0 & Self::LEN_MASK
     }
 
-    /// Whether it is the last of its packet.
+    /// Whether the slot is the last of its packet.
     #[inline(always)]
     pub(crate) fn is_last(self) -> bool {
         self.0 & Self::LAST_BIT != 0

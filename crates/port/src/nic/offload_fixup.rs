@@ -1,13 +1,14 @@
 //! Finishes received frames that the kernel left unfinished.
 //!
-//! A software device passes frames of local programs on as they are: checksums incomplete and, in
-//! generic mode, up to 64 KiB of TCP in one frame. XDP sees them like this. A frame forwarded from
-//! here meets no hardware that would finish it, so it is finished here. Frames of real devices are
-//! left alone.
+//! A software device passes frames of local programs on unchanged: their checksums are incomplete
+//! and, in generic mode, one frame holds up to 64 KiB of TCP. XDP receives these frames as they
+//! are. A frame that is forwarded from here passes no hardware that would complete it, so this
+//! module does. Frames of real devices are not changed.
 //!
 //! # What cannot be finished
-//! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. One
-//! that fits the MTU as a whole looks like an ordinary frame and is passed on as one datagram.
+//! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. A
+//! super-frame that fits the MTU as a whole looks like an ordinary frame and is passed on as one
+//! datagram.
 
 use slipring_ring::SharedBuf;
 use slipring_wire::Headers;
@@ -20,7 +21,7 @@ const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Bytes that hold the headers of nearly all frames.
 const HEAD: usize = 96;
 
-/// Finishes the frames of one device.
+/// Completes the frames of one device.
 #[derive(Debug, Default)]
 pub struct OffloadFixup {
     checksums: bool,
@@ -31,7 +32,7 @@ pub struct OffloadFixup {
 }
 
 impl OffloadFixup {
-    /// For a device whose frames come from a wire, and are therefore finished.
+    /// For a device whose frames come from a wire and are therefore complete.
     #[must_use]
     pub fn none() -> Self {
         Self::new(false, false, 0)
@@ -71,8 +72,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Completes a copy, and writes that back: even if others write to the frame meanwhile, the
-    /// result is one consistent frame.
+    /// Completes a copy of the frame and writes the copy back: even if another process writes to
+    /// the frame meanwhile, the result is one consistent frame.
     #[cold]
     fn complete(&mut self, frame: SharedBuf<'_>) {
         self.scratch.clear();

@@ -1,4 +1,4 @@
-//! How this process and a program that borrowed a queue take turns syncing it.
+//! How this process and a program that borrowed a queue take turns to sync it.
 //!
 //! ```text
 //!   word    0       1         2         3         4         5       6         7
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The position in a ring needs no word: each slot that goes to the kernel is an entry of the fill
-//! or TX ring, and each that returns is an entry of the RX or completion ring. So the kernel's own
-//! indices are valid at any instant, even for a program that was killed, and words 2 and 3 only say
-//! which slot corresponds to index 0. Nothing else is stored: the driver's slots refer to the
+//! or TX ring, and each slot that returns is an entry of the RX or completion ring. So the kernel's
+//! own indices are valid at any instant, even for a program that was killed, and words 2 and 3 only
+//! say which slot corresponds to index 0. Nothing else is stored: the driver's slots refer to the
 //! buffers that the kernel has.
 //!
 //! The host's side is here; the program's in `xdp/delegated.rs`.
@@ -28,7 +28,7 @@ pub(crate) use words::{
 };
 use words::{HOST_OWNER, claim_for_host, release_by_host, set_by_host};
 
-/// What programs have counted since the last query.
+/// Counts of a borrowing program since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCounts {
     pub(crate) packets: u64,
@@ -44,7 +44,7 @@ pub(crate) struct SyncOwnership {
     last_counts: [ClientCounts; 2],
     /// Whether only this process may sync.
     host_only: bool,
-    /// Whether the interface is down or gone, which this process reports at every sync.
+    /// Whether the interface is down or gone; this process then returns an error at every sync.
     down: bool,
 }
 
@@ -67,7 +67,7 @@ impl SyncOwnership {
     }
 
     /// Sets the program that the queue is lent to; 0 for none. A program that closed its port
-    /// without calling its library learns here that it has lost the queue.
+    /// without calling its library detects by this word that the queue is no longer lent to it.
     pub(crate) fn set_holder(&self, who: u32) {
         for way in [SyncDirection::Tx, SyncDirection::Rx] {
             self.words.cell(way, OwnershipWord::Holder).release(who.into());
@@ -84,8 +84,8 @@ impl SyncOwnership {
         }
     }
 
-    /// Makes programs ask for each sync while the interface is down. Once it is up again, they may
-    /// sync each direction after it was released.
+    /// While the interface is down, makes programs leave each sync to the host. Once the interface
+    /// is up again, they may sync each direction after it was released.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
@@ -103,8 +103,8 @@ impl SyncOwnership {
         claim_for_host(&self.words, way)
     }
 
-    /// Releases a direction to the next owner. `special`: it holds something that programs cannot
-    /// handle.
+    /// Releases a direction to the next owner. `special`: the direction has slots that programs
+    /// cannot handle.
     pub(crate) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
         release_by_host(&self.words, way, places, self.host_only || self.down || special);
     }
@@ -152,9 +152,9 @@ pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Walks the driver's slots `from`, `count` of them, and records their buffers. A buffer that two
-/// slots have was being exchanged: the second slot stands for the buffer of `coming` that is in no
-/// slot.
+/// Records the buffers of the `count` driver's slots that begin at `from`. If two slots have the
+/// same buffer, an exchange was interrupted: the second slot then counts as having the buffer of
+/// `coming` that is in no slot.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

@@ -17,12 +17,12 @@ use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Slots on one side, the kernel on the other.
+/// The receiving half: moves buffers between the slots and the kernel.
 #[derive(Debug)]
 pub struct RxSide {
     ring: KernRing,
     posted: PostedBufs,
-    /// Spare buffers, so that a super-frame can become more frames than it had buffers.
+    /// Spare buffers, for super-frames that are cut into more frames than they have buffers.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
     /// How many slots after the tail the last out-of-order buffer was found.
@@ -69,7 +69,8 @@ impl RxSide {
         side
     }
 
-    /// Returns read slots; takes arrived frames, and reports whether there were any.
+    /// Returns the buffers of read slots to the kernel and takes over arrived frames; returns
+    /// whether there were any.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
@@ -84,13 +85,13 @@ impl RxSide {
         Ok(true)
     }
 
-    /// Whether a program can do the same work.
+    /// Whether a program can sync this half in its own process.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
     }
 
-    /// Continues where a program has left off.
+    /// Continues where a program left off.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableRxRings,
@@ -177,7 +178,7 @@ impl RxSide {
         ends.release(taken);
     }
 
-    /// Takes a frame in one buffer: nearly all of them.
+    /// Takes over a frame in one buffer, which is the common case.
     #[inline(always)]
     fn take_single(&mut self, ends: &impl RxDescriptorRings, part: RxDescriptor) {
         let (slot, at) = (self.slot_of(ends, part, SlotFlags::default()), self.tail);
@@ -218,8 +219,8 @@ impl RxSide {
         self.received.bytes += u64::from(slot.len);
     }
 
-    /// Moves a payload to the offset of the next slot. Offsets are at most what the longest payload
-    /// leaves of a buffer.
+    /// Moves a payload to the offset of the next slot. Offsets are limited so that the longest
+    /// payload still fits its buffer.
     #[cold]
     fn shift(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
@@ -242,13 +243,13 @@ impl RxSide {
             let other = self.ring.slot(at);
             self.ring.exchange((self.tail, slot.len, slot.flags), (at, other.len, other.flags));
         } else {
-            // A peer has overwritten the slot that had it.
+            // A peer has overwritten the slot that had the buffer.
             self.ring.rename(self.tail, slot);
         }
     }
 
     /// Takes a packet of several buffers, or one to be segmented. Returns the number of its
-    /// descriptors; `None` while it is incomplete, or the ring has no space for it.
+    /// descriptors; `None` while the packet is incomplete, or the ring has no space for it.
     #[cold]
     fn take_chain(
         &mut self,
@@ -296,7 +297,7 @@ impl RxSide {
             self.fixup.gather(self.ring.payload(at));
             at = self.ring.next(at);
         }
-        // A checksum is in the headers, so within the first buffer.
+        // A checksum is in the headers, so in the first buffer.
         self.fixup.finish_gathered(self.ring.payload(start));
     }
 
@@ -397,8 +398,8 @@ impl RxSide {
 }
 
 impl Drop for RxSide {
-    /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
-    /// once. The socket was closed before.
+    /// Puts the buffers that the kernel had into slots, so that dropping the ring frees each buffer
+    /// once. The socket is already closed.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
             return;
@@ -410,7 +411,7 @@ impl Drop for RxSide {
             let slot = self.ring.slot(at);
             let buf = buffers.pop().unwrap_or(BufIdx(0));
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // The slots were not overwritten: they are correct already.
+                // The slots were not overwritten, so they are already correct.
                 return;
             }
             at = self.ring.next(at);

@@ -9,10 +9,10 @@
 //! # Completion rule
 //! The kernel completes frames in any order, and the content of a sent slot does not matter until
 //! it is free again. So the k-th returned buffer goes into the k-th slot after `tail`: slots become
-//! free in order, no frame waits for a slower one, and each buffer is in one slot. If that is not
-//! the buffer that the slot had, the slot gets `NS_BUF_CHANGED`, and the slot that had the returned
-//! buffer gets the other one. So the kernel's slots refer to exactly the buffers that it has, and
-//! after a kill the successor learns the buffers from them.
+//! free in order, no frame waits for a slower one, and each buffer is in one slot. If the returned
+//! buffer is not the one that the slot had, the slot gets `NS_BUF_CHANGED`, and the slot that had
+//! the returned buffer gets the buffer of the first slot. So the kernel's slots refer to exactly
+//! the buffers that it has, and after a kill the successor learns the buffers from them.
 
 mod delegated;
 
@@ -27,7 +27,7 @@ use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Slots on one side, the kernel on the other.
+/// The sending half: moves buffers between the slots and the kernel.
 #[derive(Debug)]
 pub struct TxSide {
     ring: KernRing,
@@ -37,8 +37,8 @@ pub struct TxSide {
     tail: SlotIdx,
     /// Packets that the kernel has not completed.
     packets_out: u64,
-    /// Some of them have several descriptors, so their buffers do not correspond to slots one by
-    /// one.
+    /// Whether some packets in flight have several descriptors, so that buffers do not correspond
+    /// to slots one by one.
     has_chains: bool,
     sent: TrafficCounts,
     counters: Arc<QueueCounters>,
@@ -63,7 +63,7 @@ struct TxChain {
 }
 
 impl TxSide {
-    /// Creates the side for a ring, with its current indices.
+    /// Creates the sending half for a ring, with the ring's current indices.
     pub fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
         let flight = InFlight::new(ring.region().num_bufs());
         // Buffers that a previous process had handed to its kernel socket are no longer in flight.
@@ -101,7 +101,7 @@ impl TxSide {
         kicked
     }
 
-    /// Frees completed slots, and leaves released ones where they are.
+    /// Frees completed slots, without sending released ones.
     #[cold]
     pub fn complete_without_sending(
         &mut self,
@@ -116,13 +116,13 @@ impl TxSide {
         Ok(())
     }
 
-    /// Whether a program can do the same work.
+    /// Whether a program can sync this half in its own process.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
     }
 
-    /// Continues where a program has left off.
+    /// Continues where a program left off.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableTxRings,
@@ -174,7 +174,7 @@ impl TxSide {
         ]
     }
 
-    /// Whether something is in flight that a program could not take back.
+    /// Whether a packet is in flight whose buffers a program could not take back.
     pub(crate) fn is_special(&self) -> bool {
         self.has_chains && self.packets_out > 0
     }
@@ -235,8 +235,8 @@ impl TxSide {
         }
     }
 
-    /// Sends or drops the packet at `at`, whatever is special about it. Returns the slot after it,
-    /// or `None` when the TX ring has no space for it.
+    /// Sends or drops the packet at `at`, of any form. Returns the slot after it, or `None` when
+    /// the TX ring has no space for it.
     #[cold]
     fn submit_chain(
         &mut self,
@@ -314,7 +314,8 @@ impl TxSide {
         self.packets_out += 1;
     }
 
-    /// Hands over a payload that begins at byte `at` of its buffer, which is within the first part.
+    /// Hands over a payload that begins at byte `at` of its buffer. `at` is within the first part
+    /// of the buffer.
     fn push_slot(&mut self, ends: &mut impl TxDescriptorRings, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
         let rest = (at + u32::from(slot.len)).saturating_sub(ends.max_part());
@@ -330,7 +331,7 @@ impl TxSide {
     fn drop_chain(&mut self, chain: TxChain, cause: DropCause) {
         let mut at = chain.from;
         while at != chain.to {
-            // `free` writes to slots up to this one, so it is read first.
+            // `free` writes to slots up to this one, so the slot is read first.
             let buf = self.ring.slot(at).buf;
             self.free(buf, chain.to);
             at = self.ring.next(at);
@@ -358,12 +359,12 @@ impl TxSide {
         if let Some((i, other)) = self.ring.slots(from, end).find(|(_, other)| other.buf == buf) {
             self.ring.exchange((at, other.len, flags), (i, slot.len, other.flags));
         } else {
-            // A peer has overwritten the slot that had it.
+            // A peer has overwritten the slot that had the buffer.
             self.ring.rename(at, Slot { buf, len: slot.len, flags });
         }
     }
 
-    /// Takes back what the kernel has completed.
+    /// Takes back buffers that the kernel has completed.
     #[inline(always)]
     pub fn complete(&mut self, ends: &mut impl TxDescriptorRings) {
         let count = ends.refresh_completed();
@@ -402,8 +403,8 @@ impl TxSide {
 }
 
 impl Drop for TxSide {
-    /// Puts the buffers that the kernel had into its slots, so that dropping the ring frees each
-    /// once. The socket was closed before.
+    /// Puts the buffers that the kernel had into slots, so that dropping the ring frees each buffer
+    /// once. The socket is already closed.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
             return;
@@ -415,7 +416,7 @@ impl Drop for TxSide {
             let buf = buffers.next().unwrap_or(BufIdx(0));
             let slot = self.ring.slot(at);
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // The slots were not overwritten: they are correct already.
+                // The slots were not overwritten, so they are already correct.
                 return;
             }
             at = self.ring.next(at);

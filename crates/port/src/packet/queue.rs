@@ -21,7 +21,7 @@ use crate::stats::{DropCause, QueueCounters};
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
 /// Idle syncs between two checks of the socket's error.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
-/// No limit of ours: the kernel knows how long a frame may be.
+/// No limit here: the kernel knows how long a frame may be.
 const MAX_FRAME_LEN: u32 = u32::MAX;
 
 /// The sockets of a queue.
@@ -43,7 +43,7 @@ pub(super) struct PacketQueue {
     copy_buffer: Vec<u8>,
     /// Consecutive idle syncs.
     idle_syncs: u32,
-    /// The pending error of the receiver that was not reported yet, or 0.
+    /// The receiver's error that was not reported yet, or 0.
     error: i32,
     /// Frames that the kernel has dropped so far.
     kernel_drops: u64,
@@ -93,7 +93,7 @@ impl PacketQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Moves arrived frames to free slots; returns how many frames that made.
+    /// Moves arrived frames to free slots; returns the number of frames.
     #[inline]
     fn receive(&mut self) -> u64 {
         let mut inlet = RxFiller::new(&mut self.rx_kern, &self.counters);
@@ -112,7 +112,7 @@ impl PacketQueue {
         inlet.publish()
     }
 
-    /// Checks that the interface is still there, and sends what waited for it to come up.
+    /// Checks that the interface still exists, and sends frames that waited for it to come up.
     #[cold]
     fn check_health(&mut self) -> Result<(), RunError> {
         self.idle_syncs = 0;
@@ -147,8 +147,8 @@ impl PacketQueue {
 fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     let RxFrame { bytes, vnet, tag, len, queued, outgoing } = frame;
     if outgoing {
-        // Frames that this machine sends are not received. The sockets are configured so, hence it
-        // is rare.
+        // Frames that this machine sends are not received. The sockets are configured to omit them,
+        // so this is rare.
     } else if slots > inlet.capacity() {
         inlet.drop_one(DropCause::RxTooLong);
     } else if bytes.len() == len as usize {
@@ -159,7 +159,7 @@ fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     }
 }
 
-/// Delivers a frame of the socket's queue, of which the ring holds only the beginning.
+/// Delivers a frame of the socket's queue; the ring holds only the beginning of it.
 #[cold]
 fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
     let received = sys::receive(socket, stash);
@@ -179,7 +179,7 @@ fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [
     }
 }
 
-/// Sends a run, as far as the kernel takes it; returns how many frames are finished.
+/// Sends as many frames of a run as the kernel takes; returns how many frames are finished.
 #[inline]
 fn send(
     socket: BorrowedFd<'_>,
@@ -216,9 +216,9 @@ fn send(
 enum SendRefusal {
     /// There is no space now.
     Retry,
-    /// The interface is down: it can be sent once it is up.
+    /// The interface is down: the frame can be sent once the interface is up.
     LinkDown,
-    /// It can never be sent.
+    /// The frame can never be sent.
     Drop(DropCause),
 }
 
@@ -284,8 +284,8 @@ impl Queue for PacketQueue {
 
     fn after_sleep(&mut self) {
         self.link.read_events();
-        // A socket error ends every sleep at once, whatever is waited for: it is cleared here, and
-        // the next idle sync checks the interface.
+        // A socket error ends every sleep at once, even if the caller does not wait for errors. So
+        // the error is cleared here, and the next idle sync checks the interface.
         self.take_error();
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS;
     }

@@ -17,7 +17,7 @@ const MAX_HEADERS_LEN: u32 = 192;
 pub(super) struct RawPacket<'f> {
     /// The frame without `tag`.
     pub(super) bytes: &'f mut [u8],
-    /// What the kernel left to hardware: a virtio-net header of 10 bytes.
+    /// What the kernel left to hardware, as a virtio-net header of 10 bytes.
     pub(super) vnet: &'f [u8],
     /// The VLAN tag that the kernel took out.
     pub(super) tag: Option<[u8; 4]>,
@@ -36,13 +36,13 @@ pub(super) struct RxFiller<'q> {
 }
 
 impl<'q> RxFiller<'q> {
-    /// Takes all free slots of `ring`.
+    /// Uses all free slots of `ring`.
     pub(super) fn new(ring: &'q mut KernRing, counters: &'q QueueCounters) -> Self {
         let (at, free_slots) = (ring.hwtail(), ring.free_slots());
         Self { ring, counters, at, free_slots, sum: TrafficCounts::default() }
     }
 
-    /// Maximum number of slots that a frame of `len` bytes can take once it is finished.
+    /// Maximum number of slots that a frame of `len` bytes can take once it is complete.
     #[inline(always)]
     pub(super) fn slots_for(&self, len: u32, vnet: &[u8]) -> u32 {
         let offset = self.ring.offsets().map_or(0, |offsets| offsets.max);
@@ -148,7 +148,8 @@ impl<'q> RxFiller<'q> {
         Ok((total + filled) as u64)
     }
 
-    /// Copies what fits after the first `filled` bytes of the slot; returns the number of bytes.
+    /// Copies as many bytes as fit after the first `filled` bytes of the slot; returns their
+    /// number.
     #[inline(always)]
     fn append(&mut self, filled: usize, rest: &mut &[u8]) -> Result<usize, DropCause> {
         if self.free_slots == 0 {

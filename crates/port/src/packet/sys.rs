@@ -28,7 +28,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
 pub(super) enum SocketUse {
     /// Frames of all protocols.
     Receive,
-    /// No frames: a socket without protocol costs nothing when frames arrive.
+    /// Sends only: a socket without protocol costs nothing when frames arrive.
     Send,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: SocketUse) -> io
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })
 }
 
-/// The interface a socket is bound to; `None` once the interface is gone.
+/// The interface a socket is bound to; `None` once the interface no longer exists.
 pub(super) fn bound_index(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut address = link_address(0, 0);
     let mut len = ADDRESS_LEN;
@@ -121,13 +121,13 @@ fn get<T: OptionValue + Default>(
 pub(super) enum SocketSetting {
     Version,
     VnetHeader,
-    /// Frames too long for the ring also go to the socket's queue, whole.
+    /// Frames too long for the ring also go to the socket's queue, in full length.
     CopyThreshold,
     AuxData,
     IgnoreOutgoing,
     QdiscBypass,
     Fanout,
-    /// Exceeds the system's limit if the process has the capability, else is capped by it.
+    /// Exceeds the system's limit if the process has the capability; otherwise the limit applies.
     ReceiveBuffer,
     SendBuffer,
     Mark,
@@ -209,7 +209,7 @@ pub(super) enum SocketFilter {
     Nothing,
     /// All frames from the wire.
     Everything,
-    /// Those of one receive queue of the device: the same as [`fanout_join`] would select.
+    /// Frames of one receive queue of the device: the same frames as [`fanout_join`] would select.
     Queue {
         /// Number of the queue.
         queue: u32,
@@ -298,8 +298,8 @@ pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Re
     let (at, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
     // SAFETY:
     // - `messages` holds `count` initialised headers, exclusive to this call.
-    // - Each leads to `msg_iovlen` parts that `run` lends meanwhile, and those to memory that
-    //   `run` keeps mapped (its invariant 1); all of it is only read.
+    // - Each leads to `msg_iovlen` parts that `run` lends meanwhile, and the parts point to memory
+    //   that `run` keeps mapped (its invariant 1); all of it is only read.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count as u32, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -309,7 +309,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Re
 pub(super) struct ReceivedFrame {
     /// Bytes received, the offload header included.
     pub(super) len: usize,
-    /// The tag that was taken out of the frame.
+    /// The VLAN tag that the kernel removed from the frame.
     pub(super) tag: Option<[u8; 4]>,
 }
 
@@ -350,7 +350,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     Ok(ReceivedFrame { len, tag })
 }
 
-/// The VLAN tag that the kernel took out of a frame, in the form in which it is reinserted.
+/// The VLAN tag that the kernel removed from a frame, in the form in which it is reinserted.
 #[inline(always)]
 fn tag(status: u32, tci: u16, tpid: u16) -> Option<[u8; 4]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {

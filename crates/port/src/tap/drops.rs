@@ -23,7 +23,8 @@ pub(super) struct HostDrops {
 }
 
 impl HostDrops {
-    /// Starts counting at what a device of this thread's namespace has dropped by now.
+    /// Starts counting: the frames that a device of this thread's namespace has dropped so far are
+    /// not included.
     pub(super) fn new(index: u32, name: &str) -> Self {
         let mut drops =
             Self { index, name: name.to_owned(), netlink: Netlink::open().ok(), last_count: 0 };

@@ -50,7 +50,7 @@ pub(super) struct TapLimits {
 enum TapWriter {
     /// Many per system call.
     Batched(Box<TapUring>),
-    /// One per system call.
+    /// One frame per system call.
     Single,
 }
 
@@ -85,7 +85,7 @@ impl TapQueue {
         })
     }
 
-    /// Makes this queue the one that counts the device's drops.
+    /// Makes this queue the one that reports the device's drops.
     pub(super) fn count_host_drops(&mut self, drops: HostDrops) {
         self.host_drops = Some(drops);
     }
@@ -99,14 +99,14 @@ impl TapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Sends what waited for the device to come up. The device may be in another namespace by now,
-    /// so the write itself finds out. The kernel is asked for the device only if a link that is
-    /// down ends the port.
+    /// Sends frames that waited for the device to come up. The device may have been moved to
+    /// another namespace, so the write itself detects its state. The kernel is queried only if a
+    /// link that is down ends the port.
     #[cold]
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
         match asked {
-            // A device that cannot be found may still exist: a sync fails when it does not.
+            // A device that cannot be found may still exist; a sync fails if it does not.
             Ok(_) | Err(RunCause::Vanished) => {}
             Err(cause) => return Err(self.fail(cause)),
         }
@@ -193,8 +193,8 @@ fn copy_rest(
 }
 
 impl TapWriter {
-    /// Writes a run and counts the result of each frame; returns the number of finished frames,
-    /// which is all unless the device is down.
+    /// Writes a run and counts the result of each frame; returns the number of finished frames: all
+    /// of them, unless the device is down.
     fn write(
         &mut self,
         tun: BorrowedFd<'_>,
@@ -213,8 +213,8 @@ impl TapWriter {
                     1
                 }
             };
-            // Frames at the end that found the device down wait. One before others that did not
-            // would be reordered if it waited.
+            // Frames at the end of the run that were refused because the device was down wait. A
+            // refused frame before frames that were written would be reordered if it waited.
             let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {

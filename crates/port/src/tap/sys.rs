@@ -15,7 +15,7 @@ use crate::gather::IoVec;
 /// The driver's device node.
 pub(super) const NODE: &str = "/dev/net/tun";
 
-/// Opens the driver; the descriptor is no interface yet.
+/// Opens the driver; the descriptor belongs to no interface yet.
 pub(super) fn open() -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(NODE, flags, Mode::empty())?)

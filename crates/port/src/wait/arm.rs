@@ -7,7 +7,7 @@ use crate::error::RunError;
 /// What [`Waiter::arm`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmResult {
-    /// A queue has what was waited for, or has just ended: do not sleep.
+    /// A queue satisfies its interest, or has just ended: do not sleep.
     Ready,
     /// Nothing is ready: sleep, but no longer than until this time of [`crate::now`].
     Until(Option<Nanos>),
@@ -32,8 +32,8 @@ impl Waiter {
         Ok(ArmResult::Until(self.sleeps_until(queues, None)))
     }
 
-    /// Ends the sleep that [`Self::arm`] prepared for, and syncs. Returns whether a queue has what
-    /// its interest asks for.
+    /// Ends the sleep that [`Self::arm`] prepared, and syncs. Returns whether a queue satisfies its
+    /// interest.
     ///
     /// # Errors
     /// As [`Self::arm`].

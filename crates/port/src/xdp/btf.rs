@@ -1,4 +1,4 @@
-//! Finds the BTF id by which a program calls a function of the running kernel.
+//! Finds the BTF id with which an XDP program calls a function of the running kernel.
 //!
 //! The kernel describes itself in BTF: a header, a list of types, and their names. A type's id is
 //! its index in the list.

@@ -9,12 +9,12 @@
 //!              +--> TxSide::sync / RxSide::sync, as the daemon's --> counts --> release
 //! ```
 //!
-//! The directions are separate, so that each can have a thread of its own.
+//! The directions are separate, so that each can be synced by a separate thread.
 //!
 //! # Invariants
-//! 1. Between two syncs a direction keeps only what the kernel's indices and the slots say, too: the
-//!    daemon can continue at any instant, even after a kill.
-//! 2. A sync that finds something that a program cannot judge leaves it where it is.
+//! 1. Between two syncs, a direction keeps only state that the kernel's indices and the slots
+//!    contain too: the daemon can continue at any instant, even after a kill.
+//! 2. A sync leaves slots that a program cannot handle as they are.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,12 +35,12 @@ use crate::nic::ownership::{
 use crate::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
 use crate::stats::{DropCause, QueueCounters, QueueSnapshot};
 
-/// What a program's sync has come to.
+/// The result of a program's sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientSync {
-    /// It is done, or another client is syncing the direction.
+    /// The sync is done, or another client is syncing the direction.
     Done,
-    /// The daemon has to do it.
+    /// The daemon has to do the sync.
     ByHost,
 }
 
@@ -63,7 +63,7 @@ impl DelegatedXdpQueue {
     /// and rings and words in `region`.
     ///
     /// # Errors
-    /// If they cannot lie there, or the socket's rings cannot be mapped.
+    /// If the offsets are impossible, or the socket's rings cannot be mapped.
     pub fn attach(
         region: &Arc<Region>,
         socket: OwnedFd,
@@ -120,7 +120,7 @@ struct QueueClient {
     zero_copy: bool,
 }
 
-/// One direction: a side of the driver kit, and the kernel's rings.
+/// One direction: a half of the driver, and the kernel's rings.
 #[derive(Debug)]
 struct DelegatedDirection<S, E> {
     ends: E,
@@ -161,8 +161,8 @@ impl<S, E> DelegatedDirection<S, E> {
         holder.acquire() == u64::from(self.client.who)
     }
 
-    /// Owns the direction for one sync. `sync` gets the anchors, and whether it is the first one;
-    /// it returns whether it could do all that there was.
+    /// Owns the direction for one sync. `sync` gets the anchors, and whether it is the first sync;
+    /// it returns whether it handled all slots.
     #[inline(always)]
     fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
         match claim_for_client(&*self.client.words, self.way, self.client.who) {
@@ -179,7 +179,7 @@ impl<S, E> DelegatedDirection<S, E> {
         if done { ClientSync::Done } else { ClientSync::ByHost }
     }
 
-    /// Adds to the words what has been counted since the last call.
+    /// Adds the counts since the last call to the shared words.
     #[inline]
     fn publish_counts(&mut self) {
         let now = self.counters.snapshot();
@@ -189,7 +189,7 @@ impl<S, E> DelegatedDirection<S, E> {
             SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
             SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
         };
-        // Refused frames were with the kernel, too.
+        // Refused frames were given to the kernel, too.
         let also = if self.way == SyncDirection::Tx { refused } else { 0 };
         let counts = [
             (OwnershipWord::Packets, now.packets - last.packets + also),
@@ -208,7 +208,7 @@ impl<S, E> DelegatedDirection<S, E> {
 pub struct DelegatedTx(DelegatedDirection<TxSide, TxEnds>);
 
 impl DelegatedTx {
-    /// Sends what was queued; frees what was sent.
+    /// Sends queued frames; frees the slots of sent ones.
     #[inline]
     pub fn sync(&mut self) -> ClientSync {
         self.0.sync_by(|this, anchors, first| {
@@ -237,7 +237,7 @@ impl DelegatedTx {
 pub struct DelegatedRx(DelegatedDirection<RxSide, RxEnds>);
 
 impl DelegatedRx {
-    /// Returns what was read; takes what has arrived.
+    /// Returns the slots that were read; takes over frames that have arrived.
     #[inline]
     pub fn sync(&mut self) -> ClientSync {
         self.0.sync_by(|this, anchors, first| {
@@ -261,7 +261,7 @@ impl DelegatedRx {
     }
 }
 
-/// Makes the kernel take posted buffers, if it wants to be called; false on a lasting error.
+/// Makes the kernel take posted buffers, if its ring requires a call; false on a lasting error.
 #[inline]
 fn wake_kernel(ends: &RxEnds, socket: &OwnedFd) -> bool {
     let lasting = |error| fault("receive", error);

@@ -1,5 +1,5 @@
-//! Finds the owner of an interface, for an error message: a descriptor holds an attached program,
-//! and `/proc` describes each descriptor.
+//! Finds the owner of an interface, for an error message: an attached program is held by a
+//! descriptor, and `/proc` describes each descriptor.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +17,8 @@ pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     process_label(pid)
 }
 
-/// Another process of this network namespace that has AF_XDP rings: mappings left from a loan keep
-/// the queue busy. `None` if there is none, or several.
+/// Another process of this network namespace that has AF_XDP rings: mappings that remain from a
+/// loan keep the queue busy. `None` if there is none, or several.
 pub(super) fn socket_owner() -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

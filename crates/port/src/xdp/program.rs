@@ -1,7 +1,7 @@
 //! The XDP program of a device: redirects each queue's frames to the queue's socket.
 //!
 //! One program serves all queues, so ports of one process share it; the last port detaches it.
-//! Frames of a queue without a socket continue to the host.
+//! Frames of a queue without a socket go to the host.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -38,7 +38,7 @@ pub(super) enum XdpAttachMode {
 pub(super) enum VlanHandling {
     /// Frames arrive with their tags, or the tag is lost.
     InBand,
-    /// Tags that the device keeps outside the frame are reinserted into it.
+    /// Tags that the device delivers outside the frame are reinserted into it.
     Reinsert,
 }
 
@@ -129,8 +129,8 @@ impl XdpHook {
     }
 }
 
-/// Retries: a former program stays attached as long as any copy of its descriptor is open, and a
-/// child process that is being started has one for a moment.
+/// Retries: a previous program stays attached as long as any copy of its descriptor is open, and a
+/// child process that is being started has a copy for a moment.
 fn attach_with_retry(
     program: &BpfProgram,
     ifindex: u32,
@@ -212,7 +212,8 @@ const TCI_STACK_OFFSET: i16 = -4;
 fn read_tag(program: &mut Assembler, kernel_function: i32) {
     program.put_all([
         mov(BpfReg::R1, BpfReg::R6),
-        // The function writes both where these point; the verifier wants them initialised.
+        // The kernel function writes the protocol and the tag to these addresses; the verifier
+        // requires them to be initialised.
         store_imm(AccessWidth::Word, BpfReg::R10, PROTO_STACK_OFFSET, 0),
         store_imm(AccessWidth::Word, BpfReg::R10, TCI_STACK_OFFSET, 0),
         mov(BpfReg::R2, BpfReg::R10),

@@ -24,7 +24,7 @@ use crate::stats::{DropCause, QueueCounters};
 /// Number of idle syncs between two checks that the interface still exists.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
 
-/// State shared by the queues of a port; undone with the last one.
+/// State shared by the queues of a port; dropped with the last queue.
 #[derive(Debug)]
 pub(super) struct XdpDevice {
     pub(super) detached: Option<HostDetached>,
@@ -53,7 +53,7 @@ pub(super) struct XdpQueueParts {
 }
 
 /// A queue. Its fields are dropped in order: the socket first, so that the kernel releases the
-/// buffers, then the sides, which put those into slots, then the slots.
+/// buffers, then the two halves, which put the buffers into slots, then the slots.
 #[derive(Debug)]
 pub(super) struct XdpQueue {
     socket: XdpSocket,
@@ -168,7 +168,7 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// Asks the kernel, and reports the result to a borrower of the queue.
+    /// Queries the kernel, and reports the result to a borrower of the queue.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -179,7 +179,8 @@ impl XdpQueue {
         if health? { self.resume() } else { Ok(()) }
     }
 
-    /// Returns whether the interface has come up. The socket can only tell for its own interface.
+    /// Returns whether the interface has come up. The socket only reports the state of its own
+    /// interface.
     fn refresh_link(&mut self) -> Result<bool, RunCause> {
         let news = self.link.take_changed();
         match self.gated {
@@ -189,8 +190,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends what has waited for the interface to come up. If the queue is lent, its current owner
-    /// does that.
+    /// Sends frames that waited for the interface to come up. If the queue is lent, its current
+    /// owner does that.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
         if self.ownership.is_some() {
@@ -202,7 +203,7 @@ impl XdpQueue {
         self.kick_pending()
     }
 
-    /// Makes the kernel send what it was given while the interface was down.
+    /// Makes the kernel send frames that it was given while the interface was down.
     fn kick_pending(&mut self) -> Result<(), RunCause> {
         let socket = &mut self.socket;
         let (fd, zero_copy) = (socket.fd.as_fd(), socket.zero_copy);
@@ -222,9 +223,9 @@ impl XdpQueue {
         }
     }
 
-    /// Handles a failed sync: ignores the failure if the interface is down and may be. The next
-    /// sync of either direction checks again: while one direction finds it down, the other one does
-    /// not assume that it is up.
+    /// Handles a failed sync: ignores the failure if the interface is down and the port waits for
+    /// it. The next sync of either direction checks again: while one direction finds the interface
+    /// down, the other one does not assume that it is up.
     #[cold]
     fn handle_failure(&mut self, cause: RunCause) -> Result<(), RunError> {
         self.needs_probe = true;
@@ -239,7 +240,7 @@ impl XdpQueue {
     }
 }
 
-/// Whether it is an error that a program which syncs the queue itself would not notice.
+/// Whether a program that syncs the queue itself would not notice the error.
 fn is_down(cause: &RunCause) -> bool {
     matches!(cause, RunCause::Vanished | RunCause::WentDown)
 }
@@ -262,7 +263,7 @@ impl XdpQueue {
         done
     }
 
-    /// Continues where the program has left off.
+    /// Continues where the program left off.
     fn resync(&mut self, way: SyncDirection) -> Result<(), RunCause> {
         let Some(turns) = &mut self.ownership else { return Ok(()) };
         let rejoined = match way {
@@ -322,8 +323,8 @@ impl QueueLender for XdpQueue {
                 continue;
             };
             turns.force_acquire(way);
-            // The program may have ended at any instruction of a sync, and what it did not publish
-            // is not done. The next sync will detect impossible words again.
+            // The program may have ended at any instruction of a sync. Whatever it did not publish
+            // was not done. The next sync detects impossible words again.
             if self.resync(way).is_ok() {
                 match way {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
@@ -380,7 +381,7 @@ impl Queue for XdpQueue {
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
         self.needs_probe = true;
-        // A program that syncs by itself would not check.
+        // A program that syncs in its own process would not check the link.
         if self.link.read_events() && self.ownership.is_some() {
             let was_down = self.link.is_down();
             // The next sync reports an error again.

@@ -1,4 +1,4 @@
-//! Our ends of the four rings: free-running indices, published per batch.
+//! This process's ends of the four rings: free-running indices, published per batch.
 
 use std::sync::atomic::Ordering;
 
@@ -51,14 +51,14 @@ impl<const W: usize> Producer<W> {
     pub(super) fn publish(&mut self) {
         if self.published != self.next {
             self.published = self.next;
-            // Release: the kernel reads the producer index with acquire, then the cells.
+            // Release: the kernel reads the producer index with acquire before it reads the cells.
             self.ring.producer().store(self.next, Ordering::Release);
         }
     }
 
     #[inline(always)]
     fn refresh(&mut self) {
-        // Acquire: the kernel has read the cells before this index says so.
+        // Acquire: the kernel read the cells before it advanced this index.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
     }
 
@@ -123,12 +123,12 @@ impl<const W: usize> Consumer<W> {
         Self { ring, next, produced: next }
     }
 
-    /// Returns how many entries there are to read.
+    /// Returns how many entries can be read.
     #[inline(always)]
     pub(super) fn refresh(&mut self) -> u32 {
         // Acquire: pairs with the kernel's release after it wrote the cells.
         self.produced = self.ring.producer().load(Ordering::Acquire);
-        // A program that borrowed the ring may have written it.
+        // A program that borrowed the ring may have written any value.
         self.produced.wrapping_sub(self.next).min(self.ring.size())
     }
 
@@ -149,7 +149,7 @@ impl<const W: usize> Consumer<W> {
         self.next
     }
 
-    /// The `i`-th entry of those that [`Self::refresh`] counted.
+    /// The `i`-th of the entries that [`Self::refresh`] counted.
     #[inline(always)]
     pub(super) fn peek(&self, i: u32) -> [u64; W] {
         self.ring.get(self.next.wrapping_add(i))
@@ -160,7 +160,7 @@ impl<const W: usize> Consumer<W> {
     pub(super) fn release(&mut self, count: u32) {
         if count > 0 {
             self.next = self.next.wrapping_add(count);
-            // Release: our reads of the cells come before the kernel may overwrite them.
+            // Release: we have read the cells before the kernel may overwrite them.
             self.ring.consumer().store(self.next, Ordering::Release);
         }
     }

@@ -17,7 +17,7 @@ use crate::options::{OpenOptions, XdpMode};
 
 /// Minimum ring size.
 const MIN_RING_SIZE: u32 = 64;
-/// Bytes that the kernel accounts for one frame in flight, rounded up.
+/// Bytes that the kernel counts for one frame in flight, rounded up.
 const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 
 /// How sockets are bound.
@@ -72,8 +72,8 @@ pub(super) fn open_queues(
 
 /// Modes to try, best first; zero-copy only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
-    // Registering a region takes a while, so it is not tried if it is known to fail. Of the devices
-    // that end in the kernel itself, only virtio has hardware rings.
+    // Registering a region takes long, so a mode that is known to fail is not tried. Of the
+    // software devices, only virtio has hardware rings.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
     let ways: &[(XdpAttachMode, bool)] = match wanted {
@@ -92,7 +92,7 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
 
 /// Why an attempt failed.
 enum SetupFailure {
-    /// Another mode may work; the existing program may serve it.
+    /// Another mode may work, and the existing program may fit it.
     Refused(io::Error, Option<Arc<XdpHook>>),
     Fatal(OpenCause),
 }
@@ -119,7 +119,7 @@ impl SetupAttempt<'_> {
     ) -> Result<BoundSockets, SetupFailure> {
         let hook = match hook {
             Some(hook) if hook.attach_mode == mode.attach_mode && hook.frags >= mode.chains => hook,
-            // Another port of this process shares it: it stays as it is.
+            // Another port of this process uses the program, so it stays as it is.
             Some(hook) if Arc::strong_count(&hook) > 1 => {
                 let error = io::Error::other("another port of this program has it in another mode");
                 return Err(SetupFailure::Refused(error, Some(hook)));
@@ -166,7 +166,7 @@ impl SetupAttempt<'_> {
         }
     }
 
-    /// The first socket registers the region; the others share that registration.
+    /// The first socket registers the region; the others share its registration.
     fn bind_all(&self, mode: SocketMode) -> Result<Vec<XdpSocket>, SetupFailure> {
         let mut sockets: Vec<XdpSocket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
@@ -185,7 +185,7 @@ impl SetupAttempt<'_> {
         let failed = |error| self.failure(error, queue);
         let slots = self.ring_size();
         let socket = UnboundSocket::new(self.region, first.is_some(), slots).map_err(failed)?;
-        // A socket that shares memory inherits the mode with it.
+        // A socket that shares memory inherits the mode of the first socket.
         let flags = if first.is_some() { libc::XDP_SHARED_UMEM } else { bind_flags(mode) };
         let umem = first.map(XdpSocket::fd);
         let socket = socket.bind(self.iface.index, queue, flags, umem).map_err(failed)?;

@@ -39,7 +39,7 @@ impl UnboundSocket {
         Ok(Self { fd: umem.into_socket(), layout: UmemLayout::new(region), rings })
     }
 
-    /// Binds it, waiting until a former owner of the queue is cleaned up.
+    /// Binds the socket, waiting until a previous owner of the queue is cleaned up.
     pub(super) fn bind(
         self,
         ifindex: u32,
@@ -52,7 +52,7 @@ impl UnboundSocket {
     }
 }
 
-/// Retries while something is in use, for about as long as the kernel may take to clean up after
+/// Retries while the resource is busy, for about as long as the kernel may take to clean up after
 /// the last user.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = now() + BUSY_RETRY_TIMEOUT.as_nanos() as u64;
@@ -79,10 +79,10 @@ pub(super) struct XdpSocket {
 
 /// The descriptors to sleep on.
 ///
-/// Reading: an epoll set of the socket and, while frames are stuck, of space to send. Link changes
-/// come from [`crate::link_watch`]: the kernel notifies a socket when its interface is removed, not
-/// when it goes down. Sending: a second descriptor of the socket, as the two events differ in
-/// trigger.
+/// To read, the program sleeps on an epoll set that holds the socket and, while frames are stuck, a
+/// descriptor for space to send. Link changes come from [`crate::link_watch`]: the kernel notifies
+/// a socket when its interface is removed, not when it goes down. To send, the program sleeps on a
+/// second descriptor of the socket, since the two events differ in trigger.
 ///
 /// The set contains the socket only during a sleep. The kernel notifies every waiter of every
 /// completed frame, at 30 ns each, so an unused set would cost a sixth of the rate.
@@ -108,7 +108,7 @@ impl WaitPoints {
         }
     }
 
-    /// Also wakes readers when there is space to send.
+    /// Also wakes a reader when there is space to send.
     fn watch_room(&mut self, stuck: bool) {
         let events = EventFlags::OUT | EventFlags::ET;
         if self.stuck != stuck && watch(&self.readable, &self.writable, events, stuck) {
@@ -172,7 +172,7 @@ impl XdpSocket {
     }
 }
 
-/// Distinguishes lasting errors of a kick from temporary ones.
+/// Returns the error of a kick if it is lasting, and nothing if it is temporary.
 #[cold]
 pub(super) fn fault(what: &'static str, source: io::Error) -> Result<(), RunCause> {
     match source.raw_os_error() {

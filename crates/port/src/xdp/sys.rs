@@ -35,7 +35,7 @@ fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io:
 }
 
 /// # Safety
-/// `T` must be valid whatever bytes the kernel writes.
+/// `T` must be valid for any bytes that the kernel writes.
 unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Result<T> {
     let mut len = size_of::<T>() as u32;
     let at: *mut c_void = (&raw mut value).cast();
@@ -147,8 +147,8 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
     unsafe { get(socket, libc::XDP_STATISTICS, zeros) }
 }
 
-/// Lets one system call send as many frames as the ring holds, and as many be in flight. Other
-/// kernels only need several calls instead.
+/// Lets one system call send as many frames as the ring holds, and lets as many be in flight.
+/// Kernels without this option only need several calls instead.
 pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -172,7 +172,7 @@ pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the kernel process the fill ring; fails when the interface is down or gone.
+/// Makes the kernel process the fill ring; fails when the interface is down or no longer exists.
 #[inline]
 pub(super) fn kick_rx(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (fd, none) = (socket.as_raw_fd(), std::ptr::null_mut());

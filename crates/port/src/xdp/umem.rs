@@ -1,8 +1,8 @@
 //! The memory of an AF_XDP socket (UMEM): the buffer area of its port's region.
 //!
 //! The kernel allocates the descriptor rings itself, and only a process with the socket can map
-//! them. It addresses buffers by bytes from the start of the area, and releases them when the last
-//! socket that shares the memory is closed.
+//! them. The kernel addresses buffers by bytes from the start of the area, and releases them when
+//! the last socket that shares the memory is closed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -8,16 +8,14 @@ use crate::mem::RingMem;
 use crate::region::{Region, RegionError};
 
 impl<D> AppRing<D> {
-    /// Takes over `head` from the ring, for a program that moves it there itself. An impossible
-    /// value is
-    /// left for the next sync to reject.
+    /// Reads `head` from the ring, for a program that writes it there itself. The next sync rejects
+    /// an impossible value.
     pub fn take_over_head(&mut self) {
         self.take_over(self.mem.head().load(Ordering::Relaxed));
     }
 
-    /// As [`Self::take_over_head`], but with `cur`: our slots are then those that such a program
-    /// waits for.
-    /// Call [`Self::take_over_head`] before releasing anything to the driver.
+    /// As [`Self::take_over_head`], but reads `cur`: our slots then begin where the program wants
+    /// to be woken. Call [`Self::take_over_head`] before releasing anything to the driver.
     pub fn take_over_cur(&mut self) {
         self.take_over(self.mem.cur().load(Ordering::Relaxed));
     }
@@ -33,16 +31,15 @@ impl<D> AppRing<D> {
     /// header says. All processes that have the port open share the half.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can lie there, or the region is private and the
-    /// half
-    /// is therefore taken; others when there is no memory for copies of its frames.
+    /// [`RegionError::NotARegion`] if no such ring can be at `offset`, or the region is private and
+    /// the half is therefore taken; other errors if there is no memory for copies of its frames.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
         let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;
         Self::from_indices(mem).with_copies()
     }
 
-    /// The program's half of a ring, with the indices that the ring has now.
+    /// Creates the program's half of a ring, starting with the ring's current indices.
     pub(crate) fn from_indices(mem: RingMem) -> Self {
         let (head, num_slots) = (mem.head().load(Ordering::Relaxed), mem.num_slots());
         let ring = Self::start(mem);

@@ -16,7 +16,7 @@ pub(super) struct SlotCopies {
     mem: RingMem,
     /// Bytes of a buffer of the shared ring; ours may have a few more.
     buf_size: u32,
-    /// Memory for a copy of one frame at a time, of whichever slot.
+    /// Memory for a copy of one frame, of any slot.
     pub(super) scratch: Box<[u8]>,
 }
 
@@ -41,12 +41,12 @@ impl SlotCopies {
         Some(self.mem.as_private()?.with_buf_size(self.buf_size))
     }
 
-    /// The ring of the copies, for the lengths of those that are filled.
+    /// The ring of the copies, which holds the lengths of the filled ones.
     pub(super) fn mem(&self) -> &RingMem {
         &self.mem
     }
 
-    /// Copies what slot `i` of `from` holds; its flags and length are read once.
+    /// Copies the frame in slot `i` of `from`; the slot's flags and length are read once.
     fn load(&self, from: &RingMem, i: SlotIdx) {
         let slot = from.slot(i).get();
         let own = self.mem.slot(i).get().buf;
@@ -56,7 +56,7 @@ impl SlotCopies {
         self.mem.slot(i).set(Slot { buf: own, len: len as u16, ..slot });
     }
 
-    /// Copies of what the slots `slots` of `from` hold.
+    /// Copies of the frames in the slots `slots` of `from`.
     pub(super) fn of_slots(
         &self,
         from: &RingMem,

@@ -6,8 +6,8 @@ use crate::mem::{MemValues, Slot, SlotCell, SlotFlags};
 use crate::shared::SharedBuf;
 
 impl AppRing<Rx> {
-    /// Lends up to `max` received slots, in order. Dropping the batch gives those that were
-    /// looked at back to the driver.
+    /// Lends up to `max` received slots, in order. Dropping the batch returns the slots that were
+    /// iterated over to the driver.
     #[inline(always)]
     pub fn batch(&mut self, max: u32) -> RxBatch<'_> {
         let left = self.avail().min(max);
@@ -36,7 +36,7 @@ impl AppRing<Rx> {
         count
     }
 
-    /// As [`Self::drain`], in any region: `read` reads by value.
+    /// As [`Self::drain`], in any region: `read` can only copy the bytes.
     #[inline(always)]
     pub fn drain_by_value(
         &mut self,

@@ -7,8 +7,8 @@ use crate::mem::{MemValues, PrivateMem, RingMem, Slot, SlotFlags};
 use crate::shared::SharedBuf;
 
 impl AppRing<Tx> {
-    /// Offers free buffers to `write`, which fills one and returns the frame's length, or 0 to
-    /// stop. At most `max`; returns how many frames were queued. They leave at the next tx sync.
+    /// Offers up to `max` free buffers to `write`, which fills one and returns the frame's length,
+    /// or 0 to stop. Returns how many frames were queued. The next tx sync sends them.
     #[inline(always)]
     pub fn fill(&mut self, max: u32, mut write: impl FnMut(&mut [u8]) -> usize) -> u32 {
         let count = self.avail().min(max);
@@ -25,9 +25,9 @@ impl AppRing<Tx> {
 
     /// The buffers to fill, and the ring that gets their lengths: our own ring, or copies.
     ///
-    /// Whichever it is, one loop fills them. `write` is not passed to a function of its own for
-    /// copies: what it captures would have to be in memory then, and a counter in memory is stored
-    /// between two frames, with the effect described at [`fill_slots`].
+    /// One loop fills both kinds. `write` is not passed to a separate function for copies, because
+    /// its captures would then be in memory, and a counter in memory is stored between two frames,
+    /// with the effect described at [`fill_slots`].
     #[inline(always)]
     fn free_bufs(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
         match self.mem.as_private() {
@@ -52,7 +52,7 @@ impl AppRing<Tx> {
         }
     }
 
-    /// As [`Self::fill`], in any region: `write` writes by value.
+    /// As [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
     #[inline(always)]
     pub fn fill_by_value(
         &mut self,
@@ -77,7 +77,7 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Copies what the `j`-th slot of `from` holds into the `i`-th of ours, as much as its buffer
+    /// Copies the frame in the `j`-th slot of `from` into the `i`-th of ours, as much as its buffer
     /// holds, and sets length and flags. False if either slot is not owned by its ring's program.
     #[inline(always)]
     pub fn write_copy(&mut self, i: u32, from: &RxRing, j: u32, flags: SlotFlags) -> bool {
@@ -129,7 +129,8 @@ impl SlotRun {
     }
 }
 
-/// Has the buffers of the slots `from..to` filled; returns the slot where that ended.
+/// Calls `write` for the buffers of the slots `from..to`, until it returns 0; returns the first
+/// slot that was not filled.
 ///
 /// Slots are written per run of equal lengths. Stores commit in order: a store to a slot between
 /// two frames, whose cache lines come from the core that last read them, prevents the processor

@@ -52,7 +52,8 @@ impl DirectionLayout {
         }));
         let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
         let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
-        // Written by the program: it counts as far as it can be true.
+        // The program may have written any value; `PipeReceiver::resume` limits it to what was
+        // sent.
         let told = shared.0.rx.tail().load(Ordering::Acquire);
         let receiver = PipeReceiver::resume(shared.clone(), told).map_err(wrong)?;
         let tail = prev(shared.freed().acquire(), self.num_slots);

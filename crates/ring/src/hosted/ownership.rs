@@ -52,7 +52,7 @@ pub(crate) fn acquire<W: SharedWord>(
     if !(owner.claim(who) || who == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
-    // After the claim: the host may have set it in its last sync.
+    // Checked after the claim: the host may have set the word in its last sync.
     if who != HOST_OWNER && by_host.acquire() != 0 {
         release(owner);
         return Err(HostedSyncError::HostOnly);
@@ -72,7 +72,7 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, who: u32) -> SyncReport
     if slots == 0 {
         return SyncReport::default();
     }
-    // The host knows by itself whose syncs it does.
+    // The host itself knows which programs it syncs for.
     if who == HOST_OWNER {
         return SyncReport {
             slots,

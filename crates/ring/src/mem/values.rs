@@ -11,7 +11,8 @@ use crate::shared::SharedBuf;
 /// The slots and buffers of a ring.
 ///
 /// It holds values instead of a reference to the ring. So the compiler knows that a write to a
-/// buffer does not change where buffers are, and a loop need not reload that for each frame.
+/// buffer does not change where buffers are, and a loop need not reload these values for each
+/// frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemValues<'m> {
     slots: NonNull<SlotCell>,

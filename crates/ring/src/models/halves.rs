@@ -51,13 +51,13 @@ struct OwnedHalf<const MISTAKE: u8> {
 }
 
 impl<const MISTAKE: u8> OwnedHalf<MISTAKE> {
-    /// One sync; whether it took place.
+    /// Syncs once; returns whether the half could be acquired.
     fn sync(&self, who: u32) -> bool {
         if acquire(&self.owner, &self.by_host, who).is_err() {
             return false;
         }
         assert!(who == HOST_OWNER || self.host_only.load(Relaxed) == 0, "only the host may");
-        // Not one atomic step, and without ordering: only an exclusive owner sees all of it.
+        // Neither atomic as a whole nor ordered: correct only for an exclusive owner.
         self.position.store(self.position.load(Relaxed) + 1, Relaxed);
         release(&self.owner);
         true
@@ -91,7 +91,7 @@ fn without_claims_or_their_orderings_host_and_program_race_for_a_half() {
     assert!(fails(sync_in_turn::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// A monitor comes: the host keeps the half, and syncs once. `sync` is what the program does.
+/// A monitor is attached: the host reclaims the half and syncs once. `sync` is the program's sync.
 fn keep_half(sync: fn(&OwnedHalf<CORRECT>)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(OwnedHalf::<CORRECT>::default());
@@ -125,12 +125,12 @@ fn a_program_that_asks_before_it_claims_breaks_that() {
     })));
 }
 
-/// How a waker kicks the host: by the announcements of the program at the other end, and of the
-/// host's sleepers.
+/// Decides whether a waker kicks the host, from the announcements of the program at the other end
+/// and of the host's sleepers.
 type Kick<const FENCE: u8> = fn(&Flag<FENCE>, &Flag<FENCE>) -> bool;
 
-/// A program at the other end sleeps, which has a doorbell; the waker has only the host, which
-/// rings for it when it is kicked.
+/// A program with a doorbell sleeps at the other end. The waker can only kick the host, which then
+/// rings the doorbell.
 fn wake_by_kick<const FENCE: u8>(must_kick: Kick<FENCE>) -> impl Fn() + Send + Sync + 'static {
     move || {
         let shared =
@@ -164,12 +164,12 @@ fn a_waker_that_takes_the_announcement_itself_or_has_no_fence_leaves_it_asleep()
     assert!(fails(wake_by_kick::<ACQ_REL>(must_kick)), "weaker fences");
 }
 
-/// Two kinds sleep at the other end: one program that has a doorbell, others in the host. One kick
-/// serves both.
+/// A program with a doorbell sleeps at the other end, and other programs sleep in the host. One
+/// kick wakes all of them.
 fn wake_both(must_kick: Kick<FULL>) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new((Half::default(), Flag::<FULL>::default()));
-        // As `share` leaves it.
+        // The state in which `share` leaves the word.
         half.0.sleeps.release(1);
         let waker = thread::spawn({
             let half = half.clone();

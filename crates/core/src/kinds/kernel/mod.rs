@@ -29,7 +29,7 @@ impl PortDriver for KernelDriver {
         &FACTS
     }
 
-    /// Nothing: the device provides the memory.
+    /// No memory: the device provides it.
     fn needs(&self, _request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
         Ok(RegionNeeds::default())
     }
@@ -40,7 +40,7 @@ impl PortDriver for KernelDriver {
         kernel::open(request.display_name(), request.name(), &device)
     }
 
-    /// Asks the device about the port without binding it, so that no other program is disturbed.
+    /// Queries the device about the port without binding it, so that no other program is disturbed.
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
         let named = port.device.as_deref().map(PathBuf::from);
         let device = named.unwrap_or_else(|| kernel::default_device(context.run_dir));

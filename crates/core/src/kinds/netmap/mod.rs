@@ -40,7 +40,7 @@ static FACTS: KindFacts = KindFacts {
     ],
     // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
-    // It may be XDP, which redirects all frames to the port, shared or not.
+    // The port may use XDP, which redirects all frames to the port, shared or not.
     interface: InterfaceUse::Whole,
     restart: AfterRestart::Reopened,
 };
@@ -70,9 +70,9 @@ impl PortDriver for NetmapDriver {
     }
 }
 
-/// Whether AF_PACKET may work where AF_XDP failed. Never if a mode was requested, nor if the
-/// interface itself is the cause. An interface that is down does not count, unless that ends the
-/// port: AF_PACKET starts when it comes up.
+/// Whether AF_PACKET may work where AF_XDP failed. Never if a mode was requested, or if the
+/// interface itself is the cause. An exception is an interface that is down: AF_PACKET starts when
+/// the interface comes up, unless the options say that a link that is down ends the port.
 fn may_fall_back(request: &PortRequest<'_>, error: &OpenError) -> bool {
     let options = request.options();
     let cannot = matches!(

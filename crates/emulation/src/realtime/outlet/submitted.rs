@@ -1,4 +1,4 @@
-//! Frames submitted to a port and not sent yet: they are measured once sent.
+//! Frames that were submitted to a port and are measured once they have been sent.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ use crate::store::{EmulationStore, StoreHeader};
 /// Submitted frames in order.
 ///
 /// # Invariants
-/// 1. The first `heads` belong to the submitted frames, and `groups` has the same frames in order.
-///    The rest of `heads` is spare.
+/// 1. The first `heads` entries belong to the submitted frames, and `groups` has the same frames in
+///    order. The rest of `heads` is spare.
 /// 2. `releases` belong to the frames in groups without a delay.
 #[derive(Debug, Default)]
 pub(super) struct SubmittedFrames {
@@ -33,7 +33,7 @@ struct LinkGroup {
     link: LinkId,
     /// Delay between arrival and release; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
-    /// Arrival of the first and the last frame, if they have a delay.
+    /// Arrival of the first and the last frame, if the frames have a common delay.
     arrived: (Nanos, Nanos),
     tally: PacketCounts,
 }

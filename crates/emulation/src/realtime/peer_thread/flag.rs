@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// A flag that both threads access.
 pub(super) trait SharedFlag {
-    /// Reads it without ordering.
+    /// Reads the flag without ordering.
     fn load_relaxed(&self) -> bool;
-    /// Writes it without ordering.
+    /// Writes the flag without ordering.
     fn store_relaxed(&self, value: bool);
-    /// Reads it with Acquire: what its writer did before is visible afterwards.
+    /// Reads the flag with Acquire: the writer's earlier writes are visible afterwards.
     fn load_acquire(&self) -> bool;
-    /// Writes it with Release, after everything done so far.
+    /// Writes the flag with Release, after all earlier writes of this thread.
     fn store_release(&self, value: bool);
-    /// Sets it to false and returns whether it was true: only one of several takers gets true.
+    /// Sets the flag to false and returns whether it was true: of several concurrent callers, only
+    /// one gets true.
     fn swap_false(&self) -> bool;
     /// SeqCst fence: if two threads each write, fence, and read the other's flag, at least one sees
     /// the other's write.

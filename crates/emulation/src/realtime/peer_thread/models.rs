@@ -51,7 +51,7 @@ impl<const FLAW: u8> SharedFlag for Word<FLAW> {
     }
 }
 
-/// A ring of chunks as the wake flags see it: counts of pushes and pops.
+/// A ring of chunks as the wake flags use it: counts of pushes and pops.
 #[derive(Default)]
 struct Ring {
     pushed: AtomicU32,
@@ -76,11 +76,11 @@ impl Ring {
     }
 }
 
-/// Set by a ring, until the sleeper clears it.
+/// Set when the bell rings, until the sleeper clears it.
 const RINGS: u32 = 1;
 /// The thread sleeps.
 const SLEEPS: u32 = 2;
-/// The thread has ended and rings no more.
+/// The thread has ended and does not ring any more.
 const GONE: u32 = 4;
 
 /// A place to sleep. Only read-modify-write operations access it, so every read returns
@@ -101,7 +101,7 @@ impl Bell {
         self.0.fetch_or(0, AcqRel)
     }
 
-    /// Sleeps until it rings.
+    /// Sleeps until the bell rings.
     ///
     /// # Panics
     /// If the other thread can no longer ring.
@@ -194,19 +194,19 @@ fn an_announcement_is_answered_by_one_ring() {
     });
 }
 
-/// The step that is left out of the shutdown.
+/// The step that is omitted from the shutdown.
 #[derive(Clone, Copy, PartialEq)]
 enum Omitted {
     Nothing,
     /// A sleeper does not check for the end.
     LookForEnd,
-    /// A sleeper does not check whether the other thread has taken everything.
+    /// A sleeper does not check whether the other thread has taken all frames.
     LookForTaken,
-    /// A thread that becomes idle after an end does not wake the other one.
+    /// A thread that becomes idle after an end does not wake the other thread.
     WakeWhenCalm,
     /// Frames on the way to the other thread do not keep a thread busy.
     UnderWay,
-    /// A thread does not report that it had something to do.
+    /// A thread does not report that it had frames to handle.
     Stir,
 }
 
@@ -226,7 +226,7 @@ struct Half<const FLAW: u8> {
     omitted: Omitted,
     /// Frames that its port still brings.
     frames: u32,
-    /// In the next turn, its port brings nothing.
+    /// Whether its port brings no frames in the next turn.
     pauses: bool,
     /// Whether the port ends after these.
     ends: bool,
@@ -237,7 +237,7 @@ struct Half<const FLAW: u8> {
 }
 
 impl<const FLAW: u8> Half<FLAW> {
-    /// Runs to its end. Returns how many frames have left by its port.
+    /// Runs one thread to its end. Returns how many frames have left by its port.
     fn run(mut self) -> u32 {
         loop {
             let pauses = std::mem::take(&mut self.pauses);
@@ -350,7 +350,7 @@ fn both_threads_end_and_leave_nothing_behind() {
 
 #[test]
 fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
-    // Up to the first case that needs the step: in others, every schedule would be run in vain.
+    // Up to the first case that needs the step: in the other cases, no schedule would fail.
     let fails_without = |omitted| {
         cases().any(|(frames, ends)| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
     };

@@ -1,8 +1,9 @@
 //! Determines when both threads have finished, which neither can tell alone.
 //!
-//! A thread is *idle* when it has nothing to do and nothing on its way to the other one. Once
-//! either port has brought its last frame and both threads have been idle, the emulation is over:
-//! each thread ends when it is empty. Frames that a port brings after that moment are not taken.
+//! A thread is *idle* when it has no frames to handle and none on their way to the other thread.
+//! Once either port has brought its last frame and both threads have been idle, the emulation is
+//! over: each thread ends when it is empty. Frames that a port brings after that moment are not
+//! taken.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,7 +12,7 @@ use super::flag::SharedFlag;
 /// State shared by both threads.
 #[derive(Debug, Default)]
 pub(super) struct Termination<F = AtomicBool> {
-    /// Either port has brought its last frame.
+    /// Whether either port has brought its last frame.
     ended: F,
     /// Which threads are idle.
     idle: [F; 2],
@@ -29,8 +30,8 @@ pub(super) struct TerminationState {
 }
 
 impl<F: SharedFlag> Termination<F> {
-    /// Reports that thread `me` has nothing to do, whether its port has `ended`, and whether the
-    /// thread is idle. Of two concurrent reports with news, at least one sees both.
+    /// Reports that thread `me` has no frames to handle, whether its port has `ended`, and whether
+    /// the thread is idle. Of two concurrent reports with news, at least one sees both.
     pub(super) fn report_idle(&self, me: usize, ended: bool, calm: bool) -> TerminationState {
         let newly_calm = calm && !self.idle[me].load_relaxed();
         let newly_ended = ended && !self.ended.load_relaxed();
@@ -59,7 +60,7 @@ impl<F: SharedFlag> Termination<F> {
         TerminationState { is_over, must_wake_peer: ended }
     }
 
-    /// Reports that thread `me` has had something to do.
+    /// Reports that thread `me` has handled frames.
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {

@@ -1,4 +1,4 @@
-//! Records whether a thread sleeps, and for what the other one has to wake it.
+//! Records whether a thread sleeps, and for which events the other thread has to wake it.
 //!
 //! # Invariants
 //! 1. A thread announces its sleep, and then checks for news once more.
@@ -11,18 +11,18 @@ use super::flag::SharedFlag;
 /// The sleep state of one thread, as seen by the other when it has news.
 #[derive(Debug, Default)]
 pub(super) struct WakeFlag<F = AtomicBool> {
-    /// It sleeps, and frames wake it.
+    /// The thread sleeps, and frames wake it.
     wants_frames: F,
-    /// It sleeps because it has no free chunks.
+    /// The thread sleeps because it has no free chunks.
     wants_chunks: F,
 }
 
-/// The news of the other thread.
+/// The event that the other thread reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeReason {
-    /// It has sent frames, or found that the emulation is over.
+    /// The other thread has sent frames, or found that the emulation is over.
     Frames,
-    /// It has returned a chunk.
+    /// The other thread has returned a chunk.
     Chunks,
 }
 
@@ -43,8 +43,8 @@ impl<F: SharedFlag> WakeFlag<F> {
 
     /// Revokes the announcement: the thread is awake.
     ///
-    /// Relaxed and unpaired: a waker that reads the old value only rings once too often, and the
-    /// next announcement comes from the same thread, so no thread sees the two out of order.
+    /// Relaxed and unpaired: a waker that reads the old value only rings once too often. The next
+    /// announcement comes from the same thread, so no thread sees the two out of order.
     pub(super) fn revoke(&self) {
         self.wants_frames.store_relaxed(false);
         self.wants_chunks.store_relaxed(false);

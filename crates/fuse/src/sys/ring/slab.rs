@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::proto::uring::HEAD_LEN;
 
-/// The mapping. Its owner knows which places the kernel holds, and does not touch those.
+/// The mapping. Its owner knows which places the kernel may access, and does not touch those.
 pub(super) struct Slab {
     start: NonNull<u8>,
     payload: usize,

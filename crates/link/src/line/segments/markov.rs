@@ -1,11 +1,11 @@
 //! A Markov chain of rates as a function of time.
 //!
-//! States last exponentially distributed times, so the chain is memoryless: the future depends only
-//! on the current state. Time is cut into spans. The state at the beginning of a span is a point,
-//! drawn from the exact probabilities conditioned on two other points, the middle first. Within a
-//! span the chain is walked repeatedly until it ends in the state where the next span begins. So
-//! the path does not depend on earlier queries, contains only transitions that the weights allow,
-//! and costs the same after any pause.
+//! The times in states are exponentially distributed, so the chain is memoryless: the future
+//! depends only on the current state. Time is cut into spans. The state at the beginning of a span
+//! is a point, drawn from the exact probabilities conditioned on two other points, the middle
+//! first. Within a span, paths of the chain are drawn until one ends in the state in which the next
+//! span begins. So the path does not depend on earlier queries, contains only transitions that the
+//! weights allow, and costs the same after any pause.
 //!
 //! ```text
 //!   span   0      1      2      3      4             8
@@ -29,7 +29,7 @@ pub(super) struct MarkovRate {
     span_ns: u64,
     /// Draws of the states at the beginnings of spans.
     draws: Draws,
-    /// Transition probabilities over one span, two, four, as far as they were needed.
+    /// Transition probabilities over one, two, four, … spans, as far as they were needed.
     chances: Vec<TransitionMatrix>,
     /// The two points drawn last, by level, with their numbers.
     recent_points: Vec<[(u64, usize); 2]>,
@@ -45,8 +45,8 @@ pub(super) struct MarkovRate {
 const SPAN_IN_SHORTEST_STATES: u64 = 32;
 /// The longest mean state time covers at most this many spans.
 const MAX_SPANS_PER_STATE: u64 = 4096;
-/// Transitions tried for a span, at most. The last path is then accepted, and the next span may
-/// begin with a transition that the chain does not have.
+/// Maximum number of transitions tried for a span. The last path is then accepted, even if the next
+/// span begins with a transition that the chain does not have.
 const MAX_TRIED_CHANGES: u32 = 1 << 20;
 /// An unused point number.
 const NO_POINT: u64 = u64::MAX;

@@ -120,7 +120,7 @@ impl ValePort {
         seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
     }
 
-    /// Attaches it where it was in the previous process.
+    /// Attaches the port to the switch, and under the number, that it had in the previous process.
     pub(crate) fn reattach(
         &self,
         hub: &Arc<Bridge>,

@@ -21,7 +21,7 @@ const WEAK_RELEASE: u8 = 2;
 /// A claim succeeds even if another party owns the word.
 const NO_CLAIM: u8 = 3;
 
-/// A word, right or with one mistake.
+/// A word, correct or with one mistake.
 #[derive(Default)]
 struct ModelCell<const KIND: u8>(AtomicU64);
 
@@ -70,7 +70,7 @@ impl<const KIND: u8> OwnershipStorage for Queue<KIND> {
 }
 
 impl<const KIND: u8> Queue<KIND> {
-    /// A queue that is lent to the program, and free.
+    /// A queue that is lent to the program and that neither party is syncing.
     fn lent() -> Arc<Self> {
         let words = std::array::from_fn(|_| ModelCell::default());
         let queue = Self { words, slots: AtomicU32::new(0) };
@@ -80,7 +80,7 @@ impl<const KIND: u8> Queue<KIND> {
 
     /// Moves one more slot; the position must match the word.
     fn sync(&self) {
-        // Not one atomic step, and without ordering: only an exclusive owner sees all of it.
+        // Neither atomic as a whole nor ordered: correct only for an exclusive owner.
         let slots = self.slots.load(Relaxed) + 1;
         self.slots.store(slots, Relaxed);
         let anchor = self.cell(WAY, OwnershipWord::In);
@@ -138,21 +138,21 @@ fn without_claims_or_their_orderings_two_processes_race_for_a_queue() {
     assert!(fails(take_turns::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// A mistaken claim: the program checks first whether it may sync, and claims then.
+/// A wrong claim: the program checks whether it may sync before it claims the direction.
 fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
     let may = queue.cell(WAY, OwnershipWord::ByHost).acquire() == 0;
     may && queue.cell(WAY, OwnershipWord::Owner).claim(PROGRAM.into()).is_ok()
 }
 
-/// The host makes the queue host-only, and has a turn. From then on no program may sync: there is
-/// work that only the host can do. `claims` is how the program claims.
+/// The host makes the queue host-only and syncs once. From then on no program may sync, because
+/// some slots can only be handled by the host. `claims` is the program's claim.
 fn kept_to_host(
     claims: fn(&Queue<RIGHT>) -> bool,
     keeps: bool,
 ) -> impl Fn() + Send + Sync + 'static {
     move || {
         let queue = Queue::<RIGHT>::lent();
-        // Set within the host's turn, after which the program has none.
+        // Set during the host's sync; after that, the program may not sync.
         let special = Arc::new(AtomicU64::new(0));
         let program = thread::spawn({
             let (queue, special) = (queue.clone(), special.clone());

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A claim of the owner's word sees all writes of the previous owner. The program reads `HostOnly`
-//! after its claim, so once the host has had a turn with the word set, no program syncs.
+//! after its claim, so once the host has synced with that word set, no program syncs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,9 +43,9 @@ pub(crate) trait OwnershipCell {
     fn acquire(&self) -> u64;
     /// Stores it (release).
     fn release(&self, value: u64);
-    /// Loads it without ordering.
+    /// Loads the word without ordering.
     fn load_relaxed(&self) -> u64;
-    /// Stores it without ordering.
+    /// Stores the word without ordering.
     fn store_relaxed(&self, value: u64);
     /// Atomically replaces 0 by `owner`, or fails with the current owner. Acquire.
     fn claim(&self, owner: u64) -> Result<(), u64>;
@@ -82,7 +82,7 @@ impl OwnershipCell for AtomicU64 {
 pub(crate) trait OwnershipStorage {
     /// The words' type.
     type Cell: OwnershipCell;
-    /// Returns one of them.
+    /// Returns one of the words.
     fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &Self::Cell;
 }
 
@@ -108,7 +108,8 @@ impl OwnershipStorage for AttachedWords<2> {
 #[inline(always)]
 pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
     match words.cell(way, OwnershipWord::Owner).claim(HOST_OWNER) {
-        // A thread of the host that panicked has left its word; the queue's lock keeps others out.
+        // A thread of the host that panicked has left its word set; the queue's lock keeps other
+        // threads out.
         Ok(()) | Err(HOST_OWNER) => true,
         Err(_) => false,
     }
@@ -123,7 +124,7 @@ pub(crate) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, onl
 }
 
 /// Releases a direction for the host. `anchors` say which slots correspond to index 0 of the
-/// kernel's rings; `only` that programs cannot continue from the current state.
+/// kernel's rings; `only` says that programs cannot continue from the current state.
 #[inline(always)]
 pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
@@ -144,9 +145,9 @@ pub(crate) fn release_by_host(
 pub(crate) enum ClientClaim {
     /// The direction is the program's until it calls [`release_by_client`].
     Claimed,
-    /// Another party is syncing it, and will move whatever there is.
+    /// Another party is syncing the direction, and will move all pending slots.
     Busy,
-    /// Only the host may sync it, or it is no longer lent to this program.
+    /// Only the host may sync the direction, or the queue is no longer lent to this program.
     HostOnly,
 }
 
@@ -164,7 +165,7 @@ pub(crate) fn claim_for_client(
     if words.cell(way, OwnershipWord::Owner).claim(who).is_err() {
         return ClientClaim::Busy;
     }
-    // After the claim: the host may have set it in its last turn.
+    // Checked after the claim: the host may have set the word in its last sync.
     if words.cell(way, OwnershipWord::ByHost).acquire() != 0 {
         release_by_client(words, way);
         return ClientClaim::HostOnly;

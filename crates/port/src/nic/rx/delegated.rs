@@ -1,4 +1,4 @@
-//! The receiving half of a queue in a program that it is lent to.
+//! The receiving half of a queue, in a program to which the queue is lent.
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ impl RxSide {
         }
     }
 
-    /// Continues where the previous owner has left off. `anchors` are the slots that correspond to
-    /// index 0 of the fill and RX rings; with `rebuild`, nothing is known of the posted buffers
-    /// yet. Returns whether a program may do what there is to do.
+    /// Continues where the previous owner left off. `anchors` are the slots that correspond to
+    /// index 0 of the fill and RX rings; with `rebuild`, the posted buffers are not known yet.
+    /// Returns whether a program can handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
         &mut self,

@@ -1,4 +1,4 @@
-//! The sending half of a queue in a program that it is lent to.
+//! The sending half of a queue, in a program to which the queue is lent.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ impl TxSide {
         Self::new(ring, limits, counters)
     }
 
-    /// Continues where the previous owner has left off. `anchors` are the slots that correspond to
-    /// index 0 of the TX and completion rings; with `rebuild`, nothing is known of the buffers in
-    /// flight yet. Returns whether a program may do what there is to do.
+    /// Continues where the previous owner left off. `anchors` are the slots that correspond to
+    /// index 0 of the TX and completion rings; with `rebuild`, the buffers in flight are not known
+    /// yet. Returns whether a program can handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
         &mut self,
@@ -42,7 +42,7 @@ impl TxSide {
     }
 
     /// Whether the indices are possible, and every released slot is a packet that can be sent in
-    /// one descriptor. The daemon judges, and counts, everything else.
+    /// one descriptor. The daemon handles everything else.
     #[inline]
     fn is_ordinary(&self, max_part: u32) -> bool {
         let Some(head) = self.ring.peek_released() else { return false };

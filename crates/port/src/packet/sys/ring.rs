@@ -90,8 +90,8 @@ unsafe impl Send for RxSocket {}
 /// A frame in the ring, until [`RxSocket::release`].
 #[derive(Debug)]
 pub(in super::super) struct RxFrame<'r> {
-    /// The frame, without the tag that the kernel took out; only its beginning if it was longer
-    /// than the ring's frames.
+    /// The frame, without the tag that the kernel removed; only its beginning if it was longer than
+    /// the ring's frames.
     pub(in super::super) bytes: &'r mut [u8],
     /// The offload header.
     pub(in super::super) vnet: [u8; VNET_LEN],
@@ -101,7 +101,7 @@ pub(in super::super) struct RxFrame<'r> {
     pub(in super::super) len: u32,
     /// Whether the whole frame waits in the socket's queue.
     pub(in super::super) queued: bool,
-    /// Whether this machine sent it instead of receiving it.
+    /// Whether this machine sent the frame instead of receiving it.
     pub(in super::super) outgoing: bool,
 }
 

@@ -43,7 +43,7 @@ impl TapUring {
     /// Creates a ring for frames in `region`.
     ///
     /// # Errors
-    /// The kernel's, if io_uring does not exist or is not allowed.
+    /// The kernel's error, if io_uring does not exist or is not allowed.
     pub(in super::super) fn new(tun: BorrowedFd<'_>, region: &Region) -> io::Result<Self> {
         let ring = IoUring::builder().setup_coop_taskrun().build(MAX_BATCH as u32)?;
         ring.submitter().register_files(&[tun.as_raw_fd()])?;
@@ -79,7 +79,7 @@ impl TapUring {
         Ok(count)
     }
 
-    /// Submits and takes `count` completions.
+    /// Submits the requests and waits for `count` completions.
     fn wait(&mut self, count: usize, results: &mut [i32; MAX_BATCH]) -> io::Result<()> {
         let mut done = 0;
         while done < count {
@@ -114,7 +114,7 @@ fn entry(parts: &[IoVec], registered: Option<RegisteredChunks>) -> Entry {
 
 impl Drop for TapUring {
     fn drop(&mut self) {
-        // The kernel takes a ring apart later, and would keep the device until then.
+        // The kernel releases an io_uring asynchronously, and would keep the device until then.
         let _ = self.ring.submitter().unregister_files();
     }
 }
