@@ -11,18 +11,19 @@
 //! |---|---|
 //! | [`ranges`] | sets of values as ranges: union, intersection, complement |
 //! | [`trie`] | maps every value of a wide field to a number: compressed multi-bit tries |
-//! | [`direct`] | the same for 16-bit fields: one table |
+//! | [`direct`] | as [`prefixes`], for 16-bit fields: one table |
 //! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
 //! | [`partition`] | groups the values of a field that the same rules accept into classes |
 //! | [`rows`] | one row of bits for each class, with summaries |
 //! | [`matcher`] | the intersection of rows: rules that accept all fields |
 //!
 //! Values that no rule distinguishes are one class, so a field of any width becomes a small number,
-//! and each rule's condition on it becomes one bit. The structures are built once from a list and
-//! then only read; a changed list is built again. Only [`prefixes`] supports changes in place.
+//! and each rule's condition on the field becomes one bit. The structures are built once from a
+//! list and then only read; after a change of the list they are built again. Only [`prefixes`]
+//! supports changes in place.
 //!
-//! Not for: the actions of rules, conditions that are not a set of values of one field, or
-//! parsing packets.
+//! Not for the actions of rules, conditions that are not a set of values of one field, or parsing
+//! packets.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

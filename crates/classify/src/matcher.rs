@@ -1,7 +1,7 @@
 //! Finds the rules that accept every field of a packet, in rule order.
 //!
-//! The search goes one band of rules at a time, so a caller that stops at the first match searches
-//! no further. A band has 4096 rules: the summaries of all fields are intersected first, then the
+//! The search proceeds by bands of rules, so a caller that stops at the first match searches no
+//! later band. A band has 4096 rules: the summaries of all fields are intersected first, then the
 //! remaining words. Within a band, rules with conditions on the same fields are adjacent in the
 //! rows, sorted by condition, so that few words remain. The results are put back into rule order.
 
@@ -14,8 +14,8 @@ use crate::rows::{BAND_BITS, BitRow, BitRows};
 /// Maximum number of fields of a matcher.
 pub const MAX_FIELDS: usize = 24;
 
-/// Maximum number of rules for dense rows: with more rules that all differ they take too
-/// much memory.
+/// Maximum number of rules for dense rows: if more rules all differ, dense rows take too much
+/// memory.
 pub const MAX_DENSE_RULES: usize = 16384;
 /// Words of dense rows that are intersected together.
 const CHUNK_WORDS: usize = 4;
@@ -136,13 +136,13 @@ impl Matcher {
         if self.dense.is_some() { (CHUNK_WORDS * 64).ilog2() } else { BAND_BITS.ilog2() }
     }
 
-    /// Whether a search reads only a few words, so that no other method is faster.
+    /// Whether a search reads so few words that no other method is faster.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.dense.is_some() && self.bands() <= 1
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that the matcher takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let dense = self.dense.iter().flat_map(|dense| &dense.rows).map(|row| row.len() * 8);
@@ -183,8 +183,8 @@ impl DenseRows {
     }
 }
 
-/// The rule of each bit: bands in order, and within a band by which fields a rule leaves open, then
-/// by the first value that it accepts in each field.
+/// The rule of each bit. Bands are in order; within a band, rules are sorted by the fields that
+/// they do not restrict, then by the first value that they accept in each field.
 fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
     let shape = |rule: usize| {
         let open = wants.iter().map(|field| field[rule].is_none());

@@ -79,7 +79,7 @@ impl Partition {
         DirectTable::build(&self.family(family))
     }
 
-    /// The values of a family at which the class changes, as far as `K` can hold them.
+    /// The values of a family at which the class changes, except those that `K` cannot hold.
     fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
         let first = (FieldPoint::new(family, 0), self.class(FieldPoint::new(family, 0)));
         let inside =

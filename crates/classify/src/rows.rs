@@ -1,9 +1,9 @@
 //! Rows of bits: for each class of values of a field, the rules that accept it.
 //!
 //! Bits are grouped in bands of 64 words of 64 bits. One summary word per band tells which of its
-//! words have any bit set. Most rules of a long list have a condition on some field, so a row
-//! stores only its own bits. The bits of rules that accept every value are in all rows, so they are
-//! stored once, in `wildcard`.
+//! words have any bit set. Most rules of a long list have a condition on some field, so a row only
+//! stores the bits that are not in all rows. The bits of rules that accept every value are in all
+//! rows, and are stored once, in `wildcard`.
 //!
 //! ```text
 //!   class --> band 0: live own first | band 1: live own first | …
@@ -54,7 +54,7 @@ impl BitRow<'_> {
             return wild;
         }
         let before = self.own & ((1 << index) - 1);
-        // Usually there is just one word, and counting bits is slow on a baseline CPU target.
+        // Usually there is only one word, and counting bits is slow on a baseline CPU target.
         let rank = if before == 0 { 0 } else { before.count_ones() };
         wild | self.words[rank as usize]
     }
@@ -131,7 +131,7 @@ impl BitRows {
         }
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that the rows take, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         (self.wildcard.len() + self.words.len()) * 8 + self.blocks.len() * size_of::<RowBlock>()

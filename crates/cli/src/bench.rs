@@ -55,7 +55,7 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Fail (1) when a goal is missed"),
             Arg::new("list").long("list").action(ArgAction::SetTrue).help("List the rows and stop"),
-            // What `slipring-bench` tells another process of its own to do.
+            // The instruction of `slipring-bench` to a helper process of its own.
             Arg::new("part").long("part").value_name("PART").hide(true),
         ]);
     flags::reporting(command)

@@ -13,7 +13,7 @@ use crate::codes::entries;
 use crate::flags::{CODE_VALUE, PORT_VALUE, RUN_VALUE};
 use crate::verb::Session;
 
-/// A word and what it means.
+/// A word and its meaning.
 type CompletionCandidate = (String, String);
 
 /// Returns candidates for the last of `words`; the first word is the program's name.
@@ -22,7 +22,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
         return Vec::new();
     };
     let mut program = session.program.command();
-    // `build` copies global flags into the subcommands, so that they know them from here on.
+    // `build` copies global flags into the subcommands, so that the code below finds them there.
     program.build();
     let place = CompletionPoint::after(&program, before);
     let found = match place.target(last) {
@@ -33,7 +33,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
         CompletionTarget::Flag => flags_of(place.command),
         CompletionTarget::Word => [commands_of(place.command), place.positional(session)].concat(),
     };
-    // The word of a kind that stands there already is no help.
+    // A word of this kind that is already complete is no useful candidate.
     let is_new = |word: &str| word != last || !word.ends_with(':');
     let fits = |word: &str| word.starts_with(last.as_str()) && is_new(word);
     found.into_iter().filter(|(word, _)| fits(word)).collect()
@@ -42,7 +42,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
 /// The command and argument that the words before the cursor lead to.
 struct CompletionPoint<'c> {
     command: &'c Command,
-    /// The flag that the last word is, if its value is still missing.
+    /// The flag in the last word, if its value is still missing.
     flag: Option<&'c Arg>,
     /// Number of words that are not flags of this command.
     positionals_seen: usize,
@@ -182,8 +182,8 @@ fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
     }
 }
 
-/// Names of ports: those that can be listed, the same by each kind that takes interfaces, and the
-/// words of the kinds.
+/// Names of ports: those that can be listed, their interfaces with the word of each kind that takes
+/// interfaces, and the words of all kinds.
 fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let names: Vec<_> = names.collect();
     let kinds = || KINDS.iter().filter(|kind| !kind.has(PLANNED)).map(PortNameKind::grammar);
@@ -199,7 +199,7 @@ fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     names.iter().cloned().chain(others).chain(words).map(plain).collect()
 }
 
-/// One a line. What a candidate means ends with its first line.
+/// One candidate per line, with the first line of its meaning.
 pub(crate) fn lines(candidates: &[CompletionCandidate]) -> String {
     let line = |(word, about): &CompletionCandidate| match about.lines().next() {
         Some(about) if !about.is_empty() => format!("{word}\t{about}\n"),

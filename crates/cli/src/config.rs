@@ -1,7 +1,8 @@
-//! Flags from a TOML file: the keys are the long names, and the command line wins.
+//! Flags from a TOML file: the keys are the long names, and the command line takes precedence.
 //!
 //! A key becomes the flag `--key=value`, inserted before the typed flags, unless the same flag was
-//! typed. One parser checks both, so an error in a file reads like one on the command line.
+//! typed. One parser checks both, so an error in a file has the same form as one on the command
+//! line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub(crate) fn merge_config(
     command: &Command,
     typed: &[OsString],
 ) -> Result<Vec<OsString>, Diagnostic> {
-    // The real parse reports errors; here we only need what can be read.
+    // The actual parse reports errors; this one ignores them and only finds `--config`.
     let lenient = command.clone().ignore_errors(true).no_binary_name(true);
     let Ok(seen) = lenient.try_get_matches_from(typed) else {
         return Ok(typed.to_vec());
@@ -89,7 +90,7 @@ fn settable_key(arg: &Arg) -> Option<&str> {
     })
 }
 
-/// Returns a key as command line flags; `None` if the flag takes no such value.
+/// Returns a key as command line flags; `None` if the flag does not accept such a value.
 fn as_flags(arg: &Arg, key: &str, value: &Value) -> Option<Vec<OsString>> {
     let bare = || OsString::from(format!("--{key}"));
     match (arg.get_action(), value) {

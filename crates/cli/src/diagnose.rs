@@ -76,7 +76,7 @@ impl Diagnose for RunError {
     }
 }
 
-/// Parses a code that a lower crate names as text, because it cannot depend on this crate.
+/// Parses a code that a lower crate gives as text, because it cannot depend on this crate.
 fn registered(code: &str) -> ErrorCode {
     code.parse().expect("a test looks up every code that ports use")
 }

@@ -1,4 +1,4 @@
-//! The four-part error: what failed, why, what to try next, and what else to know.
+//! The four-part error: what failed, why, what to try next, and a note.
 //!
 //! ```text
 //! error[SR0107]: cannot open xdp:eth3, queue 0
@@ -27,22 +27,22 @@ pub trait Diagnose {
     /// What failed, in one line, with the names involved.
     fn summary(&self) -> String;
 
-    /// The cause: the system's error, the position in the input, the process that is in the way.
+    /// The cause: the system's error, the position in the input, or the process that conflicts.
     fn cause(&self) -> Option<String> {
         None
     }
 
-    /// The one thing to try next, as a command where there is one.
+    /// The one thing to try next, as a command if possible.
     fn help(&self) -> Option<String> {
         None
     }
 
-    /// What else is worth knowing.
+    /// Further information that helps to understand the error.
     fn note(&self) -> Option<String> {
         None
     }
 
-    /// The exit status; a classic name may map it to its program's own.
+    /// The exit status; for a classic name, it may be mapped to the status of the old program.
     fn exit(&self) -> Exit {
         self.code().exit()
     }
@@ -53,7 +53,7 @@ pub trait Diagnose {
 pub struct Diagnostic {
     code: ErrorCode,
     exit: Exit,
-    /// The exit status where it is not that of `exit`.
+    /// The exit status, if it differs from that of `exit`.
     status: Option<u8>,
     summary: String,
     cause: Option<String>,
@@ -132,7 +132,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets what else is worth knowing.
+    /// Sets further information.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
@@ -219,9 +219,9 @@ impl fmt::Display for Diagnostic {
 /// Why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something failed; the diagnostic explains it.
+    /// The command failed; the diagnostic explains why.
     Error(Box<Diagnostic>),
-    /// The reader of our output closed the pipe, as `head` does: a success.
+    /// The reader of the output closed the pipe, as `head` does. This counts as success.
     ReaderLeft,
 }
 

@@ -10,7 +10,7 @@ pub enum Exit {
     Done = 0,
     /// Done, but an expectation that the user stated (`--max-loss`, `--min-rate`) failed.
     Expectation = 1,
-    /// A flag, value, file or configuration is wrong; nothing was started.
+    /// A flag, value, file or configuration is wrong; the command did not start.
     Usage = 2,
     /// The machine lacks something: a privilege, a kernel feature or a network card.
     Machine = 3,
@@ -23,7 +23,7 @@ impl Exit {
     pub const ALL: [Self; 5] =
         [Self::Done, Self::Expectation, Self::Usage, Self::Machine, Self::PeerLost];
 
-    /// The number that the shell sees.
+    /// The exit status as a number.
     #[must_use]
     pub const fn status(self) -> u8 {
         self as u8

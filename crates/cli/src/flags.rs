@@ -38,7 +38,7 @@ pub fn port() -> Arg {
 }
 
 /// The classic name under which the command was called: a hidden flag with that name as its value.
-/// If it is set, numbers mean what they meant to the program of that name.
+/// If it is set, numbers have the meaning that they had in the program of that name.
 #[must_use]
 pub fn called_as(name: &'static str) -> Arg {
     Arg::new(CALLED_AS).long(CALLED_AS).hide(true).default_value(name)
@@ -58,7 +58,7 @@ pub fn period() -> Arg {
     common("period").default_value("1000").value_parser(read_period)
 }
 
-/// Returns the period of `-T`; `None` for no reports but the last.
+/// Returns the period of `-T`; `None` if only the last report is wanted.
 #[must_use]
 pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
     let span = matches.get_one::<TimeSpan>("period")?;
@@ -66,7 +66,8 @@ pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
 }
 
 fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
-    /// Shorter periods are a slip of the unit: neither a person nor a pipe can take the reports.
+    /// A shorter period is probably a wrong unit: neither a person nor a pipe could keep up with
+    /// the reports.
     const MIN_PERIOD: Duration = Duration::from_millis(1);
     let span = TimeSpan::parse(text, Duration::from_millis(1))?;
     if span.nanos() > 0 && span.duration() < MIN_PERIOD {
@@ -82,7 +83,7 @@ pub fn reporting(command: Command) -> Command {
     reporting_as(&verb, command)
 }
 
-/// The same for a part of `verb`, whose schema covers it.
+/// As [`reporting`], for a part of `verb` that has the schema of `verb`.
 #[must_use]
 pub fn reporting_as(verb: &str, command: Command) -> Command {
     let json = with_note(common("json"), &format!("schema: {verb}-1.json"))
@@ -105,7 +106,7 @@ pub fn configuration(command: Command) -> Command {
     add_flags(command, [config, print, check])
 }
 
-/// `--run-dir`: where sockets and counters live.
+/// `--run-dir`: the directory of sockets and counters.
 #[must_use]
 pub fn run_dir(command: Command) -> Command {
     let dir =
@@ -133,9 +134,9 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
     i8::try_from(verbose).unwrap_or(i8::MAX)
 }
 
-/// Returns the run directory: the flag, `$SLIPRING_RUN`, else the user's default directory. The
-/// path is empty if there is none, which `slipring_native_proto::trust` refuses by name. It is
-/// never a directory that another user could create first.
+/// Returns the run directory: that of the flag, or of `$SLIPRING_RUN`, or else the user's default
+/// directory. The path is empty if there is none; `slipring_native_proto::trust` reports that. It
+/// is never a directory that another user could create first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();
@@ -151,8 +152,8 @@ pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
 /// Replaces the user's default run directory.
 static STAND_IN_RUN_DIR: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes this process use `dir` where neither flag nor variable names a run directory: for tests,
-/// which must not touch the programs that run on the machine. Only the first call counts.
+/// Makes this process use `dir` if neither flag nor variable names a run directory: for tests,
+/// which must not affect other programs on the machine. Only the first call has an effect.
 pub fn stand_in_run_dir(dir: PathBuf) {
     let _ = STAND_IN_RUN_DIR.set(dir);
 }

@@ -1,8 +1,8 @@
 //! Manual pages and completion scripts, from the flag tables.
 //!
-//! The completion scripts of bash, zsh and fish run `slipring candidates` for each word; it knows
-//! commands, flags, ports, runs and codes. Those of elvish and powershell are static, and know
-//! commands and flags only.
+//! The completion scripts of bash, zsh and fish run `slipring candidates` for each word, which
+//! knows commands, flags, ports, runs and codes. The scripts of elvish and powershell are static,
+//! and know only commands and flags.
 
 use std::fmt::Write as _;
 
@@ -43,8 +43,8 @@ pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// Adds the page of a command and those of its subcommands. `typed` precedes the command on the
-/// command line, `named` precedes its name.
+/// Adds the page of a command and the pages of its subcommands. `typed` precedes the command on the
+/// command line, `named` precedes the page's name.
 fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str, typed: &str) {
     let (name, words) =
         (format!("{named}-{}", command.get_name()), format!("{typed} {}", command.get_name()));

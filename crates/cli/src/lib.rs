@@ -1,10 +1,10 @@
-//! What every command of slipring shares: flags, units, errors, reports, signals.
+//! Code shared by all commands of slipring: flags, units, errors, reports, signals.
 //!
-//! A command is a [`Verb`]: a clap [`Command`](clap::Command), which is the one flag table that
-//! help, manual pages and completions come from; a *plan*, which turns the command line into a job
-//! without touching anything; and the *job* that the plan returns, which runs and reports.
-//! [`CliProgram`] finds the verb by name, classic name or unique abbreviation, parses, plans, runs,
-//! prints errors, and returns the exit status.
+//! A command is a [`Verb`]. It has a clap [`Command`](clap::Command), the table of flags from which
+//! help, manual pages and completions are made; a *plan*, which turns the command line into a job
+//! without any effect; and the *job* that the plan returns, which runs and reports. [`CliProgram`]
+//! finds the verb by name, classic name or unique abbreviation, parses, plans, runs, prints errors,
+//! and returns the exit status.
 //!
 //! ```
 //! use clap::{Arg, ArgMatches, Command};
@@ -43,7 +43,7 @@
 //! ```
 //!
 //! # Not for
-//! Anything on the packet path; and no engine depends on this crate.
+//! Not for code on the packet path. No engine depends on this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

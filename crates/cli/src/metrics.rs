@@ -4,8 +4,8 @@
 //!   flag(command) --> Session::metrics --> serve(session, text): an endpoint until it is dropped
 //! ```
 //!
-//! Every program that runs until it is stopped has the flag. Each program says what its families
-//! are; [`MetricsText`] writes them.
+//! Every program that runs until it is stopped has the flag. Each program defines its metric
+//! families; [`MetricsText`] writes them.
 
 mod text;
 
@@ -16,7 +16,7 @@ pub use text::{MetricHistogram, MetricValue, MetricsText, NO_LABELS};
 
 use crate::{Diagnostic, Failure, Session, codes};
 
-/// Adds the flag, unless the command already has one of that name.
+/// Adds the flag, unless the command already has a flag of that name.
 #[must_use]
 pub fn flag(command: Command) -> Command {
     let metrics = Arg::new(METRICS_FLAG)
@@ -40,7 +40,7 @@ fn address(text: &str) -> Result<String, String> {
 /// The first TCP port that unprivileged processes may listen on.
 pub const FIRST_FREE_PORT: u16 = 1024;
 
-/// Whether serving at `place` needs CAP_NET_BIND_SERVICE.
+/// Whether serving at `place` requires CAP_NET_BIND_SERVICE.
 #[must_use]
 pub fn is_reserved(place: &str) -> bool {
     let port = place.rsplit_once(':').filter(|_| !place.contains('/'));
@@ -48,10 +48,10 @@ pub fn is_reserved(place: &str) -> bool {
     port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port))
 }
 
-/// Serves the text that `text` returns, if the command line asks for that.
+/// Serves the text that `text` returns, if the flag was given.
 ///
 /// # Errors
-/// If the address is in use, or does not belong to this machine.
+/// If the address is in use, or is not an address of this machine.
 pub fn serve(
     session: &Session<'_>,
     text: impl Fn() -> Result<String, String> + Send + 'static,
@@ -62,7 +62,7 @@ pub fn serve(
 /// Serves the text that `text` returns at `place`.
 ///
 /// # Errors
-/// If the address is in use, or does not belong to this machine.
+/// If the address is in use, or is not an address of this machine.
 pub fn open(
     place: &str,
     text: impl Fn() -> Result<String, String> + Send + 'static,

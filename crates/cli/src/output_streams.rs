@@ -1,14 +1,14 @@
-//! Where a program writes.
+//! The streams to which a program writes.
 
 use std::io::{self, IsTerminal, Write};
 
-/// The standard streams, or what a test puts in their place.
+/// The standard streams, or their replacements in a test.
 pub struct OutputStreams {
     /// The command's results.
     pub stdout: Box<dyn Write>,
     /// Messages and errors.
     pub stderr: Box<dyn Write>,
-    /// Whether talk goes to a terminal that wants colour.
+    /// Whether messages go to a terminal that supports colour.
     pub coloured: bool,
 }
 

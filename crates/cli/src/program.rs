@@ -130,7 +130,7 @@ impl CliProgram {
         exit
     }
 
-    /// Handles `slipring`, `slipring --help` and the like, which name no command.
+    /// Handles `slipring`, `slipring --help` and other command lines without a command.
     fn execute_root(
         &self,
         call: &Invocation<'_>,
@@ -148,7 +148,7 @@ impl CliProgram {
         }
     }
 
-    /// Finds the command by `argv[0]`, else by the first argument.
+    /// Finds the command by `argv[0]`, or else by the first argument.
     fn find_invocation(&self, args: &[OsString]) -> Result<Invocation<'_>, Failure> {
         let program = args.first().map_or(OsStr::new(self.name), OsString::as_os_str);
         let rest = args.get(1..).unwrap_or_default();
@@ -174,7 +174,7 @@ impl CliProgram {
             Some(found) => found,
             None => (self.abbreviated(&text)?, None),
         };
-        // `slipring bridge` is ours, although `bridge` alone stands for the old program.
+        // `slipring bridge` is the current command, although `bridge` alone is the old program.
         let classic = classic.filter(|classic| classic.name != verb.name);
         let name = classic.map_or(verb.name, |classic| classic.name);
         Ok(Invocation::new(verb, classic, &format!("{} {name}", self.name), rest))
@@ -220,7 +220,7 @@ impl CliProgram {
         }
     }
 
-    /// Names the nearest command: by edit distance, else by clap's own suggestion.
+    /// Names the most similar command: by edit distance, or else by clap's own suggestion.
     fn unknown(&self, word: &str) -> Failure {
         let names = self.all_verbs().flat_map(|verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -296,7 +296,8 @@ fn parse_refusal(
     }
 }
 
-/// Guesses from the raw arguments how to print an error that comes before parsing is done.
+/// Guesses the report options from the raw arguments, to print errors that occur before parsing is
+/// done.
 fn early_options(args: &[OsString]) -> EarlyReportOptions {
     let words = args.iter().filter_map(|arg| arg.to_str());
     let flags: Vec<_> = words.take_while(|word| *word != "--").collect();

@@ -1,9 +1,9 @@
 //! The report keys that every command shares.
 //!
-//! The keys and their types are a promise, written down in `docs/schema/report-1.json`, and those
-//! that a command adds in the schema of that command; names contain the units. Counters are totals since the start, so any two reports may be subtracted. A
-//! command adds its own keys by a struct that serializes as an object; it must not reuse these
-//! keys.
+//! The keys and their types are stable. `docs/schema/report-1.json` defines them, and the schema of
+//! a command defines the keys that the command adds. Names contain the units. Counters are totals
+//! since the start, so any two reports may be subtracted. A command adds its own keys with a struct
+//! that serializes as an object; it must not reuse the common keys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use serde::Serialize;
 /// Version of the report's keys. A version may gain keys; no key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What passed through a port in one direction.
+/// The traffic of a port in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PortTraffic {
     /// Number of frames.
     pub packets: u64,
-    /// Bytes of those frames, without checksum, preamble and gap.
+    /// Bytes of those frames, without checksum, preamble and inter-frame gap.
     pub bytes: u64,
 }
 
 /// One port and its counters, seen from the application.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PortReport {
-    /// Its name, as it was opened.
+    /// The port's name, as it was opened.
     pub name: String,
     /// The kind of port actually in use, such as `xdp`.
     pub kind: String,
     /// The mode actually in use, such as `zerocopy`, `copy` or `generic`.
     pub mode: String,
-    /// The driver of the underlying interface, if there is one.
+    /// The driver of the underlying interface, if the port has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Other settings in use: queues, slots, page size, whether the host is detached, …
@@ -39,9 +39,9 @@ pub struct PortReport {
     pub settings: BTreeMap<String, String>,
     /// Received traffic.
     pub rx: PortTraffic,
-    /// Sent traffic: completed, not merely submitted.
+    /// Sent traffic: completed, not only submitted.
     pub tx: PortTraffic,
-    /// Frames lost here, by cause.
+    /// Frames lost in the port, by cause.
     pub drops: BTreeMap<String, u64>,
 }
 
@@ -56,10 +56,10 @@ pub struct ReportSample<X = NoExtra> {
     pub elapsed: Duration,
     /// Every port of the run.
     pub ports: Vec<PortReport>,
-    /// Frames received and neither sent nor dropped yet.
+    /// Frames that were received but neither sent nor dropped yet.
     pub in_flight: u64,
-    /// Frames copied because one frame is sent more than once. Copying the bytes of a frame that
-    /// leaves only once, as `bridge -c` does, does not count.
+    /// Copies of frames that are sent more than once. Copying the bytes of a frame that is sent
+    /// once, as `bridge -c` does, does not count.
     pub copies: u64,
     /// The command's own keys.
     pub extra: X,
@@ -92,7 +92,7 @@ pub(crate) struct RunEnvironment {
 }
 
 impl RunEnvironment {
-    /// Reads `/proc`; what it does not contain is called unknown.
+    /// Reads `/proc`; values that are missing there are reported as unknown.
     pub(crate) fn current(clock: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let kernel = read("/proc/sys/kernel/osrelease");

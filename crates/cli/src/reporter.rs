@@ -1,7 +1,7 @@
 //! Writes reports as text, one JSON document, or JSON lines.
 //!
-//! stdout is for data, stderr for messages. Each report is one write followed by a flush, so the
-//! reader of a pipe sees whole lines at once, and a killed run leaves no partial line.
+//! stdout is for data, stderr for messages. Each report is one write followed by a flush. So the
+//! reader of a pipe gets whole lines at once, and a killed run leaves no partial line.
 //!
 //! | | text | `--json` | `--json=lines` |
 //! |---|---|---|---|
@@ -47,7 +47,7 @@ pub struct Reporter {
     environment: Option<RunEnvironment>,
 }
 
-/// The report options that are known before the flags are parsed.
+/// The report options as they are known before the flags are parsed.
 pub(crate) struct EarlyReportOptions {
     pub(crate) format: ReportFormat,
     /// The word after `--color`.
@@ -82,7 +82,7 @@ impl Reporter {
         self.verbosity = verbosity;
     }
 
-    /// Changes the format from now on: for a command whose own arguments select it.
+    /// Changes the format from now on, for a command whose own arguments select the format.
     pub fn report_as(&mut self, format: ReportFormat) {
         self.format = format;
     }
@@ -93,12 +93,13 @@ impl Reporter {
             ReportFormat::Text => error.to_text(self.coloured),
             ReportFormat::Json | ReportFormat::JsonLines => format!("{}\n", error.to_json()),
         };
-        // If stderr is closed, there is nowhere left to report that.
+        // If stderr is closed, the error cannot be reported.
         let _ = self.stderr.write_all(text.as_bytes());
         error.exit()
     }
 
-    /// Sends reports elsewhere from now on, for runs where stdout belongs to another program.
+    /// Sends reports to another stream from now on, for runs in which stdout belongs to another
+    /// program.
     pub fn redirect(&mut self, data: Box<dyn Write>) {
         self.stdout = data;
     }
@@ -109,7 +110,7 @@ impl Reporter {
         self.format
     }
 
-    /// Reports what is needed to repeat the run, and the mode of every port.
+    /// Reports the settings that are needed to repeat the run, and the mode of every port.
     ///
     /// `clock` names the clock used for pacing and timestamps, such as `tsc` or `monotonic`.
     ///
@@ -152,7 +153,7 @@ impl Reporter {
         }
     }
 
-    /// Reports now because the user asked (`SIGUSR1`), even if intervals are not reported.
+    /// Reports now because the user requested it (`SIGUSR1`), even if intervals are not reported.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -188,8 +189,8 @@ impl Reporter {
         }
     }
 
-    /// Writes the one result of a command that does not run over time: `fields` as an object with
-    /// the common keys, or `text`.
+    /// Writes the single result of a command that does not run over time: `fields` as an object
+    /// with the common keys, or `text`.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -245,7 +246,7 @@ impl Reporter {
         self.write_line(json)
     }
 
-    /// Writes data that has only one form, such as a completion script.
+    /// Writes data that has only one format, such as a completion script.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -253,7 +254,7 @@ impl Reporter {
         self.write_data(bytes)
     }
 
-    /// Prints a message on stderr, unless the user wants quiet.
+    /// Prints a message on stderr, unless the user has requested quiet output.
     ///
     /// # Errors
     /// If stderr cannot be written.
@@ -272,7 +273,7 @@ impl Reporter {
         self.write_stderr(&message)
     }
 
-    /// Prints a warning on stderr, even if the user wants quiet.
+    /// Prints a warning on stderr, even if the user has requested quiet output.
     ///
     /// # Errors
     /// If stderr cannot be written.

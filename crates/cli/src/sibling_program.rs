@@ -4,8 +4,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Finds the program `name`: in these directories, relative to that of the running program, then in
-/// those of `PATH`. Never finds the running program itself, whatever the name of a link to it.
+/// Finds the program `name`: first in `dirs`, relative to the directory of the running program,
+/// then in the directories of `PATH`. Never returns the running program itself, even if a link to
+/// it has that name.
 #[must_use]
 pub fn find_sibling_program(name: &str, dirs: &[&str]) -> Option<PathBuf> {
     let own_path = std::env::current_exe().ok()?;
@@ -19,7 +20,8 @@ fn find_in(name: &str, dirs: impl Iterator<Item = PathBuf>, own_path: &Path) -> 
     let own = fs::metadata(own_path).ok();
     let is_other = |found: &Metadata| own.as_ref().is_none_or(|own| file_id(own) != file_id(found));
     let is_program = |found: &Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
-    // An empty entry of PATH, the current directory, and relative ones are not searched.
+    // Relative entries of PATH are not searched, nor an empty entry, which means the current
+    // directory.
     let mut paths = dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
     paths.find(|path| fs::metadata(path).is_ok_and(|found| is_program(&found) && is_other(&found)))
 }

@@ -1,4 +1,4 @@
-//! What each signal requests of a running command.
+//! The effect of each signal on a running command.
 //!
 //! | signal | request |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | HUP | read the configuration again |
 //!
 //! A sleeping loop waits on [`Signals::wake_fd`] along with its ports, acknowledges, and only then
-//! checks the requests: a signal in between causes one spurious wake-up, where the other order
-//! would lose a wake-up. A busy loop just checks; each check is one load. Install once per process:
-//! the handlers stay for the life of the process.
+//! checks the requests. A signal in between causes one spurious wake-up; in the opposite order, a
+//! wake-up could be lost. A busy loop only checks, which is one load. Install once per process: the
+//! handlers stay for the life of the process.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -59,8 +59,8 @@ impl Signals {
     /// Registers the handlers, which run in the order of registration: the conditional exit must
     /// see the flag of an earlier signal, and the wake-up must come after the flag is set.
     fn register(&self) -> io::Result<()> {
-        // A terminal and a parent may both ask us to stop, so TERM and INT often come together, and
-        // the handler of the later one may run first. So each has its own flag.
+        // A terminal and a parent process may both send a signal, so TERM and INT often come
+        // together, and the handler of the later one may run first. So each has its own flag.
         for (signal, status) in [(SIGINT, STATUS_AFTER_INT), (SIGTERM, STATUS_AFTER_TERM)] {
             let was_received = Arc::<AtomicBool>::default();
             flag::register_conditional_shutdown(signal, status, was_received.clone())?;
@@ -119,7 +119,7 @@ impl Signals {
     }
 
     fn wake(&self) {
-        // A full socket is already readable, so it needs no further byte.
+        // A full socket is already readable, so no further byte is needed.
         let _ = (&self.waker).write(&[0]);
     }
 }

@@ -1,4 +1,5 @@
-//! Converts clap's errors into ours, and joins negative values that clap would take for flags.
+//! Converts clap's errors to diagnostics, and joins flags with negative values that clap would take
+//! for flags.
 
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
@@ -101,7 +102,7 @@ impl ParseErrorContext<'_> {
         self.suggest(diagnostic, ContextKind::SuggestedArg)
     }
 
-    /// A word where only flags may appear; most often the unit of a value, or one value too many.
+    /// A word where only flags may appear: usually the unit of a value, or one value too many.
     fn unexpected_word(&self, word: &str) -> Diagnostic {
         let summary = format!("`{word}` is one word too many");
         let diagnostic = Diagnostic::new(codes::SR0004, summary)
@@ -165,7 +166,7 @@ impl ParseErrorContext<'_> {
         Diagnostic::new(codes::SR0003, summary).with_cause("each asks for what the other excludes")
     }
 
-    /// A word that would be a subcommand, which `flag` excludes; most often one value too many for
+    /// A word that would be a subcommand, which `flag` excludes: usually one value too many for
     /// `flag`.
     fn surplus_word(&self, flag: &str) -> Diagnostic {
         let summary = format!("{flag} does not go together with the word behind its values");

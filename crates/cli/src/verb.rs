@@ -11,26 +11,25 @@ use crate::{Exit, Failure, Reporter};
 pub struct CliProgram {
     /// The name of the binary.
     pub name: &'static str,
-    /// One line that says what it is.
+    /// A one-line description of the program.
     pub about: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// Its commands, in the order in which help lists them.
+    /// The program's commands, in the order in which help lists them.
     pub verbs: &'static [Verb],
 }
 
-/// One command of the program.
-/// Parsing and running are separate, so that `--check` can validate a command line without touching
-/// anything, and a test can plan without a machine.
+/// One command of the program. Parsing and running are separate, so that `--check` can validate a
+/// command line without any effect, and a test can plan without a machine.
 #[derive(Debug)]
 pub struct Verb {
     /// The word typed after `slipring`.
     pub name: &'static str,
     /// Programs that this command replaces.
     pub classic: &'static [ClassicName],
-    /// The one flag table: help, manual pages and completions come from it.
+    /// The table of flags, from which help, manual pages and completions are made.
     pub command: fn() -> Command,
-    /// Turns the parsed flags into a job. Touches nothing outside.
+    /// Turns the parsed flags into a job. Has no effect outside the process.
     pub plan: fn(&ArgMatches) -> Result<Job, Failure>,
     /// Why the command has no `--metrics`; `None` for programs that run long, which have it.
     pub no_metrics: Option<&'static str>,
@@ -39,12 +38,12 @@ pub struct Verb {
 /// A planned run.
 pub type Job = Box<dyn FnOnce(&mut Session<'_>) -> Result<Exit, Failure>>;
 
-/// The old name of a program that netmap's users know.
+/// The name of an old program that users of netmap know.
 #[derive(Debug)]
 pub struct ClassicName {
     /// The name, as a subcommand and (bare or after `slipring-`) as `argv[0]`.
     pub name: &'static str,
-    /// The exit status that the old program gave. A failure that maps to 0 keeps our own status.
+    /// The exit status of the old program. A failure that maps to 0 keeps the new program's status.
     pub status: fn(Exit) -> u8,
 }
 
@@ -58,11 +57,11 @@ impl ClassicName {
     }
 }
 
-/// What a run gets from the program.
+/// The data that the program gives to a run.
 pub struct Session<'p> {
     /// Writes the reports.
     pub reporter: &'p mut Reporter,
-    /// The classic name under which the command was called, which may ask for classic output.
+    /// The classic name under which the command was called, which may select classic output.
     pub classic: Option<&'static str>,
     /// Directory of sockets and counters.
     pub run_dir: PathBuf,

@@ -18,7 +18,8 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Runs `slipring VERB ARGS`. In words with an `@`, the text after it names a file in `dir`.
+/// Runs `slipring VERB ARGS`. In arguments with an `@`, the text after the `@` names a file in
+/// `dir`.
 pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> CapturedRun {
     let word = |word: &str| match word.split_once('@') {
         Some((before, name)) => OsString::from(format!("{before}{}", dir.join(name).display())),
@@ -36,7 +37,7 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let run_dir = std::env::temp_dir().join(format!("slipring-said-{}", std::process::id()));
     flags::stand_in_run_dir(run_dir.clone());
     let status = program.run(&words, streams);
-    // The directory exists if a run was published, and is empty after the last one.
+    // The directory exists if a run has published counters, and is empty after the last run.
     let _ = std::fs::remove_dir(run_dir);
     CapturedRun { status, stdout: data.text(), stderr: talk.text() }
 }

@@ -2,13 +2,13 @@
 //!
 //! | kept | by | used for |
 //! |---|---|---|
-//! | nothing | every program | |
+//! | no capability | every program | |
 //! | CAP_NET_ADMIN | with a port of an interface | to restore the interface's settings at the end, unless a [helper](Confinement::leaving_settings_to_helper) does |
 //! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
-//! A process never gains capabilities. Threads with a priority get it by resource limits that are
-//! raised beforehand; if those cannot be raised, CAP_SYS_NICE is kept.
+//! A process never gains capabilities. Threads get a real-time priority by resource limits that are
+//! raised beforehand; if the limits cannot be raised, CAP_SYS_NICE is kept.
 //!
 //! Not for `slipring run` and `demo`, which execute programs; the daemon has its own list.
 
@@ -32,13 +32,13 @@ const RLIMIT_NICE_ALL: u64 = 40;
 /// RLIMIT_RTPRIO that allows every real-time priority.
 const MAX_RT_PRIORITY: u64 = 99;
 
-/// Collects the capabilities that a program keeps, and then drops the rest.
+/// Collects the capabilities that a program keeps, and then drops all others.
 #[derive(Debug)]
 #[must_use]
 pub struct Confinement {
     kept: CapabilitySet,
     helper: Option<PrivilegedHelper>,
-    /// Why there is no helper although one was wanted.
+    /// Why no helper could be started, if one was requested.
     no_helper: Option<io::Error>,
 }
 
@@ -48,14 +48,14 @@ impl Confinement {
         Self { kept: CapabilitySet::empty(), helper: None, no_helper: None }
     }
 
-    /// Keeps what these ports need until they are closed.
+    /// Keeps the capabilities that these ports need until they are closed.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         Self::drop_all().keeping(kept.fold(CapabilitySet::empty(), CapabilitySet::union))
     }
 
-    /// Starts a process that restores the interfaces of these ports in this one's stead, so that
-    /// this one does without CAP_NET_ADMIN. If that cannot be started, the capability stays.
+    /// Starts a helper process that restores the interfaces of these ports, so that this process
+    /// does not need CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     pub fn leaving_settings_to_helper(mut self, ports: &[PortName]) -> Self {
         if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
             return self;
@@ -80,13 +80,15 @@ impl Confinement {
         Self { kept: self.kept | more, ..self }
     }
 
-    /// Keeps what the program needs to open files, or sockets in the file system, later.
+    /// Keeps the capabilities that the program needs to open files, or sockets in the file system,
+    /// later.
     pub fn opening_files(self) -> Self {
         self.keeping(CapabilitySet::DAC_OVERRIDE)
     }
 
-    /// Keeps what the program needs to serve metrics at `place`, if any: an address with a port, or
-    /// the path of a socket. [`Self::begin`] handles the address of `--metrics` itself.
+    /// Keeps the capabilities that the program needs to serve metrics at `place`, if any: an
+    /// address with a port, or the path of a socket. [`Self::begin`] handles the address of
+    /// `--metrics` itself.
     pub fn serving_metrics(self, place: Option<&str>) -> Self {
         let Some(place) = place else { return self };
         if place.contains('/') {
@@ -95,7 +97,7 @@ impl Confinement {
         self.with_reserved_port(metrics::is_reserved(place))
     }
 
-    /// Keeps what the program needs to listen on this TCP port.
+    /// Keeps the capability that the program needs to listen on this TCP port, if any.
     pub fn listening_on(self, port: u16) -> Self {
         self.with_reserved_port((1..FIRST_FREE_PORT).contains(&port))
     }
@@ -106,7 +108,7 @@ impl Confinement {
         self.keeping(kept)
     }
 
-    /// Keeps what threads of the program need to request a priority.
+    /// Keeps the capability that threads of the program need to request a priority, if any.
     pub fn with_priorities(self) -> Self {
         if !effective().contains(CapabilitySet::SYS_NICE) || raise_priority_limits() {
             return self;
@@ -114,13 +116,13 @@ impl Confinement {
         self.keeping(CapabilitySet::SYS_NICE)
     }
 
-    /// Drops everything else, for this thread and those that it starts from now on.
+    /// Drops all other capabilities, for this thread and threads that it starts from now on.
     ///
     /// # Errors
-    /// If stderr, where it reports what could not be dropped, cannot be written.
+    /// If stderr cannot be written: capabilities that could not be dropped are reported there.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { kept, helper, no_helper } = self.serving_metrics(session.metrics.as_deref());
-        // The files that the run publishes there must be removed at the end.
+        // The files that the run publishes in the directory must be removed at the end.
         let publishing = match is_foreign_dir(&session.run_dir) {
             true => CapabilitySet::DAC_OVERRIDE,
             false => CapabilitySet::empty(),

@@ -1,4 +1,4 @@
-//! Tasks for a worker from other threads: rules, routes, questions. The worker executes them
+//! Tasks for a worker from other threads: new rules, new routes, queries. The worker executes them
 //! between two turns.
 //!
 //! ```text
@@ -17,14 +17,14 @@ use slipring_ring::Doorbell;
 
 struct QueuedTasks<T> {
     tasks: Vec<T>,
-    /// The owner executes no more tasks.
+    /// Whether the owner has stopped executing tasks.
     is_closed: bool,
 }
 
 /// A queue of tasks. Its owner checks it once per turn, which costs one load.
 pub struct ControlQueue<T> {
     queued: Mutex<QueuedTasks<T>>,
-    /// There are tasks, or the owner is to be woken.
+    /// Set if there are tasks, or the owner must be woken.
     is_signalled: AtomicBool,
     admits_frames: AtomicBool,
     doorbell: Doorbell,
@@ -44,14 +44,14 @@ impl<T> ControlQueue<T> {
         })
     }
 
-    /// Lets the owner take frames.
+    /// Allows the owner to take frames.
     pub fn admit_frames(&self) {
         // Release: pairs with the Acquire in `has_admitted_frames`.
         self.admits_frames.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether frames may be taken.
+    /// Whether the owner may take frames.
     #[inline]
     pub fn has_admitted_frames(&self) -> bool {
         // Acquire: pairs with the Release in `admit_frames`.
@@ -99,7 +99,7 @@ impl<T> ControlQueue<T> {
         queued.tasks.clear();
     }
 
-    /// Returns a descriptor that is readable while tasks wait to be taken.
+    /// Returns a descriptor that is readable while tasks are queued.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
     }

@@ -11,16 +11,16 @@ use slipring_port::{Nanos, Queue, RunError, WaitStrategy, Waiter, now};
 use crate::queues::WorkerQueues;
 use crate::workers::WorkersStop;
 
-/// Tells the time. Reading it costs some 20 ns: once per burst, never per frame.
+/// A clock. Reading it costs some 20 ns: do so once per burst, never per frame.
 pub trait Clock {
     /// Returns the current time.
     fn now(&self) -> Nanos;
 }
 
-/// What a worker's loop depends on besides its queues.
+/// The services that a worker's loop needs in addition to its queues.
 pub trait Environment: Clock {
-    /// Waits until a queue has what is waited for there, a task has come, or it is `until`, or
-    /// time to stop. A time that has passed makes this one look at the queues.
+    /// Waits until a queue satisfies its interest, a task is queued, the time `until` is reached,
+    /// or the worker must stop. If `until` has passed, only polls the queues.
     ///
     /// # Errors
     /// If a port is lost.
@@ -29,7 +29,7 @@ pub trait Environment: Clock {
     /// Whether the loop must stop.
     fn is_stopped(&self) -> bool;
 
-    /// Lets time pass while sent frames leave.
+    /// Waits for a moment, so that queued frames can leave.
     fn relax(&mut self);
 }
 
@@ -68,7 +68,7 @@ impl<'s> RealTime<'s> {
     /// Without this, the kernel may end each sleep of this thread up to 50 us late.
     fn request_precise_sleeps(&mut self) {
         if !self.has_precise_sleeps {
-            // A kernel that refuses ends sleeps late, which spends nothing but time.
+            // If the kernel refuses, sleeps end later, which costs only time.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
             self.has_precise_sleeps = true;
         }

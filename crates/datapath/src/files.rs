@@ -1,11 +1,11 @@
-//! Keeps the files of one run apart: a file that is read is not written, and a file that is written
-//! has only one writer.
+//! Checks the files of one run against each other: a file that is read must not be written, and a
+//! file that is written has only one writer.
 //!
-//! A file is identified by device and inode number, so that links and other spellings of its path
-//! do not hide it; a new file, by directory and name. Devices such as `/dev/null` may be used any
-//! number of times.
+//! A file is identified by device and inode number, so links and other spellings of its path are
+//! detected. A new file is identified by directory and name. Devices such as `/dev/null` may be
+//! used any number of times.
 //!
-//! The checks run before anything is created. Not for: files that other programs write meanwhile.
+//! The checks run before anything is created. Not for files that other programs write meanwhile.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,7 +43,7 @@ impl RunFile {
         Self::with_stream(path, "/dev/stdout", true)
     }
 
-    /// Whether it is written.
+    /// Whether the run writes the file.
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.is_written
@@ -62,8 +62,8 @@ impl RunFile {
 }
 
 impl FileIdentity {
-    /// Returns `None` for devices and sockets, and for files that cannot be examined: opening those
-    /// will report why.
+    /// Returns `None` for devices and sockets, and for files that cannot be examined; opening such
+    /// a file reports the error.
     fn at(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() || file.file_type().is_fifo() => {
@@ -82,7 +82,7 @@ impl FileIdentity {
 /// Refuses a run that would overwrite its own input, or write one file twice.
 ///
 /// # Errors
-/// The first such file.
+/// The first file with such a conflict.
 pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     for (at, later) in files.iter().enumerate() {
         let same = |former: &&RunFile| {

@@ -1,8 +1,8 @@
 //! Limits the sleep states of idle CPUs while a program spins.
 //!
-//! A spinning program needs every thread that it waits for, and every interrupt, at once. A CPU in
-//! a deep sleep state takes up to hundreds of microseconds to wake; the kernel limits that as long
-//! as a process holds `/dev/cpu_dma_latency` open with a value written to it.
+//! A spinning program needs every thread and every interrupt that it waits for without delay. A CPU
+//! in a deep sleep state takes up to hundreds of microseconds to wake; the kernel limits that time
+//! as long as a process holds `/dev/cpu_dma_latency` open after writing a value to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ const DEVICE_PATH: &str = "/dev/cpu_dma_latency";
 static LATENCY_REQUEST: OnceLock<Option<File>> = OnceLock::new();
 
 /// Requests wake-ups without delay until the process ends; returns whether the kernel granted them.
-/// Without permission, the program runs without them.
+/// Without permission, wake-ups may be delayed.
 pub fn request_no_latency() -> bool {
     LATENCY_REQUEST.get_or_init(|| request(DEVICE_PATH).ok()).is_some()
 }

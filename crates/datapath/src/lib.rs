@@ -1,5 +1,5 @@
-//! What every program does with its ports: opens them from flags, distributes their queues over
-//! threads that end together, counts, and publishes its counters.
+//! The handling of ports that all programs share: opens ports from flags, distributes their queues
+//! over threads that end together, counts frames, and publishes the counters.
 //!
 //! ```text
 //!   flags --> PortOpening --> ports --> WorkerQueues + the program's FrameProcessor = Worker

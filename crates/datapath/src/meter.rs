@@ -71,7 +71,7 @@ impl PortMeter {
         self.ports[i].snapshot()
     }
 
-    /// Returns every port's name, with its totals since the start.
+    /// Returns every port's name and totals since the start.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, QueueSnapshot)> {
         self.ports.iter().map(|port| (port.info.name.as_str(), port.snapshot()))
     }
@@ -81,8 +81,8 @@ impl PortMeter {
         self.ports.iter().map(|port| port.snapshot().in_flight).sum()
     }
 
-    /// Returns the time since the last call, or the start: the length of the
-    /// [intervals](Self::intervals) that are read next.
+    /// Returns the time since the last call, or since the start: the length of the next result of
+    /// [`Self::intervals`].
     pub fn begin_interval(&mut self) -> Duration {
         self.begin_interval_at(now())
     }

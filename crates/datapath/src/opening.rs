@@ -42,7 +42,7 @@ pub struct PortOpening {
     notice: TakeoverNotice,
 }
 
-/// What a program does with a port.
+/// How a program uses a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
     /// Frames only come from the port.
@@ -184,8 +184,8 @@ impl PortOpening {
         self.open_with_pipes(names, &[], session)
     }
 
-    /// Does the same with the program's own pipes in that region, which come last and without
-    /// wrappers.
+    /// As [`Self::open`], with the program's own pipes in the same region, which come last and have
+    /// no wrappers.
     pub fn open_with_pipes(
         &self,
         names: &[PortName],
@@ -240,8 +240,8 @@ impl PortOpening {
     }
 
     /// Returns the role of each port in a program that forwards frames; `goes` says whether frames
-    /// go to the port with an index. An existing capture, or standard input, is read if possible:
-    /// as the first port, or as one that no frames go to.
+    /// go to the port with an index. An existing capture or standard input is read if it is the
+    /// first port, or if no frames go to it.
     pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, PortRole)> {
         let is_there = |name: &str| name == "-" || Path::new(name).exists();
         let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
@@ -279,7 +279,7 @@ impl PortOpening {
         Ok(self)
     }
 
-    /// Whether opening `name` takes an interface from its host. Opening then prints a notice.
+    /// Whether opening `name` takes an interface from its host, so that a notice is printed.
     pub fn takes_interface(&self, name: &PortName) -> bool {
         takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
     }
@@ -291,14 +291,15 @@ impl PortOpening {
         self
     }
 
-    /// Opens only one direction of a port, for a program that uses only that one.
+    /// Opens only one direction of a port, for a program that does not use the other.
     pub fn one_direction(mut self, direction: Interest) -> Self {
         self.options.direction = direction;
         self
     }
 }
 
-/// Refuses CPUs that this process may not use: a thread would run on any other CPU.
+/// Refuses CPUs that this process may not use: a thread bound to such a CPU would run on another
+/// one.
 ///
 /// # Errors
 /// The first such CPU.
@@ -326,7 +327,7 @@ pub fn wait_for_links(
 }
 
 /// Waits as long as `is_missing` returns true, for at most `time`, or until a signal asks to stop.
-/// Returns whether it was true until the time was over.
+/// Returns whether it still returned true when `time` was over.
 ///
 /// # Errors
 /// If the kernel does not report link changes.

@@ -2,10 +2,11 @@
 //! [`slipring_core::counters`].
 //!
 //! A separate thread copies existing counters several times a second while a reader is active, so
-//! there is no additional cost per frame. Otherwise the thread sleeps: reading wakes it, and new
-//! values appear a moment later. A command that cannot publish continues without.
+//! there is no additional cost per frame. Otherwise the thread sleeps: the next read wakes it, and
+//! new values appear a moment later. A command that cannot publish continues without published
+//! counters.
 //!
-//! Not for: complete reports; only counters worth watching are published.
+//! Not for complete reports; only counters worth watching are published.
 
 mod metrics;
 mod ports;
@@ -32,7 +33,7 @@ use crate::meter::PortMeter;
 
 /// Time between two updates, if there are few links.
 const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum time between two updates, as often as reports are made anyway.
+/// Maximum time between two updates: at least as often as reports are made.
 const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 /// An update covers all links at once, so thousands of links are updated less often.
 const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
@@ -65,7 +66,8 @@ pub trait LinkMetrics: Send {
     /// Adds the links and the meaning of their words.
     fn describe(&self, names: &mut MetricSchema);
 
-    /// Adds their current words; returns the time of these values, or 0 if it is unknown.
+    /// Appends the current words of all links; returns the time of these values, or 0 if the time
+    /// is unknown.
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
 
     /// Returns the causes of losses between the links and a port.
@@ -78,7 +80,7 @@ pub trait LinkMetrics: Send {
 /// Publishes the counters of ports, and those of links if there are any.
 ///
 /// # Errors
-/// If stderr, where it reports that nothing can be published, cannot be written.
+/// If stderr cannot be written: a failure to publish is reported there.
 pub fn start(
     meter: PortMeter,
     links: Option<Box<dyn LinkMetrics>>,
@@ -95,7 +97,7 @@ pub fn start(
 
 impl Drop for PublishGuard {
     fn drop(&mut self) {
-        // Relaxed: the flag guards no other data, and the doorbell rings until it is seen.
+        // Relaxed: the flag guards no other data, and the doorbell rings until the flag is seen.
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
         if let Some(thread) = self.thread.take() {
@@ -154,7 +156,7 @@ impl MetricsSource {
         let period = PUBLISH_PERIOD_PER_LINK
             .saturating_mul(links as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
-        // If readers cannot be detected, there may always be one.
+        // If readers cannot be detected, a reader is always assumed.
         let readers = publisher.readers().ok();
         let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {

@@ -1,20 +1,20 @@
-//! The queues of a worker, and what every program does with them.
+//! The queues of a worker, and operations on them for all programs.
 //!
 //! ```text
 //!   rx_sync --> take_frames: whole frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
 //!        block() when a frame finds no room    await_room() at the queue that has none
 //! ```
 //!
-//! The syncs are the worker's ([`crate::worker`]); a program reads frames, fills tx slots and says
-//! what it waits for.
+//! The worker does the syncs ([`crate::worker`]); a program reads frames, fills tx slots and
+//! declares what it waits for.
 //!
 //! # Invariants
-//! 1. `filled` tx slots after the head are written and not published; [`WorkerQueue::flush`]
+//! 1. `filled` tx slots after the head are written but not published; [`WorkerQueue::flush`]
 //!    publishes them once per turn.
-//! 2. A queue is waited on for frames unless its frames wait for room elsewhere, and for room only
-//!    if frames wait for it: so a wait never returns for what no turn can use.
+//! 2. A queue is waited on for frames unless its frames wait for space elsewhere, and for space
+//!    only if frames wait for it. So a wait only returns for frames or space that a turn can use.
 //!
-//! Not for: decisions about frames.
+//! Not for decisions about frames.
 
 use std::ops::{Deref, DerefMut};
 
@@ -26,11 +26,11 @@ use crate::slots::{slots_of, whole_frames};
 /// A queue of a worker. Its tx ring is filled frame by frame and published once per turn.
 pub struct WorkerQueue {
     queue: Box<dyn Queue>,
-    /// Frames are taken from it.
+    /// Whether frames are taken from the queue.
     is_input: bool,
     /// Slots filled and not published.
     filled: u32,
-    /// Free slots after those, as of the last check.
+    /// Free slots after the filled ones, as of the last check.
     free: u32,
     /// A frame in the rx ring waits for room at another queue.
     is_blocked: bool,
@@ -55,9 +55,10 @@ impl WorkerQueue {
         self.queue.rings().rx
     }
 
-    /// Takes whole frames of `most` slots or a few more. `take` is called with the rx ring, the first
-    /// slot of a frame and the number of its slots. If it returns false, that frame waits for room
-    /// at another queue, and stays with those behind it. Returns the number of slots taken.
+    /// Takes whole frames, of about `most` slots together: the last frame may exceed that number.
+    /// `take` is called with the rx ring, the first slot of a frame and the number of its slots. If
+    /// `take` returns false, that frame waits for space at another queue and stays in the ring, as
+    /// do the frames after it. Returns the number of slots taken.
     #[inline]
     pub fn take_frames(
         &mut self,
@@ -101,9 +102,9 @@ impl WorkerQueue {
         if fits { most } else { self.free }
     }
 
-    /// Forwards the frame in slots `at..at + slots` of `rx`: swaps its buffers if both rings are in
-    /// one region and `may_swap` is set, else copies. Returns false, and does nothing, if the frame
-    /// does not fit.
+    /// Forwards the frame in slots `at..at + slots` of `rx`: exchanges its buffers if both rings
+    /// are in one region and `may_swap` is set, otherwise copies. Returns false without an effect
+    /// if the frame does not fit.
     #[inline]
     pub fn forward_frame(&mut self, rx: &mut RxRing, at: u32, slots: u32, may_swap: bool) -> bool {
         if !self.has_room(slots) {
@@ -124,7 +125,7 @@ impl WorkerQueue {
         true
     }
 
-    /// Copies a frame. Returns false, and does nothing, if it does not fit.
+    /// Copies a frame. Returns false without an effect if the frame does not fit.
     pub fn copy_frame(&mut self, frame: &[u8]) -> bool {
         let size = self.queue.rings().tx.buf_size() as usize;
         let slots = frame.len().div_ceil(size).max(1) as u32;
@@ -146,38 +147,38 @@ impl WorkerQueue {
         self.free -= slots;
     }
 
-    /// Declares that the next frame waits for room at another queue: until the next turn, no more
-    /// frames are waited for here.
+    /// Declares that the next frame waits for space at another queue: until the next turn, this
+    /// queue is not waited on for frames.
     #[inline]
     pub fn block(&mut self) {
         self.is_blocked = true;
     }
 
-    /// Declares that frames wait for room here: the next wait ends when there is some.
+    /// Declares that frames wait for space here: the next wait ends when there is space.
     #[inline]
     pub fn await_room(&mut self) {
         self.is_short = true;
     }
 
-    /// Whether no more frames will come, and all have been taken.
+    /// Whether no more frames will come, and all frames have been taken.
     pub fn is_exhausted(&mut self) -> bool {
         self.queue.ended() && self.queue.rings().rx.avail() == 0
     }
 
-    /// Whether no frame is left to take, after one more sync: what another thread sent before it
-    /// said that it ended is then visible. A lost port has none left.
+    /// Whether no frame is left after one more sync, which makes visible all frames that another
+    /// thread sent before it reported its end. A lost port has no frames left.
     pub fn is_read_after_sync(&mut self) -> bool {
         self.queue.rx_sync().is_err() || self.queue.rings().rx.avail() == 0
     }
 
-    /// Takes what has arrived; returns whether there is a frame.
+    /// Takes over arrived frames; returns whether there is a frame.
     #[inline]
     pub fn receive(&mut self) -> Result<bool, RunError> {
         self.queue.rx_sync()?;
         Ok(self.queue.rings().rx.avail() > 0)
     }
 
-    /// Publishes the filled slots, and syncs if there is anything to sync.
+    /// Publishes the filled slots, and syncs if there are slots to sync.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
         let tx = self.queue.rings().tx;
@@ -190,7 +191,7 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn: nothing waits, and slots of frames that have left are taken back if room is
+    /// Begins a turn: clears the declared waits, and takes back slots of sent frames if space is
     /// getting short.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
@@ -208,7 +209,7 @@ impl WorkerQueue {
 /// All queues of a worker, by index. As a slice, several can be borrowed at once.
 pub struct WorkerQueues {
     queues: Vec<WorkerQueue>,
-    /// The queues that frames are taken from.
+    /// The queues from which frames are taken.
     inputs: Vec<usize>,
     /// The input that a turn begins with: a position in `inputs`.
     first: usize,
@@ -279,8 +280,8 @@ impl WorkerQueues {
         self.inputs[if at < count { at } else { at - count }]
     }
 
-    /// Ends a turn. The next one begins with another input that found no room, if there is one, so
-    /// that inputs with a common output take turns.
+    /// Ends a turn. The next turn begins with another input that found no space, if there is one,
+    /// so that inputs with a common output take turns.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         let count = self.inputs.len();
@@ -313,7 +314,7 @@ impl DerefMut for WorkerQueues {
     }
 }
 
-/// Waits for frames at the inputs that are not blocked, and for room where frames wait for it.
+/// Waits for frames at the inputs that are not blocked, and for space where frames wait for it.
 impl WaitSet for WorkerQueues {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         let admits_frames = self.admits_frames;

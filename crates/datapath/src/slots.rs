@@ -21,7 +21,8 @@ pub fn slots_of(rx: &RxRing, at: u32, end: u32) -> u32 {
     (at..end).take_while(more).count() as u32 + 1
 }
 
-/// Returns the bytes of a frame: in place if it has one slot, else gathered in `scratch`.
+/// Returns the bytes of a frame: in place if the frame has one slot, otherwise gathered in
+/// `scratch`.
 #[inline]
 pub fn bytes<'r>(rx: &'r mut RxRing, at: u32, slots: u32, scratch: &'r mut Vec<u8>) -> &'r [u8] {
     if slots == 1 {

@@ -1,12 +1,11 @@
 //! Prints a notice before an interface is taken from its host.
 //!
 //! Until a port like `netmap:eth0` is closed, the host's network stack receives nothing from the
-//! interface, and in most modes sends nothing either. A user who types that for the only connection
-//! to a machine needs to know before it happens, and which name would avoid it.
+//! interface, and in most modes sends nothing either. A user who names the only interface that
+//! connects the machine must learn this beforehand, and which name to use instead.
 //!
-//! Not for: programs called by one of netmap's names (`pkt-gen`, `bridge`), which print only
-//! netmap's messages: those names have always meant that ports take their interfaces.
-//! words only; that their ports take an interface is what those names always meant.
+//! Not for programs called by one of netmap's names (`pkt-gen`, `bridge`), which print only
+//! netmap's messages. Under those names, ports have always taken their interfaces.
 
 use slipring_abi::name::{PortName, PortNameFlags, PortNameKind, RingSelection};
 use slipring_cli::{Failure, ReportFormat, Session};
@@ -19,7 +18,7 @@ use slipring_port::iface::Iface;
 pub(crate) enum TakeoverNotice {
     /// `packet:` with `--shared` would leave the host its frames.
     Shared,
-    /// `packet:` alone would only listen.
+    /// `packet:` without flags would only listen.
     Listen,
     /// No hint.
     None,
@@ -62,7 +61,7 @@ fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
 }
 
 /// Whether opening `name`, one of `all`, takes an interface from its host. It does not if the host
-/// rings are opened as well, since frames for the host pass through them.
+/// rings are opened as well, because frames for the host pass through them.
 pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();

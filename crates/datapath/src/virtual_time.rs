@@ -1,13 +1,13 @@
-//! A worker's loop in virtual time, for tests: a clock that only moves when the loop waits, and
-//! ports whose frames arrive by a timetable.
+//! A worker's loop in virtual time, for tests: a clock that advances only while the loop waits or
+//! polls, and ports whose frames arrive by a timetable.
 //!
 //! ```text
 //!   arrive(at, frame) --> far end of a pipe --> VirtualQueue --> Worker --> VirtualQueue --> sent()
 //!                     VirtualTime: jumps to the next arrival, or to the time a wait ends
 //! ```
 //!
-//! A run takes no real time and is the same each time. What a look at the queues costs, it costs
-//! here too ([`LOOK_NS`]), or polling for a due time would never get there.
+//! A run takes no real time and is the same each time. Each poll of the queues advances the clock
+//! ([`LOOK_NS`]), because otherwise polling for a due time would never end.
 //!
 //! Not for: measuring.
 
@@ -24,14 +24,14 @@ use slipring_port::{
 use crate::environment::{Clock, Environment};
 use crate::queues::WorkerQueues;
 
-/// What a look at the queues costs.
+/// Virtual time that one poll of the queues takes.
 pub const LOOK_NS: Nanos = 100;
 
 /// The clock of a test, and the loop's way to wait.
 #[derive(Debug, Clone)]
 pub struct VirtualTime {
     now: Arc<AtomicU64>,
-    /// When the loop is told to stop.
+    /// When the loop must stop.
     stop_at: Nanos,
     waits: u64,
 }
@@ -52,7 +52,7 @@ impl VirtualTime {
     /// Opens ports of one queue and `slots` slots per ring, all in one region.
     ///
     /// # Panics
-    /// If they cannot be opened.
+    /// If the ports cannot be opened.
     #[must_use]
     pub fn ports<const N: usize>(&self, slots: u32) -> [VirtualPort; N] {
         let end = |i: usize, end: char| PortName::parse(&format!("virtual{end}{i}"));
@@ -113,7 +113,7 @@ impl Environment for VirtualTime {
     }
 }
 
-/// A port of one queue: what the program gets, and what the test sees.
+/// A port of one queue: the program's end, and the test's view of it.
 pub struct VirtualPort {
     /// The queue, for the program.
     pub queue: Box<dyn Queue>,
@@ -124,14 +124,14 @@ pub struct VirtualPort {
 /// The frames of a port, shared with the test.
 pub type SharedTraffic = Arc<Mutex<VirtualTraffic>>;
 
-/// What arrives at a port, and what has left it.
+/// Frames that will arrive at a port, and frames that have left it.
 #[derive(Debug, Default)]
 pub struct VirtualTraffic {
-    /// Frames to come, with the times of their arrival, in order.
+    /// Future frames with their arrival times, in order.
     pub arrivals: VecDeque<(Nanos, Vec<u8>)>,
-    /// No more frames come after these.
+    /// Whether the port ends after these frames.
     pub ends: bool,
-    /// Until then, frames to send stay in the ring.
+    /// Frames to send stay in the ring until this time.
     pub stalled_until: Nanos,
     /// Frames sent, with the times of their departure.
     pub sent: Vec<(Nanos, Vec<u8>)>,

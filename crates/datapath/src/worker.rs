@@ -6,18 +6,19 @@
 //!                              '------------- the program's FrameProcessor
 //! ```
 //!
-//! 1. A program implements [`FrameProcessor`]: what to do with a burst, and when something is due.
-//! 2. A [`Worker`] joins it to the queues of one thread ([`WorkerQueues`]).
-//! 3. [`Worker::run`] does the rest in an [`Environment`]: the machine's in a run
+//! 1. A program implements [`FrameProcessor`]: how to process a burst, and when its next event is
+//!    due.
+//! 2. A [`Worker`] connects the processor to the queues of one thread ([`WorkerQueues`]).
+//! 3. [`Worker::run`] is the loop around them in an [`Environment`]: the machine's in a run
 //!    ([`Worker::into_task`]), [`crate::virtual_time`] in a test.
 //!
 //! # Invariants
 //! 1. Every frame that a turn sends is published in that turn, once per queue.
 //! 2. The time that a program sees for a burst is never earlier than its arrival.
-//! 3. At the end, frames that are held or queued get [`DRAIN_TIMEOUT_NS`] to leave.
+//! 3. At the end, held and queued frames have [`DRAIN_TIMEOUT_NS`] to leave.
 //!
-//! Not for: `gen` and `replay`, which make their frames, and the link emulator, whose turn is a
-//! calendar of departures.
+//! Not for `gen` and `replay`, which generate their frames, and the link emulator, whose turns
+//! follow the release times of frames.
 
 use std::os::fd::BorrowedFd;
 
@@ -27,55 +28,55 @@ use crate::environment::{Clock, Environment, RealTime};
 use crate::queues::WorkerQueues;
 use crate::workers::WorkerTask;
 
-/// Longest sleep; after it, everything is checked again.
+/// Longest sleep; after it, all conditions are checked again.
 pub const MAX_SLEEP_NS: Nanos = 500_000_000;
 /// Interval for reading the drop counts that the kernel keeps.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// A wait ends this long before something is due; the rest is spent polling, since the kernel ends
-/// a sleep late by about as much.
+/// A wait ends this long before the next event; the rest is spent polling, since the kernel ends a
+/// sleep late by about as much.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 /// Maximum time for frames to leave at the end.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// What a program does with frames.
+/// How a program processes frames.
 ///
-/// It neither syncs nor sleeps, and knows no time but that of `clock`: it takes frames from the
-/// rings in `queues`, and puts frames there.
+/// A processor neither syncs nor sleeps, and uses no time but that of `clock`: it takes frames from
+/// the rings in `queues`, and puts frames into them.
 pub trait FrameProcessor: Send + 'static {
-    /// Takes at most a burst of frames from `queues[input]`, which has some. If one of them has to
-    /// wait for room, calls [`block`](crate::queues::WorkerQueue::block) there and
-    /// [`await_room`](crate::queues::WorkerQueue::await_room) where there is none. Returns the
-    /// number of slots taken.
+    /// Takes at most a burst of frames from `queues[input]`, which has at least one. If a frame has
+    /// to wait for space, calls [`block`](crate::queues::WorkerQueue::block) there and
+    /// [`await_room`](crate::queues::WorkerQueue::await_room) on the queue that has no space.
+    /// Returns the number of slots taken.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32;
 
-    /// Executes the tasks of other threads. Returns whether frames may be taken yet.
+    /// Executes the tasks of other threads. Returns whether frames may be taken.
     fn run_tasks(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> bool {
         true
     }
 
-    /// Sends what is due or was held back, before the inputs of a turn. Returns the number of
-    /// frames.
+    /// Sends due and held frames before the inputs of a turn. Returns the number of frames.
     fn before_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> u32 {
         0
     }
 
-    /// Sends what is due after the inputs of a turn.
+    /// Sends due frames after the inputs of a turn.
     fn after_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) {}
 
-    /// Returns when the next turn has something to do even if no frame arrives.
+    /// Returns when the processor's next event is due, even if no frame arrives.
     fn next_due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Returns a descriptor that also ends a wait when readable; [`Self::run_tasks`] must clear it.
+    /// Returns a descriptor that also ends a wait when it is readable; [`Self::run_tasks`] must
+    /// clear it.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether there will be nothing more to do: no frame will come, and none is held.
+    /// Whether the processor has finished: no frame will come, and none is held.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool;
 
-    /// At the end: sends what is held. Called until it returns that nothing is left.
+    /// Sends held frames at the end. Called until it returns that no frame is left.
     ///
     /// # Errors
     /// If a port is lost.
@@ -92,9 +93,9 @@ pub trait FrameProcessor: Send + 'static {
     }
 }
 
-/// A program's work on one thread: its processor and its queues.
+/// One thread of a program: its processor and its queues.
 pub struct Worker<P> {
-    /// What to do with frames.
+    /// The processor of the frames.
     pub processor: P,
     /// The queues.
     pub queues: WorkerQueues,
@@ -182,7 +183,7 @@ impl<P: FrameProcessor> Worker<P> {
         Ok(())
     }
 
-    /// Makes it the task of a thread. Errors name `command`.
+    /// Converts the worker to the task of a thread. Errors name `command`.
     pub fn into_task(mut self, command: &'static str, strategy: WaitStrategy) -> WorkerTask {
         Box::new(move |stop| {
             let wake_fd = self.processor.wake_fd();

@@ -48,7 +48,7 @@ impl WorkersStop {
 pub enum WorkersEvent {
     /// An interval is over: report it.
     Interval,
-    /// The user asked for a report.
+    /// The user requested a report.
     Interim,
     /// The configuration must be read again.
     Reload,
@@ -97,7 +97,7 @@ impl Workers {
         })
     }
 
-    /// Does the same, for a command that also reloads its configuration for each HUP.
+    /// As [`Self::watch`], for a command that also reloads its configuration for each HUP.
     pub fn watch_with_reload(
         &self,
         signals: &Signals,
@@ -166,11 +166,11 @@ impl Workers {
     }
 }
 
-/// How long an interface may still exist, but be down, while it is being removed.
+/// How long an interface that is being removed may still exist, but be down.
 const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
 
 /// Refines the error of a port that went down. The kernel takes an interface down before removing
-/// it: the port notices only the former, but the user needs to know of the latter.
+/// it. The port only notices that it went down, but the user needs to know that it was removed.
 fn refine_link_error(mut error: RunError) -> RunError {
     let until = now() + REMOVAL_TIMEOUT_NS;
     while matches!(error.cause, RunCause::WentDown) && now() < until {

@@ -1,4 +1,4 @@
-//! The engine: packets go in, and come out at their release times.
+//! The engine: packets are submitted, and released at their release times.
 //!
 //! ```text
 //!   submit --> flowset (by rule) --> instance (by mask) --> queue --.
@@ -6,8 +6,8 @@
 //!   release <-- delay <-- link <------------------------------------'
 //! ```
 //!
-//! Nothing happens between calls. A call catches up on what the links would have done since the
-//! last one, each packet at its own time.
+//! The state only changes during calls. A call performs all that the links would have done since
+//! the last call, each packet at its own time.
 
 mod admission;
 mod configure;
@@ -129,8 +129,8 @@ pub struct Dummynet<H> {
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Builds an engine without objects. The same seed gives the same losses. `keys` are those of
-    /// the flow hashes: without them, no sender can choose flows that share a queue.
+    /// Builds an engine without objects. The same seed gives the same losses. `keys` are the keys
+    /// of the flow hashes: a sender that does not know them cannot choose flows that share a queue.
     #[must_use]
     pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the counters of the packets of `pipe N` rules, or of the queues of scheduler N,
-    /// since it was created.
+    /// since the object was created.
     #[must_use]
     pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
@@ -173,7 +173,8 @@ impl<H: Copy> Dummynet<H> {
         Some(self.objects.sched(place).counters)
     }
 
-    /// When to call [`Self::release`] next: no packet is due earlier, but none may be due then.
+    /// When to call [`Self::release`] next: no packet is due before that time, but there may be
+    /// none due at that time.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -209,7 +210,7 @@ impl<H: Copy> Dummynet<H> {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
-                // A stale event: the instance has another one by now.
+                // A stale event: the instance has a newer event.
                 continue;
             }
             instance.event_ns = NEVER_NS;
@@ -234,7 +235,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Schedules an event for an instance, if it needs one.
+    /// Schedules the next event of an instance, if it needs one.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];

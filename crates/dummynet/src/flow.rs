@@ -1,9 +1,9 @@
 //! The identity of flows: the fields of a packet, and masks over them.
 //!
-//! Not for: parsing packets (the caller does that once, for its rules).
+//! Not for parsing packets: the caller does that once, for its rules.
 
-/// The fields of a packet that masks can select. Fields that it does not have are 0; a frame
-/// without IP has none.
+/// The fields of a packet that masks can select. Fields that the packet does not have are 0; a
+/// frame without IP has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowKey {
     /// Whether the packet is IPv6; otherwise it is IPv4 or has no IP.
@@ -78,7 +78,7 @@ pub struct FlowMask {
 }
 
 impl FlowMask {
-    /// All packets are one flow.
+    /// A mask with which all packets are one flow.
     pub const NONE: Self = Self {
         proto: 0,
         src_port: 0,
@@ -183,7 +183,7 @@ mod tests {
             low.insert(hash as u16 & 0xfff);
             high.insert(hash >> 52);
         }
-        // 4096 balls in as many bins hit 63 % of them.
+        // 4096 balls in 4096 bins hit 63 % of the bins.
         assert!(low.len() > 2400 && high.len() > 2400, "{} {}", low.len(), high.len());
     }
 }

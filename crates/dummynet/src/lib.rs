@@ -16,24 +16,24 @@
 //! | [`Dummynet`] | the engine |
 //!
 //! # Properties
-//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet leaves when its last bit
-//!    has left, to the ns, however rarely the engine is called. Rates have 64 bits.
+//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet's release time is
+//!    exactly that of its last bit, in ns, even if the engine is called rarely. Rates have 64 bits.
 //! 2. Every packet is accounted for: packets in = released + dropped by cause + still inside.
 //! 3. A link keeps order, even when its delay changes.
 //! 4. The same calls give the same packets and times, however often the engine is polled.
 //!
 //! # Where dummynet's behaviour needed a decision
-//! - **`pipe N` and queues of pipe N** each have the bandwidth to themselves, as on FreeBSD, where
-//!   they are two schedulers with a link each.
-//! - **`io_fast`** has no effect: it compensates for the tick, and there is none. A lone packet
-//!   takes its own time on the link. The same holds for the sysctls `red_…`: RED computes without
-//!   tables. Both can be set, for scripts.
+//! - **`pipe N` and queues of pipe N** each have the full bandwidth, as on FreeBSD, where they are
+//!   two schedulers with separate links.
+//! - **`io_fast`** has no effect: it compensates for the tick, which does not exist here. A packet
+//!   that finds the link idle takes its transmission time. The sysctls `red_…` have no effect
+//!   either: RED computes without tables. Both can be set, so that scripts work.
 //! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
 //!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
 //! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
 //! - **One queue for all**: with `type fifo` the limits are those of `sched N config`, not of the
 //!   queues; flow queueing has its own limits and uses only `plr` of the queues, as on FreeBSD.
-//! - **`pri`** is the priority for PRIO; without it, `weight` is.
+//! - **`pri`** is the priority for PRIO; without `pri`, `weight` is the priority.
 //! - **`expire`**: dynamic queues and pipes are removed when idle for
 //!   [`ShaperSettings::expire_ns`], not at the next tick; their number is bounded
 //!   ([`ShaperSettings::max_dynamic`]). Hash tables grow automatically; `buckets` is only shown.

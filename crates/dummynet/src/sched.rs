@@ -1,7 +1,8 @@
 //! Schedulers: which of many queues sends next.
 //!
-//! A scheduler knows queues by index, their shares, and the length of the packet at each head.
-//! Packets, times and links belong to its owner. All schedulers are used through [`FlowScheduler`]:
+//! A scheduler knows queues by index, the share of each, and the length of the packet at each head.
+//! Packets, times and links are in the scheduler's owner. All schedulers are used through
+//! [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `next` returns a queue that has a packet, if any has one.
+//! 1. `next` returns a queue that has a packet, if there is one.
 //! 2. `sent` must be called for the queue that `next` returned.
 
 mod heap;
@@ -70,7 +71,7 @@ macro_rules! each {
 }
 
 impl FlowScheduler {
-    /// Builds the scheduler of a kind; `None` for kinds without queues by index.
+    /// Builds the scheduler of a kind; `None` for kinds that do not use queues by index.
     pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
         match kind {
             SchedKind::Wf2q => Some(Self::Wf2q(Wf2q::default())),

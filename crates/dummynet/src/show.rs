@@ -8,8 +8,8 @@
 //!   0 ip           0.0.0.0/0             0.0.0.0/0        4      384  0    0   0
 //! ```
 //!
-//! Oddities are ipfw's and are kept: the blank after the burst, no blank between size and `plr`,
-//! one heading for all rows of a listing.
+//! Irregularities of ipfw's output are kept: the blank after the burst, no blank between size and
+//! `plr`, one heading for all rows of a listing.
 
 mod aqm;
 mod number;
@@ -39,7 +39,7 @@ pub struct LinkView {
 /// A flowset: a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetView {
-    /// The number; above 131072 for those of pipes.
+    /// The number; above 131072 for a scheduler that belongs to a pipe.
     pub number: u32,
     /// Limits, losses and AQM.
     pub policy: PolicySpec,

@@ -3,7 +3,7 @@
 //! Numbers are stored with dummynet's precision (losses in 31 bits, RED in 16, gains of PIE in 13),
 //! so that listings show the same digits and the same parameters have the same effect.
 //!
-//! Not for: text (see [`crate::text`]).
+//! Not for the text of commands (see [`crate::text`]).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,8 +16,8 @@ use crate::flow::FlowMask;
 /// Number of a pipe, queue or scheduler: 1 to 65535.
 pub type ObjectNumber = u16;
 
-/// `pipe N config`: a link with a FIFO queue. As in dummynet it consists of two schedulers: the
-/// FIFO for `pipe N` rules, and the scheduler N for queues. Each has the full link.
+/// `pipe N config`: a link with a FIFO queue. As in dummynet, it consists of two schedulers: the
+/// FIFO for `pipe N` rules, and scheduler N for queues. Each has the full link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeSpec {
     /// The link.
@@ -28,8 +28,8 @@ pub struct PipeSpec {
     pub mask: FlowMask,
     /// `buckets`, only shown. Hash tables grow automatically.
     pub buckets: Option<u32>,
-    /// `type` of the scheduler for queues; `None` keeps it. As in dummynet, packets of `pipe N`
-    /// rules always go through the FIFO.
+    /// `type` of the scheduler for queues; `None` keeps the current kind. As in dummynet, packets
+    /// of `pipe N` rules always pass the FIFO.
     pub kind: Option<SchedKind>,
 }
 
@@ -90,7 +90,7 @@ impl PipeSpec {
 /// `queue N config`: flows that share a scheduler with others, by weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShaperQueueSpec {
-    /// The scheduler (`sched N`, or `pipe N`, which is the same); `None` keeps it.
+    /// The scheduler: `sched N`, or its synonym `pipe N`. `None` keeps the current one.
     pub parent: Option<ObjectNumber>,
     /// `weight`, `lmax`, `pri`.
     pub share: ShareSpec,
@@ -102,7 +102,8 @@ pub struct ShaperQueueSpec {
     pub buckets: Option<u32>,
 }
 
-/// The scheduling parameters of a queue. Omitted ones are kept, or get the scheduler's default.
+/// The scheduling parameters of a queue. Omitted parameters are kept, or get the scheduler's
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
     /// The flow's share of a scheduler (`weight`).
@@ -116,7 +117,7 @@ pub struct ShareSpec {
 /// `sched N config`: how the queues of a link take turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedSpec {
-    /// The kind of scheduler; `None` keeps it.
+    /// The kind of scheduler; `None` keeps the current kind.
     pub kind: Option<SchedKind>,
     /// Flows distinguished by this mask have a link each.
     pub mask: FlowMask,
@@ -138,7 +139,7 @@ pub enum SchedKind {
     Rr,
     /// Quick fair queueing: shares by `weight`, 1 to 65536, at constant cost.
     Qfq,
-    /// Strict priority by `pri`, or by `weight` without it; 0 goes first.
+    /// Strict priority by `pri`, or by `weight` without `pri`; 0 is served first.
     Prio,
     /// Flow queueing with CoDel.
     FqCodel(FairSpec, CoDelSpec),
@@ -147,7 +148,7 @@ pub enum SchedKind {
 }
 
 impl SchedKind {
-    /// Whether it has parameters of CoDel or PIE.
+    /// Whether the kind has parameters of CoDel or PIE.
     #[must_use]
     pub(crate) const fn manages_queues(&self) -> bool {
         matches!(self, Self::FqCodel(..) | Self::FqPie(..))
@@ -168,7 +169,7 @@ impl SchedKind {
     }
 }
 
-/// What a queue does with arriving packets.
+/// How a queue treats arriving packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PolicySpec {
     /// Limit of the queue.
@@ -186,7 +187,7 @@ pub struct PolicySpec {
 pub enum QueueLimit {
     /// Maximum number of packets.
     Slots(u32),
-    /// Number of bytes at which it is full; one packet may exceed it.
+    /// Number of bytes at which the queue is full; one packet may exceed it.
     Bytes(u32),
 }
 
@@ -204,8 +205,9 @@ pub enum ShaperLoss {
     None,
     /// Each packet with this probability.
     Uniform(u32),
-    /// The Gilbert–Elliott model, `K,p,H,r`: loss probability K in the good state, which turns bad
-    /// with p; loss probability H in the bad state, which turns good with r.
+    /// The Gilbert–Elliott model, `K,p,H,r`. In the good state packets are lost with probability K,
+    /// and the state turns bad with probability p. In the bad state packets are lost with
+    /// probability H, and the state turns good with probability r.
     GilbertElliott {
         /// Loss probability in the good state.
         good: u32,
@@ -257,7 +259,7 @@ pub struct ShaperRedSpec {
 }
 
 impl AqmSpec {
-    /// Whether it is CoDel or PIE, whose parameters extend to the end of a command.
+    /// Whether this is CoDel or PIE, whose parameters extend to the end of a command.
     pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }

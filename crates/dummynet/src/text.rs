@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The words are dummynet's. In addition, rates and times may have a fraction and any of the units
-//! (`2.5Gbit/s`, `50us`), and have 64 bits, so that nothing wraps.
+//! (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
 //!
 //! The output of [`core::fmt::Display`] parses to the same configuration.
 //!
@@ -42,7 +42,7 @@ use crate::{ObjectKind, ShaperConfig};
 pub enum DummynetCommand {
     /// Creates or changes an object.
     Config(ShaperConfig),
-    /// Like [`Self::Config`] of a pipe, after this profile has been loaded into it
+    /// Like [`Self::Config`] of a pipe, after this profile has been loaded into the pipe
     /// ([`crate::spec::PipeSpec::load`]).
     ConfigWithProfile(ShaperConfig, String),
     /// Deletes objects.
@@ -51,8 +51,8 @@ pub enum DummynetCommand {
     Show(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
     /// Deletes everything.
     Flush,
-    /// Reads or sets the sysctl with [`crate::SYSCTL_PREFIX`] and this name; all if it is empty.
-    /// [`Self::parse`] never returns it.
+    /// Reads or sets the sysctl with [`crate::SYSCTL_PREFIX`] and this name; all sysctls if the
+    /// name is empty. [`Self::parse`] never returns this.
     Sysctl(String, Option<u32>),
 }
 
@@ -88,7 +88,7 @@ fn kind(cursor: &mut ShaperCursor<'_>) -> Result<ObjectKind, ShaperTextError> {
     })
 }
 
-/// Parses `N config …` and `config N …`, and likewise the other verbs.
+/// Parses `N config …` and `config N …`, and other verbs in the same two forms.
 fn verb(
     cursor: &mut ShaperCursor<'_>,
     kind: ObjectKind,

@@ -1,8 +1,8 @@
 //! `slipring firewall --bench`: an infinite frame source and the rules, with no output.
 //!
-//! Frames are offered in bursts, as a port offers them, in one thread. The report divides the
-//! packets by this thread's CPU time, so it shows the cost of the rules. Commands reach the rules
-//! as they do between ports.
+//! One thread offers frames in bursts, as a port does. The report divides the packets by this
+//! thread's CPU time, so it shows the cost of the rules. Commands reach the rules in the same way
+//! as in a run between ports.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -39,7 +39,7 @@ const MAX_FLOWS: u32 = 1 << 22;
 /// Allowed frame lengths of a pattern, in bytes.
 const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
 
-/// Where frames come from.
+/// The source of the frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuleBenchSource {
     /// Generated UDP frames.
@@ -57,7 +57,7 @@ impl RuleBenchSource {
     /// Parses `1000`, `1000x64`, or the path of a capture.
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
-        // A number of flows is never taken for a file name, however large it is.
+        // A number is never taken for a file name, however large it is.
         if flows.is_empty() || !flows.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Self::Capture(text.to_owned()));
         }
@@ -141,7 +141,8 @@ pub(crate) struct RuleBench {
 }
 
 impl RuleBench {
-    /// Reads or generates the frames. Without a time it runs for two seconds; 0 is endless.
+    /// Reads or generates the frames. Without a time, the measurement takes two seconds; 0 is
+    /// endless.
     pub(crate) fn new(source: &RuleBenchSource, time: Option<Duration>) -> Result<Self, Failure> {
         let mut frames = source.frames()?;
         // Each frame of a burst has its own buffer, as in the ring of a port.
@@ -155,8 +156,8 @@ impl RuleBench {
         Ok(Self { frames, time })
     }
 
-    /// Runs frames through the rules and executes queued tasks between two bursts. It starts when
-    /// frames are admitted, and stops early when `is_over` returns true.
+    /// Runs frames through the rules and executes queued tasks between two bursts. The measurement
+    /// starts when frames are admitted, and stops early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
         mut join: Dataplane,
@@ -165,7 +166,7 @@ impl RuleBench {
     ) -> RuleBenchReport {
         let (mut aside, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
         while !mail.has_admitted_frames() && !is_over() {
-            // A new task ends the wait; the timeout bounds how long a signal goes unnoticed.
+            // A new task ends the wait; the timeout limits how long a signal remains unnoticed.
             let _ = poll(
                 &mut [PollFd::from_borrowed_fd(mail.wake_fd(), PollFlags::IN)],
                 Some(&SIGNAL_POLL_INTERVAL),

@@ -1,4 +1,4 @@
-//! Captures as ports: which ones are read and which are written.
+//! Captures as ports: which captures are read and which are written.
 //!
 //! An existing capture is read if it is the first port, or if the map sends no frames to it. Any
 //! other capture is written; an existing file is overwritten only if the user allows it.
@@ -8,7 +8,7 @@ use slipring_datapath::opening::{PortOpening, PortRole};
 
 use crate::dataplane::PortMap;
 
-/// What the firewall does with each of its ports.
+/// How the firewall uses each of its ports.
 pub(crate) fn roles<'p>(ports: &'p [PortName], map: &PortMap) -> Vec<(&'p PortName, PortRole)> {
     PortOpening::roles(ports, |to| (0..ports.len()).any(|from| is_target(map, from, to)))
 }

@@ -1,4 +1,4 @@
-//! A list of commands on its way from the user to the engine.
+//! A list of commands that a user submits to the engine.
 
 use serde::{Deserialize, Serialize};
 use slipring_dummynet::show::RowOrder;
@@ -24,23 +24,23 @@ pub(crate) mod sysexits {
     pub(crate) const DATA: u8 = 65;
     /// An input file that cannot be read.
     pub(crate) const NO_INPUT: u8 = 66;
-    /// There is no such rule, pipe or engine.
+    /// The rule, pipe or engine does not exist.
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// The system refused.
     pub(crate) const SYSTEM: u8 = 71;
-    /// The other side misbehaves.
+    /// The peer sent an invalid reply.
     pub(crate) const PROTOCOL: u8 = 76;
 }
 
-/// Most mistakes of one file that are reported.
+/// Maximum number of mistakes that are reported for one file.
 pub(crate) const MAX_FAULTS: usize = MAX_LINE_ERRORS;
 
 /// Commands to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandBatch {
-    /// One command a line; with `is_file`, also comments and empty lines.
+    /// One command per line; with `is_file`, also comments and empty lines.
     pub(crate) text: String,
-    /// All or nothing; errors name the line.
+    /// Whether the commands are a file: all or none are executed, and errors name the line.
     #[serde(default)]
     pub(crate) is_file: bool,
     /// Flag letters.
@@ -68,7 +68,7 @@ pub(crate) struct CommandOutcome {
     /// Why the batch failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<CommandFault>,
-    /// Hints about what was done.
+    /// Hints about the executed commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
@@ -76,9 +76,9 @@ pub(crate) struct CommandOutcome {
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandFault {
-    /// What is wrong, and where.
+    /// The mistake, and its position.
     pub(crate) message: String,
-    /// What would be accepted instead.
+    /// What would be valid instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
     /// Advice, if the remedy is not a word of the command.
@@ -92,7 +92,8 @@ pub(crate) struct CommandFault {
 pub(crate) type LineFault = (u32, CommandFault);
 
 impl CommandFault {
-    /// The same, of a line of a file: whatever the command alone would end with, the file is wrong.
+    /// Returns this fault as that of a line of a file. The exit code is then that of a wrong file,
+    /// regardless of the code of the single command.
     pub(crate) fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.exit = sysexits::DATA;
@@ -100,7 +101,7 @@ impl CommandFault {
     }
 
     pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
-        // Escapes control characters, so that no terminal obeys them; keeps line breaks.
+        // Escapes control characters, so that no terminal interprets them; keeps line breaks.
         let message = message.into();
         let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
         Self { message: lines, expected: None, help: None, exit }
@@ -136,7 +137,7 @@ impl CommandBatch {
         self.flags.contains(flag)
     }
 
-    /// Parses all commands. `caps` are the queue limits until a command changes them.
+    /// Parses all commands. `caps` are the queue limits until a command changes the limits.
     ///
     /// # Errors
     /// All mistakes of a file, up to [`MAX_FAULTS`].
@@ -145,7 +146,7 @@ impl CommandBatch {
         merge_line_faults(faults).map_or(Ok(steps), Err)
     }
 
-    /// Reads all commands; gives those that can be read, and the mistakes in the others, with their
+    /// Parses all commands; returns the valid ones, and the mistakes in the others with their
     /// lines.
     ///
     /// # Errors
@@ -178,7 +179,7 @@ impl CommandBatch {
         Ok((steps, faults))
     }
 
-    /// Refuses a saved file whose end is missing.
+    /// Refuses a saved file that is truncated.
     fn is_whole(&self) -> Result<(), CommandFault> {
         let Some(line) = self.is_file.then(|| save::truncated_at(&self.text)).flatten() else {
             return Ok(());
@@ -198,7 +199,8 @@ impl CommandBatch {
         CommandFault { message, expected: Some(error.expected), help: None, exit }
     }
 
-    /// Checks keys and values of tables that the same batch creates, before it is sent to an engine.
+    /// Checks keys and values of tables that the same batch creates, before the batch is sent to an
+    /// engine.
     fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
@@ -394,8 +396,8 @@ pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFau
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())
 }
 
-/// Lines of a file may begin as a command line does, as in `-f flush`: those flags say nothing
-/// here, and become blanks, so that columns stay.
+/// Lines of a file may begin with flags of the command line, as in `-f flush`. Such flags have no
+/// effect here and are replaced by blanks, so that columns stay the same.
 fn without_flags(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_flags).collect()
 }

@@ -1,5 +1,5 @@
-//! Executes commands outside the packet threads: parses and tries them here, then hands the result
-//! to every engine at once.
+//! Executes commands outside the packet threads: parses and tries commands here, then passes the
+//! result to every engine at once.
 //!
 //! ```text
 //!   CommandBatch --> master (a firewall that sees no packets) --Ruleset, pipes--> each engine, between bursts
@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! 1. While the lock on the master is free, the master and every engine have the same rules.
-//! 2. A batch from a file is applied wholly or not at all, pipes included; no packet meets
-//!    half of it.
+//! 2. A batch from a file is applied completely or not at all, including pipes; no packet sees a
+//!    part of the batch.
 
 mod changes;
 mod engine_replies;
@@ -73,13 +73,13 @@ pub(crate) struct ControlPlane {
     reply_timeout: Duration,
 }
 
-/// What the engines apply for one batch.
+/// The changes that the engines apply for one batch.
 #[derive(Default)]
 struct DataplaneChange {
     ruleset: Option<Ruleset>,
     /// Commands for the shaper, each with the index of its step.
     shaper: Vec<(usize, ShaperCommand)>,
-    /// Commands about counters, which are stored in the engines.
+    /// Commands that read or change counters, which are in the engines.
     counters: Vec<IpfwCommand>,
     /// States to restore.
     states: Vec<SavedState>,
@@ -95,7 +95,7 @@ struct ChangeReport {
     states_without_room: usize,
 }
 
-/// Why a change was not made, each with the index of the step at fault, if one is.
+/// Why a change failed; each fault with the index of its step, if it belongs to a step.
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
@@ -141,13 +141,13 @@ impl ControlPlane {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Executes a file of commands in place of all existing rules, and of the tables and `nptv6`
-    /// instances that it creates.
+    /// Executes a file of commands that replaces all existing rules, and the tables and `nptv6`
+    /// instances that the file creates.
     pub(crate) fn replace(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
 
-    /// Executes a batch, preceded by the steps that `cleared` returns for it.
+    /// Executes a batch, preceded by the steps that `cleared` returns for the batch.
     fn execute_all(
         &self,
         order: &CommandBatch,
@@ -196,7 +196,8 @@ impl ControlPlane {
     /// warning if that fails.
     pub(crate) fn persist_states(&self, now: DataplaneNanos) -> Option<String> {
         let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
-        // Hold the lock until the file is written: a concurrent change of rules writes it, too.
+        // The lock is held until the file is written, because a concurrent change of rules writes
+        // the file, too.
         let mut master = self.lock();
         let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
         let kept = text
@@ -204,7 +205,7 @@ impl ControlPlane {
         kept.err()
     }
 
-    /// Returns the commands that restore the current states, or none if they are not wanted.
+    /// Returns the commands that restore the current states, or none if states are not wanted.
     fn state_commands(
         &self,
         master: &Firewall,
@@ -233,7 +234,8 @@ impl ControlPlane {
         with_states: bool,
         now: DataplaneNanos,
     ) -> Result<String, CommandFault> {
-        // The lock delays other changes, so rules, pipes and states are of the same moment.
+        // The lock delays other changes, so rules, pipes and states are captured at the same
+        // moment.
         self.saved(&mut self.lock(), with_states, now)
     }
 
@@ -332,7 +334,7 @@ impl ControlPlane {
                 let mut trial = join.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
-            // An engine that is shutting down adds nothing to the mistakes of the rules.
+            // An engine that is shutting down reports no mistakes; those of the rules remain.
             let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;
@@ -373,8 +375,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Has every engine apply a change. If one of them refuses a shaper command, nothing changes in
-    /// any of them.
+    /// Makes every engine apply a change. If an engine refuses a shaper command, the change has no
+    /// effect in any engine.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
         let DataplaneChange { ruleset, shaper, counters, states, options: manner, rows } = change;
         let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
@@ -396,7 +398,7 @@ impl ControlPlane {
                     ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
                     without_room = join.firewall_mut().restore(states, now);
                     for command in &counters {
-                        // The master has already executed it with success.
+                        // The master has already executed the command successfully.
                         let _ = join.firewall_mut().execute(command, now, manner);
                     }
                 }
@@ -410,8 +412,9 @@ impl ControlPlane {
         Ok(ChangeReport { replies, states_without_room: without_room })
     }
 
-    /// Tries the shaper's commands on a copy in every engine, if there are several: what one refuses
-    /// must not change the others. A single engine restores its own shaper.
+    /// If there are several engines, tries the shaper's commands on a copy in each, because a
+    /// command that one engine refuses must not change the others. A single engine restores its own
+    /// shaper.
     fn try_shaper(
         &self,
         commands: &[(usize, ShaperCommand)],
@@ -459,8 +462,8 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// As [`Self::run_on_engines`], for a closure that changes something: either every engine
-    /// runs it or none does, also when some do not answer in time.
+    /// As [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
+    /// or none does, even if some do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -490,13 +493,14 @@ impl ControlPlane {
         Ok(look(&master))
     }
 
-    /// A poisoned lock is fine: commands are tried before they change anything.
+    /// A poisoned lock is usable: commands are tried before they change state.
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the replies of the first engine, which has the pipes' frames, unless one has refused.
+/// Returns the replies of the first engine, which has the pipes' frames, unless another engine has
+/// refused.
 fn replies_of(
     results: impl IntoIterator<Item = CommandsResult>,
 ) -> Result<Vec<ShaperReply>, ChangeFaults> {

@@ -1,5 +1,5 @@
-//! Communication between the packet threads of one firewall: frames for the thread with the pipes,
-//! learned neighbours, and shutdown.
+//! Communication between the packet threads of one firewall: frames for the thread that has the
+//! pipes, learned neighbours, and shutdown.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,13 +16,13 @@ const MAX_POSTED_FRAMES: u64 = 16_384;
 pub(crate) struct CrossThreadState {
     /// Frames away from the thread of their flow: in queued tasks and in pipes.
     remote_packets: AtomicU64,
-    /// Those of them that are queued for the thread with the pipes.
+    /// Number of these frames that are queued for the thread with the pipes.
     posted: AtomicU64,
     /// Ports deliver no more frames.
     input_ended: AtomicBool,
     /// Threads that have sent all their frames.
     finished_workers: AtomicU64,
-    /// Signals that a thread has finished, or that frames may be taken.
+    /// Signals that a thread has finished, or that frames are available.
     task_queue: TaskQueue,
 }
 
@@ -37,7 +37,7 @@ impl CrossThreadState {
         })
     }
 
-    /// Becomes readable when a thread has finished, and when frames may be taken.
+    /// Becomes readable when a thread has finished, and when frames are available.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.task_queue.wake_fd()
     }
@@ -56,7 +56,7 @@ impl CrossThreadState {
         self.task_queue.has_admitted_frames()
     }
 
-    /// Declares that no more frames will come.
+    /// Declares that no more frames will arrive.
     pub(crate) fn end_input(&self) {
         // Release: a thread that reads true also sees all frames handed over before.
         self.input_ended.store(true, Ordering::Release);
@@ -144,13 +144,14 @@ impl CrossThreadLink {
             let common = self.common.clone();
             mail.push(Box::new(move |join, aside, now| {
                 join.accept_handoffs(parcels, now, aside);
-                // Back at their owner, whatever becomes of them.
+                // The frames are back at their owner and are no longer remote, whether it sends or
+                // drops them.
                 common.remote_packets.fetch_sub(count, Ordering::Relaxed);
             }));
         }
     }
 
-    /// Returns whether other threads can send nothing more.
+    /// Returns whether no other thread can send any more frames.
     pub(crate) fn is_over(&self) -> bool {
         self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
     }

@@ -9,21 +9,22 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Frames offered, copied and made here = sent + lost by cause + waiting
+//! 1. Frames offered, copied and generated here = sent + lost by cause + waiting
 //!    ([`Dataplane::is_balanced`]).
-//! 2. No call blocks. Frames that no rule logs or answers bear no cost of logging or replying.
-//! 3. Of several dataplanes that share the flows, the first one has all pipes, because a pipe
-//!    limits their sum. Frames go there and come back as [`Handoff`]s.
+//! 2. No call blocks. A frame that no rule logs or answers costs no time for logging or replying.
+//! 3. If several dataplanes share the flows, the first dataplane has all pipes, because a pipe
+//!    limits the sum of all flows. Frames are passed there and back as [`Handoff`]s.
 //!
 //! # Design decisions
 //! - **The second check.** A frame is checked as it comes in. It is also checked as it goes out if
-//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`Passes::Auto`]). Router rules
-//!   then mean what FreeBSD's manual says; with all other lists each frame is counted and shaped
-//!   once, as one expects between two ports.
-//! - **`fwd` to an address** sends the frame to the MAC address that answered for it in ARP or
-//!   neighbour discovery seen here. Until one has, the frame is lost as `no_next_hop`. The port
-//!   number of `fwd` matters only on a host and is ignored.
-//! - **Frames made here** (resets, ICMP errors, keepalives) meet no rules.
+//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`Passes::Auto`]). Rules for
+//!   routers then have the meaning of FreeBSD's manual. With all other lists, each frame is counted
+//!   and shaped once, as users expect between two ports.
+//! - **`fwd` to an address** sends the frame to the MAC address that has answered for this address
+//!   in ARP or neighbour discovery that passed the firewall. Until an answer has passed, the frame
+//!   is lost as `no_next_hop`. The port number of `fwd` only has a meaning on a host and is
+//!   ignored.
+//! - **Frames generated here** (resets, ICMP errors, keepalives) are not checked by rules.
 //!
 //! Not for: ports, clocks, threads.
 
@@ -65,7 +66,7 @@ pub type DataplaneNanos = u64;
 /// How many times a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passes {
-    /// On input, and on output if any rule asks for a direction.
+    /// On input, and on output too if any rule depends on the direction.
     #[default]
     Auto,
     /// On input.
@@ -82,9 +83,10 @@ pub struct Dataplane {
     frames: FrameStore,
     map: PortMap,
     passes: Passes,
-    /// What `passes` means with the current rules.
+    /// Whether `passes` requires a check on output with the current rules.
     checks_out: bool,
-    /// Frames of a burst can be checked together: the rules need nothing between two checks.
+    /// Whether frames of a burst can be checked together, because no rule depends on earlier frames
+    /// of the burst.
     checks_together: bool,
     batch: CheckedBatch,
     remote: RemotePackets,
@@ -95,7 +97,7 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// Creates a dataplane that drops everything until it receives rules.
+    /// Creates a dataplane that drops all frames until it receives rules.
     #[must_use]
     pub fn new(firewall: Firewall, shaper: Dummynet<u32>, map: PortMap, passes: Passes) -> Self {
         let mut join = Self {
@@ -183,8 +185,8 @@ impl Dataplane {
             config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
     }
 
-    /// Processes a frame that a port received. Returns the port to send it to, as it is now, or
-    /// `None` if there is nothing more to do.
+    /// Processes a frame that a port received. Returns the port to which to send the frame as it is
+    /// now, or `None` if the frame needs no further processing.
     pub fn offer(
         &mut self,
         frame: &mut [u8],
@@ -203,8 +205,8 @@ impl Dataplane {
         way
     }
 
-    /// Processes `count` frames that a port received together, in order. `ways` receives for each
-    /// what [`Self::offer`] returns. Cheaper than one call per frame.
+    /// Processes `count` frames that a port received together, in order. `ways` receives the result
+    /// of [`Self::offer`] for each frame. Cheaper than one call per frame.
     pub fn offer_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -289,13 +291,13 @@ impl Dataplane {
         self.counters.count_loss(why);
     }
 
-    /// Returns when [`Self::run`] next has something to do.
+    /// Returns when [`Self::run`] must be called next.
     #[must_use]
     pub fn next_ns(&self) -> Option<DataplaneNanos> {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
     }
 
-    /// Does what is due: releases frames from pipes, expires states, sends keepalives.
+    /// Performs due work: releases frames from pipes, expires states, sends keepalives.
     pub fn run(&mut self, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
             self.outputs.is_watched = outlet.is_watched();
@@ -350,7 +352,8 @@ impl Dataplane {
             return None;
         }
         if !self.outputs.released.is_empty() {
-            // Fragments that waited take the same path, before the one that completed them.
+            // Fragments that waited take the same path, before the fragment that completed the
+            // packet.
             for mut part in std::mem::take(&mut self.outputs.released) {
                 let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
                 way.into_iter().for_each(|port| self.send(port, &part, outlet));
@@ -378,7 +381,7 @@ impl Dataplane {
             RuleVerdict::Queue(number) => {
                 self.shape(ShaperTarget::Queue, number, frame, crossing, now)
             }
-            // The check translates by itself, so no caller sees these.
+            // The check performs translations itself, so no caller sees these verdicts.
             RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
                 self.counters.count_loss(DataplaneLoss::Translation)
             }

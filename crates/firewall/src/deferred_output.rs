@@ -6,7 +6,8 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use crate::events::LogEvents;
 use std::sync::Arc;
 
-/// Keeps frames until the ports can be used again. These are few: replies, copies, fragments.
+/// Keeps frames until the ports can be used again. There are few such frames: replies, copies,
+/// fragments.
 pub(crate) struct DeferredOutput {
     /// Frames to send.
     pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,

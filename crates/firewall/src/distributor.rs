@@ -1,4 +1,4 @@
-//! Distributes frames among the threads that check them, and sends what they pass.
+//! Distributes frames among the threads that check them, and sends the frames that pass.
 //!
 //! ```text
 //!   port 1 --> hash of both addresses --> pipe to thread 1, 2, … --> Worker --> pipe back --> port 2
@@ -6,10 +6,10 @@
 //!
 //! # Design decisions
 //! - **One thread per address pair.** All frames between two addresses, in both directions, go to
-//!   one thread. A fragment has no ports, so only then do `reass`, the states of fragmented flows
-//!   and ICMP behave as with one thread.
-//! - **Back-pressure.** If the pipe of a thread is full, the frame stays in the ring of its port
-//!   and delays those after it, as with one thread.
+//!   one thread. Fragments have no ports, so a distribution by ports would change the behaviour of
+//!   `reass`, the states of fragmented flows and ICMP.
+//! - **Back-pressure.** If the pipe to a thread is full, the frame stays in the ring of its port
+//!   and delays the frames after it, as with one thread.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -31,10 +31,10 @@ use crate::worker::ForwardingOptions;
 /// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
-/// What a queue of the distributor belongs to.
+/// The origin of a queue of the distributor.
 #[derive(Debug, Clone)]
 enum DistributorInput {
-    /// A queue of a port: its frames go to the threads, by these pipes.
+    /// A queue of a port: its frames go to the threads through these pipes.
     Port { pipes: Range<usize> },
     /// The pipe from a thread: its frames leave by this queue.
     Pipe { output: usize },
@@ -64,8 +64,8 @@ impl FlowDistribution {
     }
 }
 
-/// Distributes received frames to the worker threads and collects what they pass (software RSS).
-/// Its queues are the pipes, and after them those of the ports.
+/// Distributes received frames to the worker threads and collects frames that they pass (software
+/// RSS). Its queues are the pipes, followed by those of the ports.
 pub(crate) struct Distributor {
     inputs: Vec<DistributorInput>,
     /// Number of pipes.
@@ -113,7 +113,8 @@ impl Distributor {
 
     /// Returns whether the threads have finished and all their frames are taken.
     fn is_drained(&self, queues: &mut WorkerQueues) -> bool {
-        // Read this before the last look at the pipes: what finished threads sent is then visible.
+        // Read this before the last check of the pipes: all frames of finished threads are then
+        // visible.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
@@ -133,7 +134,7 @@ fn host_pair_key(frame: &[u8]) -> FlowKey {
 }
 
 impl FrameProcessor for Distributor {
-    /// Distributes the frames of a port, or sends what a thread has passed.
+    /// Distributes the frames of a port, or sends frames that a thread has passed.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { distribution, forwarding, pipe_count, .. } = self;
         let (pipes, ports) = queues.split_at_mut(*pipe_count);
@@ -187,7 +188,7 @@ impl FrameProcessor for Distributor {
         self.is_drained(queues)
     }
 
-    /// Sends what the threads still pass.
+    /// Sends the frames that the threads still pass.
     fn drain(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> Result<bool, RunError> {
         for pipe in 0..self.pipe_count {
             if queues[pipe].receive()? {

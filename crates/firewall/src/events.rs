@@ -4,8 +4,9 @@
 //! 1. Adding a line never waits for a disk, a terminal or a client. Lines that do not fit are
 //!    dropped and counted.
 //! 2. Only sleeping threads are woken. Lines are stored for monitors only while there are any: if
-//!    [`MAX_KEPT_LINES`] lines pass without a request, further ones are only counted. They would
-//!    have evicted what the last request left, so a monitor that returns loses no more than before.
+//!    [`MAX_KEPT_LINES`] lines pass without a request, further lines are only counted. They would
+//!    have replaced the lines that the last request left, so a monitor that returns loses no more
+//!    lines than before.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -47,7 +48,7 @@ pub(crate) struct LogEvents {
 struct LogBuffers {
     /// For monitors.
     recent: VecDeque<NumberedEvent>,
-    /// Lines until we assume that there is no monitor.
+    /// Number of lines after which no monitor is assumed to exist.
     lines_until_unwatched: usize,
     /// Monitors that wait.
     waiting_monitors: usize,
@@ -57,7 +58,8 @@ struct LogBuffers {
 }
 
 impl LogEvents {
-    /// Adds a line. If the buffer is full, monitors lose the oldest line, the log file this one.
+    /// Adds a line. If the buffer is full, monitors lose the oldest line, and the log file loses
+    /// this line.
     pub(crate) fn add(&self, event: LogEvent) {
         let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -86,7 +88,7 @@ impl LogEvents {
         }
     }
 
-    /// Counts lines that nobody reads.
+    /// Counts lines that no monitor reads.
     pub(crate) fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
@@ -96,7 +98,7 @@ impl LogEvents {
         self.is_watched.load(Ordering::Relaxed)
     }
 
-    /// Stores lines for a monitor from now on. Returns the number of the last line so far.
+    /// Stores lines for a monitor from now on. Returns the number of the latest line.
     pub(crate) fn watch(&self) -> u64 {
         self.keep(&mut self.lock());
         self.count()
@@ -122,7 +124,7 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Waits for lines for the log file. Returns none after the end.
+    /// Waits for lines for the log file. Returns none after the firewall's end.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;

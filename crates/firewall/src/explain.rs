@@ -1,4 +1,5 @@
-//! Explains what rules do to a packet, on a copy of rules and states, without counting it.
+//! Explains what rules do to a packet, with a copy of rules and states that counts nothing in the
+//! firewall.
 
 use serde_json::{Map, Value, json};
 use slipring_ipfw::packet::MalformedReason;
@@ -25,7 +26,7 @@ pub(crate) fn answer(
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
     let mut firewall = desk.with_master(Firewall::before)?.into_firewall();
-    // Only one engine knows a given flow, so the copy takes the flows of all.
+    // Each flow is known to one engine only, so the copy takes the flows of all engines.
     let known = desk.run_on_engines(|| {
         |join: &mut Dataplane, _: &mut DeferredOutput, _| join.firewall().flow_snapshot()
     })?;
@@ -84,13 +85,13 @@ impl PacketWalk<'_> {
     }
 
     /// Returns the output ports as far as they are known here. The neighbour for the address of a
-    /// `fwd` is not.
+    /// `fwd` is not known.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;
         match verdict {
             RuleVerdict::Accept => targets.to_vec(),
-            // The packet continues from there.
+            // The packet continues after the pipe or queue.
             RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) if one_pass => targets.to_vec(),
             RuleVerdict::Forward(NextHop::Port(name)) => {
                 (0..).zip(ports).filter(|(_, port)| *port == name).map(|(at, _)| at).collect()

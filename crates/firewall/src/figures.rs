@@ -27,7 +27,7 @@ pub(crate) struct FirewallReportExtra {
 
 #[derive(Debug, Clone, Serialize)]
 struct FirewallReport {
-    /// Frames received, copied and made here; they were sent, lost, or wait.
+    /// Frames received, copied and generated here; each was sent, was lost, or waits.
     offered: u64,
     made: u64,
     /// Frames that bypassed the rules and passed.
@@ -64,7 +64,7 @@ impl FirewallFigures {
         self.events.count()
     }
 
-    /// Returns how many of them the log has missed.
+    /// Returns how many of the lines the log has missed.
     pub(crate) fn log_missed(&self) -> u64 {
         self.events.missed()
     }

@@ -1,5 +1,5 @@
-//! Dry run of a file of commands on a scratch firewall: reports all its mistakes and does not touch the
-//! running one.
+//! Dry run of a file of commands on a separate firewall: reports all mistakes and does not affect
+//! the running firewall.
 
 use slipring_dummynet::Dummynet;
 use slipring_dummynet::show::RowOrder;
@@ -14,23 +14,23 @@ use crate::command_batch::{
 use crate::lint;
 use crate::shaper_commands::{of_shaper, shape};
 
-/// Whose ports the commands of a file name.
+/// The firewall to whose ports the commands of a file refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrialPorts {
-    /// Those that the firewall has.
+    /// The ports of this firewall.
     Known,
-    /// Unknown: every port that is named counts as existing.
+    /// Unknown: every port that a command names counts as existing.
     Any,
 }
 
-/// What a file that has no mistake does.
+/// The effect of a file that has no mistakes.
 pub(crate) struct FileTrial {
     pub(crate) steps: Vec<CommandStep>,
     /// Suspicious rules.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Carries out a file on `firewall`, which has no rules yet, and on pipes of its own.
+/// Executes a file on `firewall`, which has no rules yet, and on separate pipes.
 ///
 /// # Errors
 /// All mistakes, in the text and of commands that cannot be carried out, by their lines, up to
@@ -47,7 +47,7 @@ pub(crate) fn try_file(
     }
     let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
     let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
-    // What stands on a line that is wrong was not read as it is meant.
+    // The words after a mistake in a line were not parsed correctly.
     let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);
     let failed: Vec<_> = failed.into_iter().filter(is_new).collect();
     faults.extend(failed);

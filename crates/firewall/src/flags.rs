@@ -1,4 +1,4 @@
-//! The flags of `slipring firewall`, and the plan they describe.
+//! The flags of `slipring firewall`, and the plan that they describe.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(name).help(help)
 }
 
-/// Flags for the rules, and for which frames meet them.
+/// Flags for the rules, and for the frames that the rules check.
 fn about_rules() -> [Arg; 9] {
     [
         value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
@@ -197,7 +197,7 @@ impl FirewallPlan {
     }
 }
 
-/// Returns the files that it reads and writes besides its ports.
+/// Returns the files that the firewall reads and writes in addition to its ports.
 fn files(matches: &ArgMatches) -> Vec<RunFile> {
     let path = |id: &str| matches.get_one::<PathBuf>(id);
     let written = ["state", "log"].into_iter().filter_map(path).map(|path| RunFile::written(path));

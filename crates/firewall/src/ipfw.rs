@@ -1,8 +1,8 @@
 //! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, with the syntax, output
 //! and exit codes of ipfw(8).
 //!
-//! Commands are parsed here first, so mistakes are reported and files are checked
-//! without an engine.
+//! Commands are parsed here first, so that mistakes are reported and files are checked without an
+//! engine.
 
 mod client;
 mod error;
@@ -122,9 +122,9 @@ fn no_command() -> CommandFault {
     CommandFault { expected: Some(help.to_owned()), ..fault }
 }
 
-/// What a check says: the rules as they are understood. A file is carried out from its first line
-/// to its last, as by a firewall that has no rules yet; of a command alone, what it hangs on is
-/// with the firewall that it is for.
+/// The output of a check: the rules as they were parsed. A file is executed from its first line to
+/// its last, as by a firewall without rules. A single command depends on the rules of the firewall
+/// for which it is meant, so it is only parsed.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
         let tried = try_file(order, Firewall::new(0, [0; 2]), TrialPorts::Any);
@@ -190,8 +190,8 @@ impl IpfwInput {
         Ok(order)
     }
 
-    /// Parses the commands of a batch and checks that this program may give them. Queue limits are
-    /// those of the firewall that executes them; in a dry run, the defaults.
+    /// Parses the commands of a batch and checks that this program may issue them. Queue limits are
+    /// those of the firewall that executes the commands; in a dry run, the defaults.
     fn steps(&self, order: &CommandBatch) -> Result<Vec<CommandStep>, IpfwCommandError> {
         let steps =
             order.steps(if self.is_dry_run { QueueCaps::default() } else { QueueCaps::NONE });

@@ -15,11 +15,12 @@
 //! | between threads | `events`, `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
 //! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: the owner of the ports with several threads; `bench` |
 //! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: text to steps, and back; `captures`, `flags` |
-//! | running them | `threads`, `state_file`; `control_plane`: commands, tried and compiled outside the loop, then handed over whole; `file_trial` |
+//! | running them | `threads`, `state_file`; `control_plane`: commands, tried and compiled outside
+//! the loop, then passed to it as one change; `file_trial` |
 //! | answers | `figures`, `metrics`, `explain`, `service` |
 //! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
-//! Not for: what rules and pipes mean (`slipring-ipfw`, `slipring-dummynet`).
+//! Not for the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -62,7 +63,7 @@ pub use ipfw::{DNCTL, IPFW};
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// The program of netmap-ipfw, which accepts what no rule matches.
+/// The program of netmap-ipfw, which accepts packets that no rule matches.
 const KIPFW: &str = "kipfw";
 /// Its exit code is 1 for any failure.
 const CLASSIC: ClassicName =
@@ -70,7 +71,7 @@ const CLASSIC: ClassicName =
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
-    // A mistake in the rules counts as one of the command line, also for --check.
+    // A mistake in the rules counts as a mistake in the command line, for --check too.
     if let Some(path) = &plan.rules {
         let rules = rules_file::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {

@@ -11,7 +11,7 @@ use slipring_nat::{NatMode, OutsideAddress};
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
-/// Most warnings; more would bury the important ones.
+/// Maximum number of warnings; more would hide the important ones.
 const MAX_WARNINGS: usize = 20;
 
 /// Returns the warnings as text.
@@ -180,7 +180,7 @@ fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Rules about ARP that no ARP frame reaches.
+/// Warns about rules for ARP that no ARP frame reaches.
 fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     if config.settings.arp_meets_rules {
         return;

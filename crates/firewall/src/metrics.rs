@@ -112,7 +112,7 @@ fn pipes(text: &mut MetricsText, pipes: &BTreeMap<(&'static str, u32), Vec<Shape
     text.counter("slipring_firewall_pipe_lost_packets", "Packets lost, by cause", lost);
 }
 
-/// Writes what is counted once for the whole firewall.
+/// Writes the values that exist once for the whole firewall.
 fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
     let shown = figures.dataplane_stats();
     let counters = &shown.counters;

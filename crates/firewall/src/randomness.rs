@@ -1,13 +1,13 @@
-//! What a run draws: a seed that may be shown, and keys that may not.
+//! The random values of a run: a seed that may be shown, and keys that may not.
 
 /// The random numbers of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Randomness {
-    /// Seed of decisions: which packets `prob` selects, which ones are lost. It is shown, so that a
-    /// run can be repeated.
+    /// Seed of decisions: which packets `prob` selects, and which packets are lost. It is shown, so
+    /// that a run can be repeated.
     pub(crate) seed: u64,
-    /// What no sender may predict: the keys of hashes, the ports that `nat` chooses, the thread of a
-    /// flow. It does not follow from the seed, and is not shown.
+    /// Source of values that no sender may predict: the keys of hashes, the ports that `nat`
+    /// chooses, the thread of a flow. It cannot be derived from the seed, and is not shown.
     pub(crate) secret: [u64; 2],
 }
 

@@ -1,6 +1,7 @@
-//! Files of commands: read with their limits, and turned into a batch with the profiles they name.
+//! Files of commands: read with their size limits, and converted to a batch with the profiles that
+//! they name.
 //!
-//! Not for: what commands mean and whether the control plane accepts them.
+//! Not for the meaning of commands, and whether the control plane accepts them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -41,7 +42,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     Ok(order)
 }
 
-/// Converts the fault of rules that are not accepted, if there is one.
+/// Converts the fault of refused rules to a failure, if there is a fault.
 pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
@@ -56,8 +57,8 @@ pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> R
     .into())
 }
 
-/// Most bytes of rules: five times as many as a million prefixes take. Even with the escapes that
-/// JSON adds to line ends and quotes, it stays within the firewall's request limit.
+/// Maximum number of bytes of rules: five times as many as a million prefixes take. Even with the
+/// escapes that JSON adds to line ends and quotes, this is within the firewall's request limit.
 const MAX_RULES_BYTES: usize = 128 << 20;
 
 /// Reads a file, or standard input.
@@ -66,7 +67,7 @@ pub(crate) fn read(path: &str) -> Result<String, CommandFault> {
 }
 
 /// Reads a file. Comments may have any encoding: invalid UTF-8 becomes a character that no command
-/// contains, so anywhere else it is reported with its position.
+/// contains, so outside comments it is reported with its position.
 fn read_file(path: &str) -> Result<String, CommandFault> {
     read_from(path, File::open(path))
 }
@@ -109,7 +110,7 @@ pub(crate) fn preprocessed(
     // Write in a second thread: a full pipe would block both processes.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = process.wait_with_output().map_err(failed)?;
-    // A process that stops reading early reports it by its status.
+    // If the process stops reading early, its exit status reports that.
     let _ = writer.join();
     if !output.status.success() {
         let message = format!("{command} failed on {path}: {}", output.status);

@@ -40,7 +40,7 @@ use crate::task_queue::TaskQueue;
 use crate::threads::{self, FirewallThreads};
 
 impl FirewallPlan {
-    /// Sets what becomes of packets that no rule matches, unless a flag says it.
+    /// Sets whether packets that no rule matches are accepted, unless a flag sets it.
     pub(crate) fn accepting_by_default(mut self, accepts: bool) -> Self {
         self.is_open.get_or_insert(accepts);
         self
@@ -122,7 +122,7 @@ impl FirewallPlan {
             .into())
     }
 
-    /// Measures the rules alone; commands reach them meanwhile.
+    /// Measures the rules without ports; commands are executed meanwhile.
     fn run_bench(
         &self,
         bench: RuleBench,
@@ -234,14 +234,14 @@ impl FirewallPlan {
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             WorkersEvent::Reload => self.reload(session, desk),
         });
-        // Save states while the threads that have them still run.
+        // States are saved while the threads that have them still run.
         if let Some(warning) = desk.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
         ended
     }
 
-    /// Loads the rules file again; a mistake in it leaves everything unchanged.
+    /// Loads the rules file again; if it has a mistake, the rules stay unchanged.
     fn reload(&self, session: &mut Session<'_>, desk: &ControlPlane) -> Result<(), Failure> {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
@@ -260,7 +260,7 @@ impl FirewallPlan {
         }
     }
 
-    /// Dry run: executes rules on a scratch firewall, as this one would at its start.
+    /// Dry run: executes rules on a separate firewall, as this firewall would at its start.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
         let tried = try_file(
             rules,
@@ -300,7 +300,8 @@ impl FirewallPlan {
     }
 }
 
-/// Returns the name of a port in rules: its interface if it is one, else the whole name.
+/// Returns the name by which rules refer to a port: its interface if it is one, otherwise the whole
+/// name.
 fn rule_name(port: &PortName) -> String {
     if port.kind.names_interface() && port.pipe.is_none() {
         port.name.clone()

@@ -2,10 +2,11 @@
 //!
 //! # Design decisions
 //! - **Loading over a running firewall.** The file first removes rules, tables and `nptv6`
-//!   instances, so it loads into an empty firewall and over the one that wrote it. Rules that come
-//!   back unchanged are the old ones: they keep their counters and states.
-//! - **Pipes, `nat` instances and settings** are not removed first: packets wait in pipes,
-//!   instances know flows, and each of their commands is complete.
+//!   instances, so it can be loaded into an empty firewall and into the firewall that wrote it.
+//!   Rules that are added again unchanged remain the same rules: they keep their counters and
+//!   states.
+//! - **Pipes, `nat` instances and settings** are not removed first, because packets wait in pipes
+//!   and instances have flows. The file has a complete command for each of them.
 //! - **States** are written on request, after the rules that they depend on.
 //! - **A truncated file** is refused: its first line announces a last one.
 //!
@@ -42,7 +43,7 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
     shaper.sysctl("", None).unwrap_or_default()
 }
 
-/// First lines of a saved file: they remove what would conflict with it.
+/// First lines of a saved file: they remove objects that would conflict with the file.
 const SAVE_HEADER: &str = "\
 # Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is, if it is whole.
 flush
@@ -54,8 +55,8 @@ nptv6 all destroy
 /// Last line of a saved file; its absence marks a truncated one.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// Default limit of rules with `log`, fixed when a rule is created; so it is written
-/// after the rules.
+/// Default limit of rules with `log`. A rule takes over the limit when it is created, so the sysctl
+/// is written after the rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
 /// Marks a line about something that could not be saved.
@@ -101,9 +102,9 @@ pub(crate) fn text(
     text
 }
 
-/// Writes the rules. `limit` is the default limit of logs, if it is not the usual one.
+/// Writes the rules. `limit` is the default limit of logs, if it is not the standard one.
 fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
-    // The last one is the default rule, which always exists.
+    // The last rule is the default rule, which always exists.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
     if rules.iter().any(|(entry, _)| entry.rule.log.is_some_and(|log| log.amount.is_none())) {
         line(text, format_args!("sysctl {LOG_LIMIT_SYSCTL}=0"));
@@ -144,7 +145,7 @@ fn sysctls(firewall: &mut Firewall) -> String {
     firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
-/// Writes the sysctls that differ from their defaults, except mere counters.
+/// Writes the sysctls that differ from their defaults, except counters.
 fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
     const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {

@@ -49,10 +49,10 @@ impl FirewallService {
         Ok(json!(self.control_plane.execute(&order, now())))
     }
 
-    /// Returns log lines after a number; waits a moment if there are none.
+    /// Returns log lines after a number; waits for a moment if there are none.
     fn events(&self, request: &ControlRequest) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        // The first request only asks where to start.
+        // The first request only determines where to start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
         let last = late.last().map_or(seq, |told| told.seq);

@@ -1,4 +1,4 @@
-//! Commands of the shaper: executed all or none, each with its reply.
+//! Commands of the shaper: all or none are executed, and each has a reply.
 
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
@@ -13,7 +13,7 @@ use crate::dataplane::DataplaneNanos;
 pub(crate) struct ShaperReply {
     pub(crate) at: usize,
     pub(crate) text: String,
-    /// The listing as data, if the command was one.
+    /// The listing as data, if the command is a listing.
     pub(crate) shown: Option<ShaperListing>,
 }
 
@@ -28,12 +28,12 @@ pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
-/// Returns whether the command changes the shaper, rather than show it.
+/// Returns whether the command changes the shaper instead of showing it.
 pub(crate) const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
-/// Executes commands in the shaper, all or none; reports every one that fails.
+/// Executes commands in the shaper, all or none; reports every command that fails.
 pub(crate) fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],

@@ -21,14 +21,14 @@ impl TaskQueue {
         ControlQueue::new().map(Self)
     }
 
-    /// Queues `act`. The receiver gets its result, or an error if the engine has ended.
+    /// Queues `act`. The receiver gets the result of `act`, or an error if the engine has ended.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     ) -> Receiver<T> {
         let (answer, answered) = mpsc::channel();
         self.push(Box::new(move |join, aside, now| {
-            // The caller may have given up.
+            // The caller may have stopped waiting.
             let _ = answer.send(act(join, aside, now));
         }));
         answered

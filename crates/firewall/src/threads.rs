@@ -1,4 +1,5 @@
-//! The threads of a run: one between the ports, or one at the ports and several that check frames.
+//! The threads of a run: one thread between the ports, or one thread at the ports and several that
+//! check frames.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ pub(crate) fn threads(
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
     let worker = |place: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
-        // It denies everything until it receives the rules of the control plane.
+        // The firewall denies all packets until it receives the rules of the control plane.
         let firewall = Firewall::new(random.of_thread(place).seed, random.secret);
         let shaper = Dummynet::new(random.seed, random.secret);
         let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
@@ -90,7 +91,7 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
 }
 
-/// Returns the queues of each port with the near ends of its pipes, and the far ends by
+/// Returns the queues of each port with this thread's ends of its pipes, and the other ends by
 /// thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
@@ -109,8 +110,8 @@ fn distribute_queues(
     (ports.into_iter().map(|port| port.queues).zip(near).collect(), lanes)
 }
 
-/// Returns why flows cannot be distributed under these rules, if they cannot: only one thread would
-/// know what a rule counts or translates.
+/// Returns why flows cannot be distributed with these rules, if that is the case: rules whose
+/// counts or translations must be known to all flows need a single thread.
 pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {
         let rule = &entry.rule;

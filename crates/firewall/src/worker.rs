@@ -19,7 +19,7 @@ use crate::task_queue::TaskQueue;
 /// Most frames that wait for room in the transmit ring of a port.
 const MAX_PENDING_FRAMES: usize = 1024;
 
-/// A port: which queues of the worker are its own, and frames that did not fit into them.
+/// A port: the worker's queues that belong to it, and frames that did not fit into them.
 struct WorkerPort {
     first: usize,
     count: usize,
@@ -30,13 +30,13 @@ struct WorkerPort {
 }
 
 impl WorkerPort {
-    /// Returns the queue for frames that came by the queue with this number of another port.
+    /// Returns the queue for frames that arrived by the queue with this number of another port.
     #[inline]
     const fn queue_for(&self, number: usize) -> usize {
         self.first + number % self.count
     }
 
-    /// Sends a copy after those that wait, unless too many do.
+    /// Sends a copy after the copies that wait, unless too many wait.
     fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -58,7 +58,8 @@ impl WorkerPort {
         }
     }
 
-    /// Returns how many single-slot frames fit, at most `most`; if none does, room is waited for.
+    /// Returns how many single-slot frames fit, at most `most`; if none fits, the worker waits for
+    /// space.
     #[inline]
     fn room(&self, queues: &mut WorkerQueues, number: usize, most: u32) -> u32 {
         let queue = &mut queues[self.queue_for(number)];
@@ -74,7 +75,7 @@ impl WorkerPort {
         room
     }
 
-    /// Whether a frame of this many slots fits; if it does not, room is waited for.
+    /// Whether a frame of this many slots fits; if it does not, the worker waits for space.
     fn has_room(&self, queues: &mut WorkerQueues, number: usize, slots: u32) -> bool {
         let queue = &mut queues[self.queue_for(number)];
         let fits = !self.can_send || self.pending.is_empty() && queue.has_room(slots);
@@ -114,12 +115,12 @@ impl DataplaneOutput for PortOutput<'_> {
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
-    /// The slot whose frame was shown last, and may have been changed since.
+    /// The slot of the frame that was lent last, and may have been changed since.
     shown: Option<u32>,
 }
 
 impl SingleSlotFrames<'_> {
-    /// Has what was changed where the frame is sent from.
+    /// Writes changes of the frame to the buffer from which it is sent.
     #[inline]
     fn write_back(&mut self) {
         if let Some(i) = self.shown.take() {
@@ -138,7 +139,7 @@ impl FrameBatch for SingleSlotFrames<'_> {
     }
 }
 
-/// Where a burst came from.
+/// The source of a burst.
 #[derive(Debug, Clone, Copy)]
 struct BurstSource {
     /// The queue of the worker.
@@ -200,7 +201,7 @@ impl FirewallProcessor {
         }
     }
 
-    /// Makes this one of several that receive frames from a distributor.
+    /// Makes this one of several processors that receive frames from a distributor.
     pub(crate) fn with_cross_thread(mut self, link: CrossThreadLink) -> Self {
         self.cross_thread = Some(link);
         self
@@ -272,7 +273,7 @@ impl FirewallProcessor {
         slots
     }
 
-    /// Returns whether there is room at every output port of this port.
+    /// Returns whether there is space at every output port of this port.
     fn can_forward(&self, queues: &mut WorkerQueues, source: BurstSource, slots: u32) -> bool {
         let targets = self.dataplane.map().targets(source.port as PortIndex);
         let has_room =
@@ -288,7 +289,8 @@ impl FirewallProcessor {
         (at, slots): (u32, u32),
         to: usize,
     ) {
-        // A frame of several slots may have been changed in the scratch buffer, so that is copied.
+        // A frame of several slots may have been changed in the scratch buffer, so the scratch
+        // buffer is copied.
         let target = &self.ports[to];
         let is_direct = slots == 1 && target.pending.is_empty() && target.can_send;
         let pair = [source.input, target.queue_for(source.number)];
@@ -383,7 +385,7 @@ impl FrameProcessor for FirewallProcessor {
         0
     }
 
-    /// Does what is due, and exchanges frames with other threads.
+    /// Performs due work, and exchanges frames with other threads.
     fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
         self.run_due(queues, clock.now());
         if let Some(link) = &self.cross_thread {
@@ -415,7 +417,7 @@ impl FrameProcessor for FirewallProcessor {
             && self.pending_frames() == 0
     }
 
-    /// Sends what waits for room. Frames in pipes stay there.
+    /// Sends frames that wait for space. Frames in pipes stay there.
     fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         self.task_queue.close();
         self.ports.iter_mut().for_each(|port| port.send_pending(queues));

@@ -4,7 +4,7 @@ use core::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// Keys of a hash. Who does not know them cannot prepare keys of a map that collide.
+/// Keys of a hash. A sender that does not know them cannot construct colliding keys of a map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedBuildHasher(pub(crate) [u64; 2]);
 

@@ -11,7 +11,7 @@
 //! | [`text`] | commands as text: parsing them, and printing rules as `ipfw list` does |
 //! | [`rule`] | the parts of a rule |
 //! | [`packet`] | the header fields that rules test |
-//! | [`table`] | tables that rules look up |
+//! | [`table`] | tables in which rules look up addresses and other keys |
 //! | [`state`] | the flow states of `keep-state` and `limit` |
 //! | [`run`] | the engine: commands and packets in, verdicts out |
 //!
@@ -19,24 +19,26 @@
 //! - **in, out, recv, xmit, via.** A frame is checked once when it comes in
 //!   ([`run::CheckPass::In`]: `in`, and `via` is the receiving port). If the caller wants, it is
 //!   checked again when it goes out ([`run::CheckPass::Out`]: `out`, `recv` still known, `xmit`
-//!   known, `via` is the sending port), as on a FreeBSD router. Each check counts. Tags and marks
-//!   are kept; the list starts over. `any` means any port that is known.
+//!   known, `via` is the sending port), as on a FreeBSD router. Each check counts the packet. Tags
+//!   and marks are kept between the checks; rules are searched from the first one. `any` means any
+//!   port that is known.
 //! - **me** is the list of addresses that the caller configured, empty at first; `recv 192.0.2.1`
 //!   is the port that has that address.
 //! - **Layer 2.** Every frame is a layer 2 frame, so `layer2` always holds, MAC addresses can
 //!   always be tested, and every action takes effect. (FreeBSD's manual lets only some actions act
 //!   on layer 2 and treats all others as `allow`, which would make `reset` a hole.) One or two VLAN
-//!   tags are skipped; `vlan` and `inner-vlan` test their ids, which ipfw cannot.
-//! - **Bytes.** For IPv4 and IPv6 the IP packet counts, for other frames the whole frame.
-//! - **Malformed frames** are dropped and counted by cause, whatever the rules say: see
+//!   tags are skipped; `vlan` and `inner-vlan` test their ids, which FreeBSD's ipfw cannot do.
+//! - **Bytes.** Counters add the length of the IP packet for IPv4 and IPv6, and of the whole frame
+//!   for other frames.
+//! - **Malformed frames** are dropped and counted by cause, independently of the rules: see
 //!   [`packet::MalformedReason`]. This includes a TCP fragment at offset 8 bytes. Unknown protocols
-//!   and IPv6 next headers are matched like any other.
+//!   and IPv6 next headers are matched like known ones.
 //! - **Frames without IP** have no flow: `keep-state` on ARP only runs its action.
 //! - **reject, unreach, reset, abort** answer on the port where the frame came in. The source is
 //!   the destination address of the frame, as a bridge without an address must do.
 //! - **fwd** names a next hop or, with `port:NAME`, a port; the caller sends the frame there.
 //! - **reass** shows later rules the whole packet (with `one_pass` off, as always). The fragments
-//!   then leave as they came, all with the verdict of the whole.
+//!   then leave unchanged, all with the verdict of the packet.
 //! - **nat, nptv6** translate within the check. On an `in` pass the destination is translated, on
 //!   an `out` pass the source, so `nat` rules need both passes, with `via` the outside port. Frames
 //!   other than IPv4 continue after a `nat`, packets with neither prefix after an `nptv6`. MAC
@@ -44,7 +46,8 @@
 //!   address of the instance. `if PORT` is the first address that `me` has at that port.
 //! - **States** are looked up once per packet and name. If the action of a state's rule does not
 //!   end the search, it continues at the rule after that one. FreeBSD only remembers the last name.
-//! - **Calls** deeper than 16 drop the packet, and so does the 1025th call of a check.
+//! - **Calls.** A packet is dropped if its calls are nested more than 16 deep, and at the 1025th
+//!   call of a check.
 //!
 //! Not for: clocks, threads, ports, files, shaping packets (the verdict names the pipe).
 #![no_std]

@@ -2,10 +2,10 @@
 //!
 //! A frame whose headers are truncated or contradict themselves yields a [`MalformedReason`]
 //! instead of [`PacketHeaders`]. It is dropped and counted there, by no rule, as ipfw drops a
-//! packet that it cannot pull up. A merely unknown value, such as an IPv6 next header without a
-//! name, is valid.
+//! packet that it cannot pull up. An unknown value, such as an IPv6 next header without a name, is
+//! valid.
 //!
-//! Not for: TCP and IP options. Few rules test them, so they are parsed on demand ([`options`]).
+//! Not for TCP and IP options. Few rules test options, so they are parsed on demand ([`options`]).
 
 mod malformed;
 pub mod options;
@@ -78,7 +78,8 @@ pub struct PacketHeaders {
     pub l4: usize,
     /// Offset of the end of the packet, within the frame.
     pub end: usize,
-    /// Bytes that counters add: the IP packet as far as it is in the frame, or the whole frame.
+    /// Bytes that counters add: the length of the IP packet, as far as it is in the frame, or of
+    /// the whole frame.
     pub counted_len: u32,
 }
 

@@ -3,7 +3,7 @@
 //! The parser produces these types and the printer writes them; `parse(print(rule)) == rule`. They
 //! hold names, not indexes, so that a rule means the same in every engine.
 //!
-//! Not for: counters and the identity of a rule in a list (see [`crate::run`]).
+//! Not for the counters and the identity of a rule in a list (see [`crate::run`]).
 
 mod action;
 mod address;
@@ -40,7 +40,7 @@ pub const NUM_SETS: u8 = 32;
 pub struct Rule {
     /// The set that the rule belongs to, 0..=31.
     pub set: u8,
-    /// `prob`, drawn before anything else; `None` means always.
+    /// `prob`, drawn before any other test; `None` means always.
     pub chance: Option<Probability>,
     /// What happens on a match.
     pub action: RuleAction,
@@ -109,13 +109,13 @@ pub struct RuleBody {
 /// The part of a body before its options. Ports after the destination become the first option.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleHead {
-    /// Protocols, any of them; empty is `ip`.
+    /// Protocols, of which one must match; empty means `ip`.
     pub protocols: Vec<ConditionPattern>,
-    /// Source addresses, any of them; empty is `any`.
+    /// Source addresses, of which one must match; empty means `any`.
     pub src: Vec<ConditionPattern>,
     /// Source ports, if they are given and restrict anything.
     pub src_ports: Option<ConditionPattern>,
-    /// Destination addresses, any of them; empty is `any`.
+    /// Destination addresses, of which one must match; empty means `any`.
     pub dst: Vec<ConditionPattern>,
 }
 
@@ -126,7 +126,7 @@ pub struct Clause(pub Vec<ConditionPattern>);
 /// A condition or its negation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionPattern {
-    /// Whether `not` precedes it.
+    /// Whether the pattern is preceded by `not`.
     pub not: bool,
     /// The condition.
     pub condition: Condition,

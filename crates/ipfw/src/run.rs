@@ -9,7 +9,7 @@
 //! The plain interpreter, one rule after another, is the reference. A [`CompiledRules`] program
 //! finds the relevant rules faster and behaves the same.
 //!
-//! Not for: parsing commands (see [`crate::text`]).
+//! Not for parsing commands (see [`crate::text`]).
 
 mod batch;
 mod changes;

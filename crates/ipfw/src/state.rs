@@ -7,13 +7,13 @@
 //! ```
 //!
 //! A state is found from either direction. Its lifetime depends on its protocol. Expiry and
-//! keepalives are driven by a heap of wake-up times, so they cost nothing while nothing is due.
+//! keepalives are driven by a heap of wake-up times, so they take no time until the next wake-up.
 //!
 //! # Invariants
 //! 1. A parent's count is the number of its living children.
 //! 2. There are never more states than `dyn_max`.
 //!
-//! Not for: what a rule does with a hit (see [`crate::run`]).
+//! Not for the effect of a rule on a packet whose state is found (see [`crate::run`]).
 
 mod hash;
 mod keepalive;
@@ -31,7 +31,7 @@ pub use table::{
 use crate::rule::LimitFields;
 use crate::table::IpfwFlowKey;
 
-/// Returns the fields of `flow` that a limit counts by.
+/// Returns the fields of `flow` by which a limit counts.
 #[must_use]
 pub fn masked(flow: IpfwFlowKey, fields: LimitFields) -> IpfwFlowKey {
     IpfwFlowKey {

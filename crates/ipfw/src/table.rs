@@ -3,7 +3,7 @@
 //! A table maps keys of one kind to values. Address tables find the longest prefix; other tables
 //! match exactly. Each distinct value is stored once and shared by all entries that have it.
 //!
-//! Not for: the text of commands (see [`crate::text`]), or which rule names which table.
+//! Not for the text of commands (see [`crate::text`]), or which rule names which table.
 
 mod entry;
 mod flow;

@@ -4,8 +4,8 @@
 //!   line --words--> words with columns --command--> IpfwCommand --Display--> canonical text
 //! ```
 //!
-//! Parsing does not depend on an engine: a command that parses may still be refused by it. ipfw
-//! features that have no meaning between two ports are refused by name, with the reason.
+//! Parsing does not depend on an engine: a command that parses may still be refused by an engine.
+//! ipfw features that have no meaning between two ports are refused by name, with the reason.
 //!
 //! Not for: files, command line flags, or names that need a resolver.
 
@@ -66,7 +66,8 @@ pub fn parse_file(text: &str) -> Result<Vec<(u32, IpfwCommand)>, RuleTextError> 
     parse_lines(text).map(transpose_line).collect()
 }
 
-/// Parses a file of commands as [`parse_file`] does, and continues after an error.
+/// Parses a file of commands as [`parse_file`] does, and continues with the next line after an
+/// error.
 pub fn parse_lines(text: &str) -> impl Iterator<Item = (u32, Result<IpfwCommand, RuleTextError>)> {
     let lines = (1..).zip(text.lines());
     lines.filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
@@ -90,8 +91,8 @@ fn parse_line(text: &str, line: u32) -> Result<Option<IpfwCommand>, RuleTextErro
     Ok(Some(command))
 }
 
-/// Refuses words that a terminal would not show as they are. Comments may contain anything: such
-/// characters are replaced when they are parsed.
+/// Refuses words with characters that a terminal would not show. Comments may contain any
+/// characters: unprintable ones are replaced when a comment is parsed.
 fn refuse_unprintable(words: &[words::SourceWord]) -> Result<(), RuleTextError> {
     let said = words.iter().take_while(|word| !word.text.starts_with("//"));
     let wrong = said.into_iter().find(|word| word.text.contains(error::is_unprintable));

@@ -14,7 +14,7 @@ pub struct NatConfig {
     pub outside: OutsideAddress,
     /// The mode switches.
     pub modes: NatModes,
-    /// The ports that it may use, inclusive; `None` means 32768 to 65535.
+    /// The ports that the instance may use, inclusive; `None` means 32768 to 65535.
     pub ports: Option<(u16, u16)>,
     /// Redirections. If two match equally well, the later one wins.
     pub redirects: Vec<Redirect>,
@@ -23,9 +23,9 @@ pub struct NatConfig {
 /// The outside address of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
-    /// Not configured. The caller may set one later. Without any, redirections that have no address
-    /// of their own accept packets for any address, and outgoing packets that need the instance's
-    /// address are dropped.
+    /// Not configured. The caller may set an address later. Without an address, redirections that
+    /// have no address of their own accept packets for any address, and outgoing packets that need
+    /// the instance's address are dropped.
     #[default]
     None,
     /// A fixed address.
@@ -38,7 +38,7 @@ pub enum OutsideAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: keep the numbers of flows for `nat show`. Here they are always kept.
+    /// `log`: keep the numbers of flows for `nat show`. They are always kept here.
     Log = 1,
     /// `deny_in`: only redirections of ports and protocols admit new flows from outside.
     DenyIn = 2,
@@ -54,8 +54,8 @@ pub enum NatMode {
     Reset = 64,
     /// `reverse`: swaps the directions in and out.
     Reverse = 128,
-    /// `proxy_only`: translates nothing except by rules for transparent proxies, of which there
-    /// are none.
+    /// `proxy_only`: translates only by rules for transparent proxies. There are no such rules
+    /// here, so nothing is translated.
     ProxyOnly = 256,
 }
 

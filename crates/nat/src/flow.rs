@@ -34,7 +34,7 @@ pub struct NatLifetimes {
     pub tcp_open: u32,
     /// TCP after one side has sent a FIN or RST.
     pub tcp_closing: u32,
-    /// TCP after both sides have.
+    /// TCP after both sides have sent a FIN or RST.
     pub tcp_closed: u32,
     /// All other protocols.
     pub other: u32,
@@ -72,17 +72,17 @@ enum TcpSideState {
 pub struct NatFlow {
     /// The protocol.
     pub proto: IpProto,
-    /// Our end as seen from inside.
+    /// The inside host's end as seen from inside.
     pub inside: NatEndpoint,
-    /// Our end as seen from outside.
+    /// The inside host's end as seen from outside.
     pub outside: NatEndpoint,
     /// The other end.
     pub remote: NatEndpoint,
-    /// When it expires unless another packet comes.
+    /// When the flow expires unless another packet comes.
     pub expires_ns: u64,
-    /// When it is checked next; at or before `expires_ns`.
+    /// When the flow is checked next; at or before `expires_ns`.
     pub(crate) wake_ns: u64,
-    /// The state of the inside, then of the outside.
+    /// The TCP state of the inside, then of the outside.
     tcp_states: [TcpSideState; 2],
 }
 
@@ -97,7 +97,7 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// Updates the flow for a packet; `tcp_flags` is 0 if it has none.
+    /// Updates the flow for a packet; `tcp_flags` is 0 if the packet has none.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);

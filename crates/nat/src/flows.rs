@@ -18,14 +18,14 @@ pub(crate) enum LookupSide {
     Outside,
 }
 
-/// Protocol, our end as seen from that side, far end.
+/// Protocol, the inside host's end as seen from that side, far end.
 pub(crate) type FlowTuple = (IpProto, NatEndpoint, NatEndpoint);
 
 /// The slot index of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NatFlowId(u32);
 
-/// Hashes with a secret key, so that an attacker cannot prepare flows that collide.
+/// Hashes with a secret key, so that an attacker cannot construct colliding flows.
 #[derive(Clone, Copy, Debug)]
 struct SecretBuildHasher([u64; 2]);
 
@@ -64,7 +64,7 @@ pub(crate) struct NatFlowTable {
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
-    /// The number of flows of an address toward a remote end, which is the number of ports taken.
+    /// The number of flows of an address to a remote end, which is the number of ports in use.
     used_ports: HashMap<(IpProto, Ipv4Addr, NatEndpoint), u32, SecretBuildHasher>,
     wheel: Wheel<FlowTimer>,
     secret: SecretBuildHasher,
@@ -119,7 +119,8 @@ impl NatFlowTable {
         table.find(self.secret.hash_tuple(tuple), is_it).copied().map(NatFlowId)
     }
 
-    /// Adds a flow. Neither of its tuples may be taken. [`Self::touch`] schedules its first check.
+    /// Adds a flow. Neither of its tuples may already exist. [`Self::touch`] schedules the flow's
+    /// first check.
     pub(crate) fn insert(&mut self, flow: NatFlow) -> NatFlowId {
         *self.used_ports.entry(flow.port_pool()).or_insert(0) += 1;
         let tuples = [flow.tuple(LookupSide::Inside), flow.tuple(LookupSide::Outside)];

@@ -1,4 +1,4 @@
-//! Addresses for later fragments: they have no ports, so the first fragment decides.
+//! Addresses of later fragments. They have no ports, so they get the address of the first fragment.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use crate::packet::Ipv4View;
 /// Maximum number of fragmented packets that are remembered; the oldest are dropped first.
 const MAX_PACKETS: usize = 65_536;
 
-/// Whether outwards, then source, destination, identification, protocol.
+/// Whether the fragment goes outwards, then source, destination, identification, protocol.
 type NatFragmentKey = (bool, Ipv4Addr, Ipv4Addr, u16, u8);
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl NatFragments {
 
     fn forget_oldest(&mut self) {
         let Some((until, key)) = self.expiry_queue.pop_front() else { return };
-        // The same key may have been added again since.
+        // The same key may have been added again in the meantime.
         if self.addresses.get(&key).is_some_and(|(_, known_until)| *known_until == until) {
             self.addresses.remove(&key);
         }

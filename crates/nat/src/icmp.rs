@@ -1,4 +1,4 @@
-//! ICMP errors: they quote the offending packet as their sender saw it.
+//! ICMP errors: an error quotes the offending packet as the error's sender saw it.
 
 use slipring_wire::checksum::Delta;
 

@@ -13,23 +13,24 @@
 //! | [`nptv6`] | stateless translation of IPv6 prefixes |
 //!
 //! # What an instance does
-//! - **Out**: the source becomes the instance's address and a port chosen for the flow; the new
-//!   flow brings answers back. With `unreg_only`, sources that are not private keep their address;
-//!   with `proxy_only`, all sources do, because transparent proxies cannot be configured here.
+//! - **Out**: the source becomes the instance's address and a port chosen for the flow. Answers are
+//!   translated back by the new flow. With `unreg_only`, sources that are not private keep their
+//!   address; with `proxy_only`, all sources do, because transparent proxies cannot be configured
+//!   here.
 //! - **In**: packets of a flow get their inside address back. For other packets, redirections
 //!   apply: first of ports, then of protocols, then of addresses. Packets without a redirection
-//!   keep their addresses, and so do the answers to them. With `deny_in` they are dropped, and so
-//!   are new connections to a redirected *address*: then only `redirect_port` and `redirect_proto`
+//!   keep their addresses, and answers to them too. With `deny_in` such packets are dropped, and
+//!   also new connections to a redirected *address*; only `redirect_port` and `redirect_proto` then
 //!   admit connections.
 //! - **Static translation** (`redirect_addr`) keeps ports if possible.
 //! - **ICMP**: the identifier distinguishes queries. Errors are delivered to the host they are for,
 //!   and the quoted packet is translated as well. Other messages, such as redirects, pass
-//!   unchanged, as in libalias; with `deny_in`, none of them comes in.
-//! - **Fragments**: later ones get the address of the first. On the way in, a fragment that arrives
-//!   before its first one cannot be assigned and is dropped.
+//!   unchanged, as in libalias; with `deny_in`, incoming ones are dropped.
+//! - **Fragments**: later fragments get the address of the first. On the way in, a fragment that
+//!   arrives before its first fragment cannot be assigned and is dropped.
 //! - **SCTP** keeps its ports, because its checksum would have to be recomputed. Protocols without
 //!   ports have one flow for each pair of outside addresses. A second flow for the same pair is
-//!   refused and counted, rather than mixed up with the first.
+//!   refused and counted, because its packets could not be distinguished from those of the first.
 //!
 //! # Invariants
 //! 1. No two flows have the same protocol, outside end and remote end, nor the same protocol,

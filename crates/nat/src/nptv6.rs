@@ -4,11 +4,11 @@
 //! prefix compensates for the change. So no upper-layer checksum changes, and the
 //! translation is reversible.
 //!
-//! Not for: IPv4, ports, sharing one address.
+//! Not for IPv4, ports, or sharing one address.
 
 use core::net::Ipv6Addr;
 
-/// Two prefixes of one length.
+/// Two prefixes of the same length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nptv6Prefixes {
     internal: [u16; 8],
@@ -30,16 +30,17 @@ pub enum Nptv6Outcome {
     In,
     /// Neither end matches, or both ends are internal.
     Untouched,
-    /// Its address has no word that can compensate for the change, or it is too short.
+    /// An address of the packet has no word that can compensate for the change, or the packet is
+    /// too short.
     Dropped,
 }
 
 /// Counters of an instance, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nptv6Counters {
-    /// Translated on the way out.
+    /// Packets translated on the way out.
     pub out: u64,
-    /// Translated on the way in.
+    /// Packets translated on the way in.
     pub inwards: u64,
     /// Dropped packets.
     pub dropped: u64,
@@ -107,7 +108,7 @@ impl Nptv6Prefixes {
     }
 
     /// Translates an IPv6 packet that starts with its header. `icmp_at` is the offset of its ICMPv6
-    /// message, if it has one: the packet that an error quotes is translated as well.
+    /// message, if it has one; the packet that an ICMPv6 error quotes is translated as well.
     pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
         let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
         let Some((src, dst)) = ends.filter(|_| packet.len() >= HEADER_LEN) else {

@@ -1,26 +1,26 @@
-//! Outcomes for packets, and counters of them.
+//! Outcomes of packets, and their counters.
 
 use crate::translator::NatDirection;
 
 /// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatOutcome {
-    /// It belongs to a flow and has been translated.
+    /// The packet belongs to a flow and has been translated.
     Translated,
-    /// It belongs to a flow that keeps its ends, so it passes unchanged.
+    /// The packet belongs to a flow that keeps its ends, so the packet passes unchanged.
     Unmodified,
-    /// The instance does not translate it, so it passes unchanged.
+    /// The instance does not translate the packet, which passes unchanged.
     Untouched,
-    /// It must be dropped.
+    /// The packet must be dropped.
     Dropped(NatDropReason),
 }
 
 /// Why a packet must be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NatDropReason {
-    /// It is too short to be translated.
+    /// The packet is too short to be translated.
     Malformed,
-    /// `deny_in`: it comes from outside without a flow.
+    /// `deny_in`: the packet comes from outside and belongs to no flow.
     Refused,
     /// The instance has no address yet.
     NoAddress,
@@ -30,16 +30,16 @@ pub enum NatDropReason {
     Collision,
     /// The maximum number of flows is reached.
     Full,
-    /// A later fragment that arrived before its first one.
+    /// A later fragment arrived before its first fragment.
     UnknownFragment,
 }
 
 /// Counters of an instance, in packets unless noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatCounters {
-    /// Translated on the way out.
+    /// Packets translated on the way out.
     pub out: u64,
-    /// Translated on the way in.
+    /// Packets translated on the way in.
     pub inwards: u64,
     /// Passed unchanged.
     pub untouched: u64,

@@ -9,7 +9,7 @@ use crate::flow::NatEndpoint;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET_MASK: u16 = 0x1fff;
 
-/// Which part of a packet this is.
+/// Whether a packet is whole, the first fragment or a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FragmentPart {
     Whole,
@@ -52,7 +52,7 @@ pub(crate) enum SrcOrDst {
 }
 
 impl Ipv4View {
-    /// Parses the header at the start of `packet`, which may be truncated after it.
+    /// Parses the IP header at the start of `packet`, which may be truncated after the header.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let head = packet.first_chunk::<20>()?;
         let l4 = usize::from(head[0] & 0xf) * 4;
@@ -71,7 +71,8 @@ impl Ipv4View {
         Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
     }
 
-    /// Parses the content after the header of a first or only fragment; `None` if it is too short.
+    /// Parses the content after the header of a first or only fragment; `None` if the content is
+    /// too short.
     pub(crate) fn load(&self, packet: &[u8]) -> Option<L4Content> {
         if self.proto == IpProto::ICMP {
             let head = packet.get(self.l4..)?.first_chunk::<8>()?;
@@ -89,7 +90,8 @@ impl Ipv4View {
         Some(L4Content::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// Both ends, that of `side` first. The identifier of a query belongs to our end only.
+    /// Both ends, first that of `side`. The identifier of a query belongs only to the end at
+    /// `side`.
     pub(crate) fn ends(&self, load: L4Content, side: SrcOrDst) -> [NatEndpoint; 2] {
         let (src, dst) = match load {
             L4Content::Ports(src, dst) => (src, dst),
@@ -104,7 +106,7 @@ impl Ipv4View {
         }
     }
 
-    /// The TCP flags, or 0 if there are none.
+    /// The TCP flags, or 0 if the packet has none.
     pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
         let has = self.proto == IpProto::TCP && self.part != FragmentPart::Later;
         packet.get(self.l4 + 13).copied().filter(|_| has).unwrap_or(0)
@@ -123,7 +125,8 @@ pub(crate) const fn can_change_port(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::ICMP | UDP_LITE | DCCP)
 }
 
-/// The checksum's offset from the start of a protocol's header, and whether it covers addresses.
+/// The checksum's offset from the start of a protocol's header, and whether the checksum covers
+/// addresses.
 pub(crate) const fn checksum_at(proto: IpProto) -> Option<(usize, bool)> {
     match proto {
         IpProto::TCP => Some((16, true)),

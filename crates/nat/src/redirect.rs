@@ -1,4 +1,5 @@
-//! `redirect_port`, `redirect_addr` and `redirect_proto`, to one target or to several in turn.
+//! `redirect_port`, `redirect_addr` and `redirect_proto`, to one target or to several targets in
+//! turn.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,16 +16,16 @@ use crate::flow::NatEndpoint;
 pub struct Redirect {
     /// What is redirected.
     pub kind: RedirectKind,
-    /// The targets. Several share the incoming connections in turn (LSNAT, RFC 2391). Ports are 0
-    /// except for [`RedirectKind::Ports`].
+    /// The targets. If there are several, incoming connections go to them in turn (LSNAT, RFC
+    /// 2391). Ports are 0 except for [`RedirectKind::Ports`].
     pub targets: Vec<NatEndpoint>,
     /// The outside address; 0.0.0.0 means that of the instance.
     pub alias: Ipv4Addr,
-    /// The remote ends that it applies to.
+    /// The remote ends to which the redirection applies.
     pub remote: RedirectRemote,
 }
 
-/// What a redirection applies to.
+/// The packets to which a redirection applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectKind {
     /// `redirect_addr`: all protocols and ports.
@@ -37,7 +38,8 @@ pub enum RedirectKind {
         proto: IpProto,
         /// The first outside port.
         first: u16,
-        /// The number of ports; they map to as many ports of the target, from its port on.
+        /// The number of ports, which map to as many consecutive ports of the target, starting with
+        /// its port.
         count: u16,
     },
 }
@@ -45,12 +47,12 @@ pub enum RedirectKind {
 /// The remote ends that are redirected: all, if address and port are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectRemote {
-    /// The address that packets come from; 0.0.0.0 means any.
+    /// The source address of the packets; 0.0.0.0 means any.
     pub address: Ipv4Addr,
-    /// The port that packets come from; 0 means any.
+    /// The source port of the packets; 0 means any.
     pub port: u16,
-    /// 1, or the number of outside ports: then the first remote port belongs to the first outside
-    /// port, and so on.
+    /// 1, or the number of outside ports. In the second case, the first remote port belongs to the
+    /// first outside port, and so on.
     pub count: u16,
 }
 
@@ -68,11 +70,11 @@ impl RedirectRemote {
     }
 }
 
-/// A matching redirection, and how it changes our end.
+/// A matching redirection, and the new inside or outside end.
 pub(crate) struct RedirectMatch {
     /// Its index among the redirections.
     pub(crate) index: usize,
-    /// The end on the other side.
+    /// The end on the other side of the translator.
     pub(crate) end: NatEndpoint,
 }
 
@@ -93,7 +95,7 @@ impl Redirect {
         }
     }
 
-    /// The inside end for packets to `near`, for the `turn`th connection.
+    /// The inside end for packets to `near`, for connection number `turn`.
     fn inwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -113,7 +115,7 @@ impl Redirect {
         Some((rank, NatEndpoint { port, ..target }))
     }
 
-    /// The outside end of `near`, if the only target matches it.
+    /// The outside end of `near`, if the only target matches `near`.
     fn outwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -137,7 +139,7 @@ impl Redirect {
     }
 }
 
-/// The tuple that redirections match: protocol, our end, the far end.
+/// The tuple that redirections match: protocol, inside host's end, far end.
 pub(crate) type RedirectTuple = (IpProto, NatEndpoint, NatEndpoint);
 
 /// Finds the redirection of an incoming packet; `turns` counts the uses of each redirection.
@@ -162,7 +164,8 @@ pub(crate) fn outwards(
     best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
 }
 
-/// The best match among redirections of addresses, or among all others; of equal ones, the last.
+/// The best match among redirections of addresses, or among all others; of equally good matches,
+/// the last.
 fn best(
     redirects: &[Redirect],
     addresses: bool,

@@ -16,7 +16,7 @@ use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
 
-/// Maximum number of attempts to find a free port when all may be taken.
+/// Maximum number of attempts to find a free port if all ports may be in use.
 const MAX_PORT_TRIES: u32 = 64;
 
 /// The direction of a packet.
@@ -28,13 +28,13 @@ pub enum NatDirection {
     In,
 }
 
-/// What may be done with a packet.
+/// The operations that are allowed on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatScope {
     /// Full translation.
     All,
-    /// Only existing flows and redirections: makes no new flow on the way out, and passes unknown
-    /// packets unchanged (`nat global`).
+    /// Only existing flows and redirections apply: a packet on the way out creates no flow, and
+    /// unknown packets pass unchanged (`nat global`).
     Known,
 }
 
@@ -68,7 +68,7 @@ pub struct Translator {
     pub max_flows: usize,
 }
 
-/// The context of a packet: its header, our end and the far end.
+/// The context of a packet: its header, the inside host's end and the far end.
 #[derive(Clone, Copy)]
 struct PacketContext {
     view: Ipv4View,
@@ -84,7 +84,7 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// The side of a packet that is our end.
+    /// The side of a packet that is the inside host's end.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,
@@ -141,7 +141,8 @@ impl Translator {
         self.address_changed(before);
     }
 
-    /// Sets or clears the address of its interface, or its address if none is configured.
+    /// Sets or clears the address of the configured interface, or the instance's address if none is
+    /// configured.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
         self.assigned_address = address;
@@ -155,7 +156,7 @@ impl Translator {
         }
     }
 
-    /// The outside address, if there is one.
+    /// The outside address, if the instance has one.
     #[must_use]
     pub const fn address(&self) -> Option<Ipv4Addr> {
         match self.config.outside {
@@ -201,7 +202,7 @@ impl Translator {
         scope: NatScope,
         now_ns: u64,
     ) -> NatOutcome {
-        // Expire flows first, so that all flows found below are valid.
+        // Expired flows are removed first, so that all flows found below are valid.
         self.tick(now_ns);
         let way = if self.config.modes.has(NatMode::Reverse) { way.reversed() } else { way };
         let outcome = if self.config.modes.has(NatMode::ProxyOnly) {
@@ -236,8 +237,8 @@ impl Translator {
     }
 
     /// Passes an ICMP message that is neither query nor error: a redirect, or an advertisement of a
-    /// router. It is for this host and its link, so its addresses are right as they are. With
-    /// `deny_in` none comes in, as none is asked for.
+    /// router. Such a message is for this host and its link, so its addresses are already right.
+    /// With `deny_in` incoming messages are dropped, since no inside host has requested them.
     fn message(&self, way: NatDirection, scope: NatScope) -> Result<NatOutcome, NatDropReason> {
         let denies = self.config.modes.has(NatMode::DenyIn) && scope == NatScope::All;
         if denies && way == NatDirection::In {
@@ -283,8 +284,8 @@ impl Translator {
         }
     }
 
-    /// The ends of a new flow for a packet that belongs to none: inside, outside, remote. `None` if
-    /// the packet passes unchanged.
+    /// The ends of a new flow for a packet that belongs to no flow: inside, outside, remote. `None`
+    /// if the packet passes unchanged.
     fn new_ends(
         &mut self,
         seen: &PacketContext,
@@ -355,7 +356,7 @@ impl Translator {
         self.port(seen, own, keeps).map(Some)
     }
 
-    /// Finds a free port of `address`: the flow's own port if it `keeps` it and it is free.
+    /// Finds a free port of `address`: the flow's own port, if `keeps` is set and the port is free.
     fn port(
         &mut self,
         seen: &PacketContext,
@@ -403,7 +404,7 @@ impl Translator {
         Ok(self.flows.insert(NatFlow::new(proto, ends)))
     }
 
-    /// Translates a later fragment, which has no ports, like its first one.
+    /// Translates a later fragment, which has no ports, like its first fragment.
     fn later_fragment(
         &mut self,
         packet: &mut [u8],
@@ -417,8 +418,8 @@ impl Translator {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
-            // It precedes its first fragment. Whatever port that one gets, this will be
-            // the address.
+            // The fragment precedes its first fragment, which will get this address in any case,
+            // with whatever port.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, way) {
@@ -439,8 +440,8 @@ impl Translator {
         }
     }
 
-    /// Delivers an error about a packet of a flow. The quoted packet went in the other direction,
-    /// so our end is on its other side.
+    /// Delivers an error about a packet of a flow. The quoted packet went in the opposite
+    /// direction, so source and destination are exchanged in it.
     fn error(
         &mut self,
         packet: &mut [u8],
@@ -475,7 +476,7 @@ impl Translator {
     }
 }
 
-/// The address on our side of a packet in this direction.
+/// The inside host's address in a packet of this direction.
 const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
     match way {
         NatDirection::Out => view.src,
@@ -483,7 +484,7 @@ const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
     }
 }
 
-/// The field where a query has its identifier; it stays unchanged.
+/// The identifier field of a query, which stays unchanged.
 fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

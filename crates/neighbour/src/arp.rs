@@ -16,9 +16,9 @@ use crate::field::{self, MIN_FRAME_LEN, array};
 /// The operation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArpOperation {
-    /// A request: asks for the MAC address of an IP address.
+    /// A request for the MAC address of an IP address.
     Request,
-    /// A reply: gives it.
+    /// A reply, with the MAC address.
     Reply,
 }
 
@@ -40,13 +40,13 @@ pub struct ArpPacket {
 /// Why an ARP packet is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ArpError {
-    /// It ends too early.
+    /// The message ends too early.
     #[error("the ARP packet is truncated")]
     Truncated,
-    /// It is not about IPv4 over Ethernet.
+    /// The message is not about IPv4 over Ethernet.
     #[error("the ARP packet is not about IPv4 over Ethernet")]
     Protocol,
-    /// It is neither a request nor a reply.
+    /// The message is neither a request nor a reply.
     #[error("the ARP operation {0} is neither request nor reply")]
     Operation(u16),
     /// The sender claims a MAC address that no single host has (RFC 1812, 3.3.2).

@@ -11,8 +11,8 @@
 //!                       |          no answer              v        5 s later    |
 //!                       '------------------------------ Delay ---------------> Probe
 //! ```
-//! Reachable turns into Stale when someone looks, without a timer; only Incomplete, Delay and Probe
-//! have one. Installed neighbours (not drawn) change only by [`NeighbourCache::install`],
+//! Reachable turns into Stale without a timer, at the next access; only Incomplete, Delay and Probe
+//! have a timer. Installed neighbours (not drawn) are only changed by [`NeighbourCache::install`],
 //! [`NeighbourCache::fail`] and [`NeighbourCache::remove`].
 
 mod claim;
@@ -63,7 +63,7 @@ pub struct NeighbourCache<F> {
     incomplete: BTreeSet<(u64, IpAddr)>,
     /// Number of the next incomplete entry.
     next_sequence: u64,
-    /// Where the search for an entry to evict goes on.
+    /// Where the search for an entry to evict continues.
     hand: Option<IpAddr>,
     usage: HoldUsage,
     events: VecDeque<NeighbourEvent<F>>,
@@ -103,11 +103,11 @@ impl<F> NeighbourCache<F> {
         Some(mac)
     }
 
-    /// Keeps a frame of `len` bytes until its next hop is known, and asks for that. It comes back
-    /// as [`NeighbourEvent::Released`] or [`NeighbourEvent::Dropped`].
+    /// Keeps a frame of `len` bytes until its next hop is known, and solicits the next hop. The
+    /// frame is returned by [`NeighbourEvent::Released`] or [`NeighbourEvent::Dropped`].
     ///
     /// # Errors
-    /// The frame and the reason, if it cannot be kept. It is counted.
+    /// The frame and the reason, if the frame cannot be kept. The refusal is counted.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -140,8 +140,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Asks for an address unless it is known or asked for already. Returns `false` if the table
-    /// is full.
+    /// Solicits an address unless it is known or already being solicited. Returns `false` if the
+    /// table is full.
     pub fn solicit(&mut self, next_hop: IpAddr, now_ns: u64) -> bool {
         match self.entries.get(&next_hop).map(|entry| entry.state) {
             Some(NeighbourState::Failed) => {}
@@ -160,7 +160,8 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Records that a neighbour has been reached, as told by a protocol above (RFC 4861, 7.3.1).
+    /// Records that an upper-layer protocol has confirmed that a neighbour is reachable (RFC 4861,
+    /// 7.3.1).
     pub fn confirm(&mut self, neighbour: IpAddr, now_ns: u64) {
         let entry = self.entries.get(&neighbour);
         if entry.is_some_and(|entry| entry.mac().is_some() && !entry.is_installed()) {
@@ -168,7 +169,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Does what is due: repeats solicitations, probes neighbours, and gives up after too many.
+    /// Performs due work: repeats solicitations, probes neighbours, and gives up after too many
+    /// solicitations.
     pub fn tick(&mut self, now_ns: u64) {
         while let Some(&(due_ns, neighbour)) = self.deadlines.first() {
             if due_ns > now_ns {
@@ -185,7 +187,7 @@ impl<F> NeighbourCache<F> {
         self.deadlines.first().map(|&(due_ns, _)| due_ns)
     }
 
-    /// Takes the next event, in the order in which they happened.
+    /// Takes the next event, in the order in which the events happened.
     pub fn poll_event(&mut self) -> Option<NeighbourEvent<F>> {
         self.events.pop_front()
     }
@@ -202,7 +204,7 @@ impl<F> NeighbourCache<F> {
         self.usage.frames
     }
 
-    /// What has happened so far.
+    /// Counts of events so far.
     #[must_use]
     pub const fn counters(&self) -> &NeighbourCounters {
         &self.counters
@@ -222,7 +224,7 @@ impl<F> NeighbourCache<F> {
         self.entries.len()
     }
 
-    /// Whether there are no neighbours.
+    /// Whether the cache has no neighbours.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -239,8 +241,8 @@ impl<F> NeighbourCache<F> {
         self.entries.get(&neighbour).map(|entry| entry.view(neighbour, now_ns))
     }
 
-    /// Sets a neighbour's MAC address on behalf of its owner: the kernel, or an administrator. No
-    /// message and no timer changes it. Returns `false` if the table is full.
+    /// Sets a neighbour's MAC address on behalf of its owner: the kernel, or an administrator.
+    /// Messages and timers do not change the address. Returns `false` if the table is full.
     pub fn install(&mut self, neighbour: IpAddr, mac: MacAddr, now_ns: u64) -> bool {
         if !self.entries.contains_key(&neighbour) {
             if !self.make_room(true, now_ns) {
@@ -252,14 +254,15 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Records that a neighbour cannot be reached, as its owner says: its frames are dropped.
+    /// Records that a neighbour cannot be reached, as reported by its owner; frames that wait for
+    /// it are dropped.
     pub fn fail(&mut self, neighbour: IpAddr) {
         if self.entries.contains_key(&neighbour) {
             self.give_up(neighbour);
         }
     }
 
-    /// Forgets a neighbour. Frames that wait for it are dropped.
+    /// Forgets a neighbour. Frames that wait for the neighbour are dropped.
     pub fn remove(&mut self, neighbour: IpAddr) {
         self.discard(neighbour, HoldDropCause::Flushed);
     }
@@ -292,8 +295,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Solicits a neighbour, and starts the timer for the next time. The timer counts from now, so
-    /// that a late caller does not cause a burst.
+    /// Solicits a neighbour, and starts the timer for the next solicitation. The timer runs from
+    /// now, so that a late caller does not cause a burst.
     fn ask(&mut self, target: IpAddr, mac: Option<MacAddr>, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(&target) {
             entry.solicits = entry.solicits.saturating_add(1);

@@ -10,7 +10,7 @@ pub(crate) const ETHERNET_LEN: usize = 14;
 /// Minimum length of an Ethernet frame without its FCS.
 pub(crate) const MIN_FRAME_LEN: usize = 60;
 
-/// Returns `N` bytes at an offset, if there are that many.
+/// Returns `N` bytes at an offset, if the slice has them.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
@@ -20,7 +20,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     array(bytes, at).map(u16::from_be_bytes)
 }
 
-/// Whether a MAC address can belong to one interface.
+/// Whether a MAC address can be that of one interface.
 pub(crate) fn is_unicast(mac: MacAddr) -> bool {
     !mac.is_multicast() && mac != MacAddr::ZERO
 }

@@ -4,8 +4,8 @@
 //!   frame -> OffendingPacket::parse -> may_answer -> IcmpLimiter::allows -> error -> IP packet
 //!            None: not IP, damaged     Err: silence   Err: too many
 //! ```
-//! The packet that comes out starts with its IP header; the caller adds the Ethernet header with
-//! whatever tags the link has.
+//! The resulting packet starts with its IP header; the caller adds the Ethernet header and any tags
+//! that the link requires.
 
 pub mod echo;
 mod error;

@@ -1,4 +1,4 @@
-//! One interface: its addresses, the messages it gets and sends, and its cache.
+//! One interface: its addresses, the messages that it receives and sends, and its cache.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::nd::{self, NdError, NdFlags, NdKind, NdMessage};
 use crate::subnet::Subnet;
 use crate::{field, group};
 
-/// Most answers that may be queued. Questions that come faster than frames leave get none.
+/// Maximum number of queued answers. Requests that arrive faster than frames leave get no answer.
 const MAX_PENDING_ANSWERS: usize = 256;
 
 /// Whether advertisements say that the interface belongs to a router.
@@ -26,10 +26,10 @@ pub enum NeighbourRole {
     Router,
 }
 
-/// What a received frame was.
+/// How a received frame was handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourInput {
-    /// Neither ARP nor a neighbour message: the caller's.
+    /// Neither ARP nor a neighbour message: the caller must handle the frame.
     Other,
     /// A message, which has been handled.
     Handled,
@@ -39,14 +39,14 @@ pub enum NeighbourInput {
     InvalidNd(NdError),
 }
 
-/// What leaves the interface, or has become of frames that waited.
+/// A frame that leaves the interface, or an event of a frame or neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourOutput<F> {
     /// A whole frame to send: a question, an answer or an announcement.
     Message(Vec<u8>),
     /// A frame that waited, to send now.
     Released {
-        /// The neighbour that it waited for.
+        /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The neighbour's MAC address.
         mac: MacAddr,
@@ -55,14 +55,14 @@ pub enum NeighbourOutput<F> {
     },
     /// A frame that waited and is lost.
     Dropped {
-        /// The neighbour that it waited for.
+        /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The frame.
         frame: F,
         /// The cause.
         cause: HoldDropCause,
     },
-    /// Frames to this neighbour have another MAC address now, or none.
+    /// Frames to this neighbour now have another MAC address, or none.
     Changed {
         /// The neighbour.
         neighbour: IpAddr,
@@ -71,7 +71,7 @@ pub enum NeighbourOutput<F> {
     },
 }
 
-/// The neighbour part of one interface.
+/// ARP and neighbour discovery of one interface.
 #[derive(Debug)]
 pub struct NeighbourInterface<F> {
     mac: MacAddr,
@@ -84,7 +84,7 @@ pub struct NeighbourInterface<F> {
 }
 
 impl<F> NeighbourInterface<F> {
-    /// Makes the neighbour part of an interface with these addresses.
+    /// Creates ARP and neighbour discovery for an interface with these addresses.
     #[must_use]
     pub fn new(
         mac: MacAddr,
@@ -121,20 +121,20 @@ impl<F> NeighbourInterface<F> {
         self.conflicts
     }
 
-    /// Answers that were not given because too many were queued.
+    /// Answers that were not sent because too many were queued.
     #[must_use]
     pub const fn unsent_answers(&self) -> u64 {
         self.unsent_answers
     }
 
-    /// Whether an address is one of this interface.
+    /// Whether an address is one of this interface's own.
     #[must_use]
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
-    /// Whether an address belongs to a host of the link. Link-local IPv6 addresses always do
-    /// (RFC 4861, 5.1).
+    /// Whether an address is that of a host on the link. Link-local IPv6 addresses always are (RFC
+    /// 4861, 5.1).
     #[must_use]
     pub fn is_on_link(&self, address: IpAddr) -> bool {
         let is_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -142,7 +142,7 @@ impl<F> NeighbourInterface<F> {
         self.subnets.iter().any(|subnet| subnet.contains(address)) || is_local && has_v6()
     }
 
-    /// The MAC address for frames to `next_hop`, if it is known: that of a neighbour, or of a group.
+    /// The MAC address for frames to `next_hop`, if known: that of a neighbour, or of a group.
     pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
         self.cache.resolve(next_hop, now_ns).or_else(|| self.group_mac(next_hop))
     }
@@ -153,10 +153,11 @@ impl<F> NeighbourInterface<F> {
         group::mac(address).or_else(|| is_broadcast().then_some(MacAddr::BROADCAST))
     }
 
-    /// Keeps a frame of `len` bytes until its next hop is known. It comes out of [`Self::pop`].
+    /// Keeps a frame of `len` bytes until its next hop is known. [`Self::pop`] then returns the
+    /// frame.
     ///
     /// # Errors
-    /// The frame and the reason, if it cannot be kept.
+    /// The frame and the reason, if the frame cannot be kept.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -189,7 +190,8 @@ impl<F> NeighbourInterface<F> {
         NeighbourInput::Handled
     }
 
-    /// Announces all addresses of the interface: after it came up, or took over another's.
+    /// Announces all addresses of the interface, after it came up or took over addresses of another
+    /// host.
     pub fn announce(&mut self) {
         for at in 0..self.subnets.len() {
             let flags = self.flags(false);
@@ -218,7 +220,7 @@ impl<F> NeighbourInterface<F> {
         !(self.answers.is_empty() && self.cache.has_no_events())
     }
 
-    /// Takes what leaves next.
+    /// Removes the next output.
     pub fn pop(&mut self) -> Option<NeighbourOutput<F>> {
         if let Some(frame) = self.answers.pop_front() {
             return Some(NeighbourOutput::Message(frame));
@@ -242,7 +244,7 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// The frame that asks for a neighbour; `None` without an address to ask from.
+    /// The frame that solicits a neighbour; `None` if the interface has no address of that family.
     fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
         let around = self.subnets.iter().find(|subnet| subnet.contains(target));
@@ -333,7 +335,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Whether an address can be a neighbour's: on the link, not our own, of one host.
+    /// Whether an address can be a neighbour's: an address of one host, on the link, and not the
+    /// interface's own.
     fn is_neighbour(&self, address: IpAddr) -> bool {
         self.is_on_link(address) && !self.is_own(address) && self.group_mac(address).is_none()
     }

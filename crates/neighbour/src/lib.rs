@@ -1,5 +1,5 @@
-//! The neighbours of an interface: which MAC address an IP address has, the frames that wait until
-//! that is known, and what is said to hosts whose packets cannot be forwarded.
+//! The neighbours of an interface: the MAC address of each IP address, the frames that wait until
+//! that address is known, and ICMP errors to hosts whose packets cannot be forwarded.
 //!
 //! ```text
 //!                 NeighbourInterface                        NeighbourCache
@@ -12,21 +12,22 @@
 //! | module | contents |
 //! |---|---|
 //! | [`NeighbourInterface`] | addresses and messages of one interface, around its cache |
-//! | [`NeighbourCache`] | the state machine alone: also for neighbours that the kernel keeps |
+//! | [`NeighbourCache`] | the state machine without an interface, for neighbours that the kernel
+//! maintains |
 //! | [`SnoopTable`] | neighbours of a bridge, which only listens |
 //! | [`arp`], [`nd`] | the messages |
 //! | [`icmp`] | errors, when not to send them, limits, answers to pings |
 //! | [`group`] | MAC addresses of multicast groups |
 //!
-//! Time, seed and slices go in; frames and events come out. The cache never looks into a waiting
-//! frame: `F` is whatever handle the caller uses, with its length.
+//! Time, seed and slices go in; frames and events come out. The cache never reads a waiting frame:
+//! `F` is a handle of the caller, stored with the frame's length.
 //!
 //! # Invariants
-//! 1. Every frame that [`NeighbourCache::hold`] takes is waiting, or came out exactly once, released
-//!    or dropped with a cause ([`NeighbourCache::is_balanced`]).
+//! 1. Every frame that [`NeighbourCache::hold`] takes is either waiting, or was returned exactly
+//!    once, released or dropped with a cause ([`NeighbourCache::is_balanced`]).
 //! 2. Frames for one neighbour come out in the order in which they went in.
-//! 3. Memory is bounded by [`NeighbourLimits`], whatever addresses are asked for or claimed.
-//! 4. A confirmed neighbour in use never gives way to one that was only claimed or asked for.
+//! 3. Memory is bounded by [`NeighbourLimits`], for any addresses that are solicited or claimed.
+//! 4. A confirmed neighbour in use is never replaced by one that was only claimed or solicited.
 //!
 //! # Not for
 //! Routes, router and prefix discovery, redirects, duplicate address detection, proxies, VLAN tags

@@ -12,12 +12,11 @@ pub struct NeighbourTimers {
     pub retransmit_ns: u64,
     /// Time for which a stale neighbour may be used before it is probed.
     pub delay_first_probe_ns: u64,
-    /// Most multicast solicitations before an unknown address counts as unreachable.
+    /// Maximum number of multicast solicitations before an unknown address counts as unreachable.
     pub max_multicast_solicits: u8,
-    /// Most unicast solicitations before a stale neighbour counts as unreachable.
+    /// Maximum number of unicast solicitations before a stale neighbour counts as unreachable.
     pub max_unicast_solicits: u8,
-    /// Time after its last use or confirmation for which a stale neighbour keeps its place in a
-    /// full table.
+    /// How long after its last use or confirmation a stale neighbour stays in a full table.
     pub stale_lifetime_ns: u64,
 }
 
@@ -39,12 +38,12 @@ impl Default for NeighbourTimers {
 pub struct NeighbourLimits {
     /// Most neighbours, in any state.
     pub entries: usize,
-    /// Most unknown addresses that are asked for at the same time. A further one takes the place of
-    /// the oldest, so that a scan cannot keep others out.
+    /// Maximum number of unknown addresses that are solicited at the same time. A further address
+    /// replaces the oldest, so that a scan cannot block other addresses.
     pub incomplete: usize,
-    /// Most frames that wait for one neighbour.
+    /// Maximum number of frames that wait for one neighbour.
     pub frames_per_neighbour: usize,
-    /// Most bytes that wait for one neighbour.
+    /// Maximum number of bytes that wait for one neighbour.
     pub bytes_per_neighbour: u64,
     /// Most frames that wait for all neighbours together.
     pub frames: usize,

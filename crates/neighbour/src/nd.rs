@@ -37,9 +37,9 @@ pub struct NdFlags {
 /// Solicitation or advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NdKind {
-    /// A neighbour solicitation: asks for the MAC address of the target.
+    /// A neighbour solicitation: a request for the MAC address of the target.
     Solicitation,
-    /// A neighbour advertisement: gives it.
+    /// A neighbour advertisement, with the MAC address of the target.
     Advertisement(NdFlags),
 }
 
@@ -60,10 +60,10 @@ pub struct NdMessage {
 /// Why a message is ignored (RFC 4861, 7.1.1 and 7.1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NdError {
-    /// It, or one of its options, ends too early.
+    /// The message, or one of its options, ends too early.
     #[error("the neighbour message is truncated")]
     Truncated,
-    /// A router has forwarded it: it comes from off-link.
+    /// The message was forwarded by a router, so it comes from off-link.
     #[error("the hop limit is {0}, not 255")]
     HopLimit(u8),
     /// The checksum is wrong.
@@ -78,7 +78,7 @@ pub enum NdError {
     /// An option has the length 0.
     #[error("an option of the neighbour message has no length")]
     OptionLength,
-    /// A sender without an address gives a MAC address, or does not ask the target's group.
+    /// A sender without an address sent a MAC address, or did not solicit by the target's group.
     #[error("the sender has no address, but says more than it may")]
     Unspecified,
     /// An advertisement to a group claims to be an answer.
@@ -135,7 +135,7 @@ impl NdMessage {
         Self { kind, source, target, mac }.check(to, code)
     }
 
-    /// Checks what the RFC demands of the fields together.
+    /// Checks the RFC's requirements on combinations of fields.
     fn check(self, to: Ipv6Addr, code: u8) -> Result<Self, NdError> {
         if code != 0 {
             return Err(NdError::Code(code));
@@ -178,7 +178,7 @@ fn mac_option(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, NdError
     if options.is_empty() { Ok(found) } else { Err(NdError::Truncated) }
 }
 
-/// Builds the frame that asks who has `target`: to its solicited-node group, or to `known` alone.
+/// Builds the frame that solicits `target`: to its solicited-node group, or only to `known`.
 #[must_use]
 pub fn solicitation(
     mac: MacAddr,
@@ -193,7 +193,8 @@ pub fn solicitation(
     message(to, (mac, source), [SOLICITATION, 0], target, (SOURCE_MAC_OPTION, mac))
 }
 
-/// Builds the frame that tells `to` that `mac` has `target`, or tells all nodes if `to` is `None`.
+/// Builds the frame that advertises `mac` for `target` to the host `to`, or to all nodes if `to` is
+/// `None`.
 #[must_use]
 pub fn advertisement(
     mac: MacAddr,

@@ -1,4 +1,4 @@
-//! Neighbours of a bridge: it has no addresses, does not ask, and only listens.
+//! Neighbours of a bridge, which has no addresses and sends no solicitations: it only listens.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -10,10 +10,10 @@ use slipring_wire::{Headers, MacAddr};
 use crate::arp::ArpPacket;
 use crate::nd::{NdKind, NdMessage};
 
-/// Most entries that are looked at for one new entry.
+/// Maximum number of entries that are checked for one new entry.
 const MAX_INSPECTED: usize = 64;
 
-/// What a frame says about its sender.
+/// The sender's addresses as a frame claims them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnoopedAddress {
     /// The IP address.
@@ -23,7 +23,7 @@ pub struct SnoopedAddress {
 }
 
 impl SnoopedAddress {
-    /// Reads the address that a valid ARP packet or neighbour advertisement in a frame tells. VLAN
+    /// Reads the address that a valid ARP packet or neighbour advertisement in a frame claims. VLAN
     /// tags are skipped.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
@@ -47,10 +47,10 @@ impl SnoopedAddress {
     }
 }
 
-/// Addresses that were heard, each with something of the caller's, such as its port.
+/// Addresses that were seen in frames, each with data of the caller, such as its port.
 ///
-/// A full table drops addresses that were not looked up since the last search passed them. An address
-/// in use therefore stays, whatever others claim.
+/// A full table drops addresses that were not looked up since the last search passed them. An
+/// address in use therefore stays, whatever other hosts claim.
 #[derive(Debug)]
 pub struct SnoopTable<P> {
     entries: BTreeMap<IpAddr, SnoopEntry<P>>,
@@ -99,14 +99,14 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no addresses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Removes an address that was not used since the last search passed it. Returns `false` if
-    /// there is none nearby.
+    /// there is no such address nearby.
     fn evict(&mut self) -> bool {
         for _ in 0..MAX_INSPECTED.min(self.entries.len()) {
             let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);

@@ -1,4 +1,4 @@
-//! An address of an interface, and the subnet around it.
+//! An address of an interface, and its subnet.
 
 use core::net::IpAddr;
 
@@ -60,7 +60,8 @@ impl Subnet {
         same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
     }
 
-    /// Whether `address` is the subnet's IPv4 broadcast address, or the old one with all zeros.
+    /// Whether `address` is the subnet's IPv4 broadcast address, or the historic one with all
+    /// zeros.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {
@@ -72,7 +73,8 @@ impl Subnet {
     }
 }
 
-/// Whether routers never forward packets to this address: it is link-local, or the host itself.
+/// Whether routers never forward packets to this address, because it is link-local or a loopback
+/// address.
 #[must_use]
 pub fn is_link_scope(address: IpAddr) -> bool {
     match address {

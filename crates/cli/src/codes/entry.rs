@@ -1,4 +1,4 @@
-//! What a code is.
+//! The definition of an error code.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct ErrorCode(pub(super) u16);
 pub struct CodeEntry {
     /// The code.
     pub code: ErrorCode,
-    /// The exit status of a command that fails with it.
+    /// The exit status of a command that fails with this code.
     pub exit: Exit,
     /// Title: one line, lower case, without a full stop.
     pub title: &'static str,

@@ -1,4 +1,4 @@
-//! All codes, and how one is found.
+//! All codes, and the lookup of a code.
 
 use std::str::FromStr;
 
@@ -35,14 +35,14 @@ impl ErrorCode {
     }
 }
 
-/// The text that was given is no code of ours.
+/// The text is not a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownCode(String);
 
 impl FromStr for ErrorCode {
     type Err = UnknownCode;
 
-    /// Reads `SR0107`, in any case, and the bare number `107`.
+    /// Parses `SR0107`, in upper or lower case, and the bare number `107`.
     fn from_str(text: &str) -> Result<Self, UnknownCode> {
         let upper = text.to_ascii_uppercase();
         let digits = upper.strip_prefix("SR").unwrap_or(&upper);

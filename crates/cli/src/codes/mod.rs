@@ -1,7 +1,8 @@
 //! The registry of stable error codes, with the long text for `slipring explain CODE`.
 //!
-//! Once released, a code keeps its meaning for ever; a code that falls out of use is not reused.
-//! Each is a constant defined together with its [`CodeEntry`], so that no code lacks a text.
+//! Once released, a code keeps its meaning for ever; a code that is no longer used is not reused.
+//! Each code is a constant that is defined together with its [`CodeEntry`], so every code has a
+//! text.
 //!
 //! | range | subject |
 //! |---|---|

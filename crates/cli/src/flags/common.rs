@@ -1,11 +1,11 @@
 //! The table of the flags that several commands have.
 //!
 //! Each row is a flag's letter, value and help, written once: `--help`, manual pages, completions
-//! and configuration files come from it. A command that has more to say adds a note
-//! ([`with_note`]), and sets the default and how often the flag is given.
+//! and configuration files come from it. A command may add a note ([`with_note`]), and sets the
+//! default and how often the flag may be given.
 //!
-//! Not for: flags of one command, those about opening ports (`slipring_datapath::opening`) and
-//! `--metrics` ([`crate::metrics::flag`]), which are defined once there.
+//! Not for flags of one command, flags about opening ports (`slipring_datapath::opening`), and
+//! `--metrics` ([`crate::metrics::flag`]), which are defined there.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::units::{Count, TimeSpan, UnitError};
 struct FlagRow {
     name: &'static str,
     short: Option<char>,
-    /// The name of its value; `None` for a flag without one.
+    /// The name of the flag's value; `None` for a flag without a value.
     value: Option<&'static str>,
     help: &'static str,
 }
@@ -32,7 +32,7 @@ const fn row(
     FlagRow { name, short, value, help }
 }
 
-/// What commands do with ports and threads, how they report, and where they find what.
+/// Flags for ports and threads, reports, and the locations of files.
 const COMMON_FLAGS: [FlagRow; 18] = [
     row("interface", Some('i'), Some(PORT_VALUE), "Port to open"),
     row("burst", Some('b'), Some("SLOTS"), "Slots moved at most at a time"),
@@ -87,7 +87,7 @@ pub(super) fn common(name: &'static str) -> Arg {
     }
 }
 
-/// Adds what one command has to say about a flag to its help, before its default unit.
+/// Appends a note of one command to a flag's help, before the flag's default unit.
 #[must_use]
 pub fn with_note(arg: Arg, note: &str) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -118,7 +118,7 @@ pub fn threads(most: u16) -> Arg {
     common("threads").default_value("1").value_parser(number)
 }
 
-/// `--cpu CPUS`: where threads run.
+/// `--cpu CPUS`: the CPUs of the threads.
 #[must_use]
 pub fn cpus() -> Arg {
     common("cpu").value_delimiter(',').value_parser(value_parser!(u32).range(..4096))

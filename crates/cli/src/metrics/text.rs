@@ -1,13 +1,14 @@
-//! OpenMetrics text, version 1.0.0: the one writer, for `--metrics` of every program.
+//! Writes OpenMetrics text, version 1.0.0, for `--metrics` of every program.
 //!
 //! `prometheus-client` writes the text. Programs keep their own counters, so a text is made for
-//! each scrape, of the values at that moment. What the crate leaves to its callers is done here:
+//! each scrape, from the values at that moment. This module does the work that the crate leaves to
+//! its callers:
 //!
 //! 1. Names have only the characters that the standard allows; help texts are escaped.
 //! 2. A unit at the end of a name has its `UNIT` line.
 //! 3. Bounds of buckets have the standard's canonical form.
 //!
-//! Not for: exemplars, or timestamps. Prometheus takes the time of the scrape.
+//! Not for exemplars or timestamps. Prometheus uses the time of the scrape.
 
 use std::fmt::{self, Display};
 
@@ -41,8 +42,8 @@ pub struct MetricHistogram {
     pub sum: f64,
     /// Number of all values.
     pub count: u64,
-    /// Upper bounds in ascending order, each with the number of values up to it. The bucket of all
-    /// values is added.
+    /// Upper bounds in ascending order, each with the number of values up to that bound. The bucket
+    /// for all values is added.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -167,7 +168,8 @@ impl MetricSample {
     }
 }
 
-/// Returns the number of values in each bucket alone, and the bucket of those above all bounds.
+/// Returns the number of values in each bucket without the smaller buckets, and of those above all
+/// bounds.
 fn single_counts(buckets: &[(f64, u64)], count: u64) -> Vec<(f64, u64)> {
     let mut below = 0;
     let all = buckets.iter().copied().chain([(f64::INFINITY, count)]);
@@ -175,10 +177,11 @@ fn single_counts(buckets: &[(f64, u64)], count: u64) -> Vec<(f64, u64)> {
         .collect()
 }
 
-/// Writes bounds below 0.0001 as the standard wants them: `1e-05`, where the crate has `0.00001`.
+/// Writes bounds below 0.0001 in the form that the standard requires: `1e-05`, where the crate
+/// writes `0.00001`.
 fn with_canonical_bounds(text: &str) -> String {
-    /// The crate puts the bound first. A quotation mark in the value of a label is escaped, so this
-    /// is nowhere else.
+    /// The crate writes the bound first. A quotation mark in a label's value is escaped, so this
+    /// text occurs nowhere else.
     const BOUND: &str = "_bucket{le=\"";
     let mut pieces = text.split(BOUND);
     let mut canonical = pieces.next().unwrap_or_default().to_owned();
@@ -197,12 +200,12 @@ fn with_canonical_bounds(text: &str) -> String {
     canonical
 }
 
-/// Replaces what no name may contain.
+/// Replaces characters that are not allowed in a name.
 fn allowed_name(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
 }
 
-/// Escapes a help text, which the crate writes as it is.
+/// Escapes a help text, because the crate does not.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

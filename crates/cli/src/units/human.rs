@@ -1,6 +1,6 @@
 //! Measured figures for people: four significant digits and a fitting prefix.
 //!
-//! These functions round, so their output must not be parsed again. Machine output has plain
+//! These functions round, so their output must not be parsed again. Output for programs has plain
 //! integers instead.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub fn bits_per_sec(rate: f64) -> String {
     scaled(rate, 1000.0, &SI_PREFIXES, "bit/s")
 }
 
-/// Formats `12.35 M`: a count of packets or the like.
+/// Formats a count of packets or other objects, such as `12.35 M`.
 #[must_use]
 pub fn count(number: u64) -> String {
     if number < 10_000 {
@@ -44,7 +44,7 @@ pub fn span(time: Duration) -> String {
     scaled(time.as_secs_f64() * 1e6, 1000.0, &["us", "ms", "s"], "")
 }
 
-/// Formats `0.012 %`: a part of a whole; `0 %` if the whole is 0.
+/// Formats a part of a whole, such as `0.012 %`; `0 %` if the whole is 0.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> String {
     let percent = match whole {
@@ -57,7 +57,7 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{} %", trimmed(format!("{percent:.4}")))
 }
 
-/// Divides by `base` until the value prints below it, and adds the matching unit.
+/// Divides by `base` until the printed value is below `base`, and adds the matching unit.
 fn scaled(value: f64, base: f64, prefixes: &[&str], unit: &str) -> String {
     let mut value = value;
     let mut power = 0;

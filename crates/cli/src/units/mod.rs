@@ -4,7 +4,7 @@
 //! output of `Display` reads back as the same value. [`human`] prints measured figures, for which
 //! three or four digits are enough.
 //!
-//! Not for: the odd spellings of the classic programs; their verbs read those.
+//! Not for the unusual spellings of the classic programs, which their commands parse.
 
 pub mod human;
 mod quantity;

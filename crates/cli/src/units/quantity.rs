@@ -15,7 +15,7 @@ pub struct TimeSpan {
 impl TimeSpan {
     const MINUTE_NS: u128 = 60_000_000_000;
 
-    /// Reads `250us`, `2ms`, `1.5s`, `10min`, `1h`; a bare number counts in units of `bare`.
+    /// Parses `250us`, `2ms`, `1.5s`, `10min`, `1h`; a bare number is in units of `bare`.
     ///
     /// # Errors
     /// [`UnitError`] unless the text is a whole number of nanoseconds that fits.
@@ -103,7 +103,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A part of a whole, in parts per 10^9; never more than the whole.
+/// A part of a whole, in parts per 10^9; at most the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShareOfWhole {
     ppb: u64,
@@ -134,8 +134,8 @@ impl ShareOfWhole {
 impl FromStr for ShareOfWhole {
     type Err = UnitError;
 
-    /// Reads `0.1%`, `250ppm`, `1e-6` and `0`. Any other number without a unit is ambiguous:
-    /// programs differ in whether `1` means all or one in a hundred.
+    /// Parses `0.1%`, `250ppm`, `1e-6` and `0`. Any other number without a unit is ambiguous: in
+    /// some programs `1` means all, in others one in a hundred.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let mut scanned = ScannedNumber::read(text, QuantityKind::Share)?;
         let is_exponent = scanned.take_negative_exponent();

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
-/// A rate with the unit that it counts.
+/// A rate, in bits, bytes or packets per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateWithUnit {
     /// Packets per second.
     Packets(u64),
-    /// Bits per second. The command decides whether framing counts (L1) or not (L2).
+    /// Bits per second. The command decides whether they include framing (L1) or not (L2).
     Bits(u64),
 }
 
-/// What a rate without a unit counts.
+/// The unit of a rate that is written without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateUnit {
     /// Packets per second, as for `pkt-gen -R`.
@@ -22,7 +22,7 @@ pub enum RateUnit {
     Bits,
 }
 
-/// Spelling, unit, and how many of that unit make one; longer spellings before their own suffixes.
+/// Spelling, unit, and the factor to that unit. A longer spelling comes before its own suffixes.
 const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),
@@ -33,7 +33,7 @@ const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
 ];
 
 impl RateWithUnit {
-    /// Reads `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` counts what `bare` says.
+    /// Parses `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` is in the unit `bare`.
     ///
     /// ```
     /// use slipring_cli::units::{RateWithUnit, RateUnit};

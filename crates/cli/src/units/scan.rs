@@ -55,24 +55,24 @@ impl QuantityKind {
 /// Why a text is not a value of the wanted quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitErrorReason {
-    /// There is no number where one should start.
+    /// The text does not start with a number.
     NoNumber,
-    /// The number is followed by something that is not a unit of the quantity.
+    /// The text after the number is not a unit of the quantity.
     UnknownUnit(String),
-    /// The number has no unit, and could be a share or a percentage.
+    /// The number has no unit, and could be a fraction or a percentage.
     TwoReadings,
     /// The value is finer than the smallest unit.
     NotWhole,
-    /// The value is larger than the type can hold, or than the whole.
+    /// The value is larger than the type allows, or larger than the whole.
     TooLarge,
 }
 
-/// A value that could not be read.
+/// A value that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitError {
     /// The text as given.
     pub text: String,
-    /// Where reading stopped, in characters counted from 1.
+    /// Where parsing stopped, in characters counted from 1.
     pub column: usize,
     /// Why reading stopped.
     pub reason: UnitErrorReason,
@@ -102,7 +102,7 @@ impl fmt::Display for UnitError {
     }
 }
 
-/// Whether the text would be a number without its sign.
+/// Whether the text is a number with a minus sign.
 fn is_negative(text: &str) -> bool {
     let behind = text.strip_prefix(['-', '−']);
     behind.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
@@ -139,8 +139,8 @@ pub(super) struct ScannedNumber<'t> {
 }
 
 impl<'t> ScannedNumber<'t> {
-    /// Reads digits, with or without a fraction (`1`, `1.5`, `.5`), and takes the rest (without one
-    /// leading space) as the unit.
+    /// Parses digits, with or without a fraction (`1`, `1.5`, `.5`), and takes the remaining text
+    /// (without one leading space) as the unit.
     pub(super) fn read(text: &'t str, quantity: QuantityKind) -> Result<Self, UnitError> {
         let (whole, rest) = split_digits(text);
         let (fraction, rest) = match rest.strip_prefix('.') {
@@ -188,7 +188,7 @@ impl<'t> ScannedNumber<'t> {
         self.error(0, UnitErrorReason::TwoReadings)
     }
 
-    /// Returns the value in smallest units, if one written unit is `per_unit` of them.
+    /// Returns the value in the smallest unit, of which `per_unit` make one written unit.
     pub(super) fn exactly(&self, per_unit: u128) -> Result<u64, UnitError> {
         let product = self.mantissa.checked_mul(per_unit).ok_or_else(|| self.too_large())?;
         let value = self.without_decimals(product)?;
@@ -200,7 +200,8 @@ impl<'t> ScannedNumber<'t> {
         match scale {
             _ if product == 0 => Ok(0),
             Some(scale) if product.is_multiple_of(scale) => Ok(product / scale),
-            // The number has more decimals than a 128-bit product has digits: it cannot be whole.
+            // The number has more decimals than a 128-bit product has digits, so it cannot be
+            // whole.
             _ => Err(self.error(0, UnitErrorReason::NotWhole)),
         }
     }
@@ -226,7 +227,8 @@ impl<'t> ScannedNumber<'t> {
     }
 }
 
-/// Returns the factor of an SI or binary prefix; in either case, since no unit here is milli.
+/// Returns the factor of an SI or binary prefix in upper or lower case, since no unit here uses
+/// milli.
 pub(super) fn prefix(text: &str) -> Option<u128> {
     let (letter, base) = match text.strip_suffix('i') {
         Some(letter) => (letter, 1024_u128),

@@ -8,10 +8,10 @@ use slipring_top::schema::{MetricObject, MetricSchema};
 use super::ports;
 use crate::meter::PortMeter;
 
-/// Serves the counters of ports, if `--metrics` asks for it, until the endpoint is dropped.
+/// Serves the counters of ports, if `--metrics` was given, until the endpoint is dropped.
 ///
 /// # Errors
-/// If the address is in use, or does not belong to this machine.
+/// If the address is in use, or is not an address of this machine.
 pub fn serve_metrics(
     meter: &PortMeter,
     session: &Session<'_>,

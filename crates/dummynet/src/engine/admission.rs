@@ -21,11 +21,12 @@ use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
 /// with, as in dummynet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedSizes {
-    /// `net.inet.ip.dummynet.red_avg_pkt_size`: the average of an idle queue decays once per time
-    /// that a packet of this many bytes takes on the link; 512.
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`; default 512. The average of an idle queue decays
+    /// once for each time that a packet of this many bytes would take on the link.
     pub mean_len: u32,
-    /// `net.inet.ip.dummynet.red_max_pkt_size`: in a queue limited in bytes, a packet of this
-    /// length is hit with the full probability and a shorter one in proportion; 1500.
+    /// `net.inet.ip.dummynet.red_max_pkt_size`; default 1500. In a queue limited in bytes, a packet
+    /// of this length is dropped with the full probability, and a shorter packet with a
+    /// proportionally lower one.
     pub max_len: u32,
 }
 
@@ -92,8 +93,8 @@ impl QueuePolicy {
         Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
     }
 
-    /// Updates the admission state of a queue to this policy; an unchanged algorithm keeps its
-    /// state.
+    /// Updates the admission state of a queue to this policy; an algorithm that does not change
+    /// keeps its state.
     pub(crate) fn update_admission(
         &self,
         gate: &mut Option<Box<AdmissionState>>,
@@ -175,7 +176,7 @@ impl QueuePolicy {
 const QUEUE_FULL: AdmissionDecision = AdmissionDecision::Lost(ShaperDropCause::Full);
 
 impl AdmissionState {
-    /// Decides on a packet that was taken from the queue.
+    /// Decides whether a packet that was taken from the queue is sent, marked or dropped.
     #[inline]
     pub(crate) fn dequeue<H>(
         &mut self,
@@ -257,7 +258,7 @@ fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
     ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Returns PIE's parameters: `onoff` wakes it when a third of the queue is in use.
+/// Returns PIE's parameters: with `onoff`, PIE becomes active when a third of the queue is in use.
 fn pie_model(pie: &PieSpec, limit: QueueLimit) -> PieSpec {
     let bytes = match limit {
         QueueLimit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,

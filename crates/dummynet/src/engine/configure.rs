@@ -35,8 +35,8 @@ pub enum ShaperConfig {
 
 impl ShaperConfig {
     /// Splits the configuration into commands that can be printed. Parameters of CoDel and PIE
-    /// extend to the end of a command, so an object that has some for its flows and some for its
-    /// queue needs two.
+    /// extend to the end of a command, so an object that has such parameters both for its flows and
+    /// for its queue needs two commands.
     #[must_use]
     pub fn into_commands(self) -> Vec<Self> {
         let (kind, policy) = match &self {
@@ -85,7 +85,7 @@ impl ObjectKind {
     }
 }
 
-/// Why a change was refused. Nothing has changed then.
+/// Why a change was refused. A refused change has no effect.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShaperConfigError {
@@ -98,7 +98,7 @@ pub enum ShaperConfigError {
     /// A parameter is out of range.
     #[error("{0}")]
     Parameter(#[from] ParameterError),
-    /// There is no such object to delete.
+    /// The object to delete does not exist.
     #[error("there is no {} {number}", kind.name())]
     NotFound {
         /// The kind that was named.
@@ -115,10 +115,11 @@ impl<H: Copy> Dummynet<H> {
     /// Effects of a change on the packets inside:
     /// - Waiting packets keep waiting, in their order; a change loses none.
     /// - A new bandwidth applies from the next packet on the link, a new delay to packets that
-    ///   leave the link from now on; none overtakes.
+    ///   leave the link from now on; no packet overtakes another.
     /// - New limits and losses apply to arriving packets. AQM keeps its state if only parameters
     ///   change, and starts fresh if another algorithm is chosen.
-    /// - Queues keep their turn when weights change; the next packet uses the new weight.
+    /// - Queues keep their order of service when weights change; the next packet uses the new
+    ///   weight.
     /// - With another scheduler, waiting packets leave first, in the order of the old one.
     /// - With another mask, old dynamic queues and pipes drain in parallel with the new ones. A
     ///   queue that moves to another parent leaves its packets to the old one.
@@ -341,7 +342,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the parameters of an instance's scheduler; `false` if it is of another kind.
+    /// Changes the parameters of an instance's scheduler; `false` if the scheduler is of another
+    /// kind.
     fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
         let InstanceQueues::Fair(fair) = &mut self.instances[at as usize].queues else {
             return false;
@@ -374,7 +376,8 @@ impl<H: Copy> Dummynet<H> {
             Some(flowset) => queues(sched, flowset),
             None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
         };
-        // Without flowsets no packet can arrive before one is added; the queues are then rebuilt.
+        // Without flowsets no packet can arrive until a flowset is added, and the queues are then
+        // rebuilt.
         instance.is_listed &= flowset.is_some();
         if flowset.is_none() {
             self.unlist(at);
@@ -383,7 +386,8 @@ impl<H: Copy> Dummynet<H> {
 
     /// Deletes objects. Packets that wait in them are lost; packets in the delay are not.
     ///
-    /// Queues whose pipe or scheduler is deleted stay, and lose all packets until it exists again.
+    /// If a pipe or scheduler is deleted, its queues stay, and drop all packets until it is created
+    /// again.
     ///
     /// # Errors
     /// [`ShaperConfigError::NotFound`] if none of the objects exists.

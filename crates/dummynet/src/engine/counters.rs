@@ -10,9 +10,9 @@ pub enum ShaperDropCause {
     Loss,
     /// The queue was full.
     Full,
-    /// Active queue management dropped it.
+    /// Active queue management dropped the packet.
     Aqm,
-    /// The profile of the link lost it, at the end of its delay.
+    /// The profile of the link lost the packet, at the end of its delay.
     Profile,
     /// There was no space for another flow.
     NoRoom,

@@ -1,8 +1,8 @@
-//! Packets in the delays: one line per scheduler, emitted in order of time.
+//! Packets in the delays: one delay line per scheduler, emitted in order of time.
 //!
-//! All instances of a scheduler have the same delay. So without a mask its packets never overtake,
-//! and a line is a plain queue. With a mask, links of different load finish out of order, and a
-//! line is a wheel.
+//! All instances of a scheduler have the same delay. So without a mask, packets of a scheduler
+//! never overtake each other, and its line is a FIFO queue. With a mask, links with different load
+//! finish out of order, and the line is a timing wheel.
 //!
 //! # Invariants
 //! 1. Each line with packets has an entry at its `head_ns`, which is when its first packet is due.
@@ -19,7 +19,7 @@ use slipring_model::{DelayLine, Wheel};
 
 use super::instance::NEVER_NS;
 
-/// When to look at a line, and which.
+/// When to check a line, and the line's index.
 type LineEvent = (u64, u32);
 
 /// The lines, by the index of their scheduler.
@@ -84,14 +84,14 @@ impl<T: Copy> DelayLines<T> {
         self.lines.get(sched as usize).is_none_or(|line| line.head_ns == NEVER_NS)
     }
 
-    /// When a packet may be due next.
+    /// The earliest time at which a packet may be due.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         (self.first.0 != NEVER_NS).then_some(self.first.0)
     }
 
-    /// Adds a packet that is due at `out_ns`. `overtakes`: it may be due before others of this
-    /// scheduler.
+    /// Adds a packet that is due at `out_ns`. `overtakes`: the packet may be due before earlier
+    /// packets of this scheduler.
     #[inline]
     pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
         if self.lines.len() <= sched as usize {
@@ -124,7 +124,7 @@ impl<T: Copy> DelayLines<T> {
         }
     }
 
-    /// Takes out the first packet that is due by `now_ns`; returns its due time, its scheduler and
+    /// Removes the first packet that is due by `now_ns`; returns its due time, its scheduler and
     /// the packet.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, T)> {
@@ -138,7 +138,7 @@ impl<T: Copy> DelayLines<T> {
             if packet.is_some() {
                 line.head_ns = line.packets.first_ns().unwrap_or(NEVER_NS);
             }
-            // A line with a stale entry has another one at the correct time.
+            // A line with a stale entry has another entry with the correct time.
             let next_ns = if packet.is_some() { line.head_ns } else { NEVER_NS };
             if next_ns != at_ns {
                 self.reenter((next_ns, sched));

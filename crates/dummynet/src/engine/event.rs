@@ -1,11 +1,11 @@
-//! Packets on their way through the engine, and what becomes of them.
+//! Packets inside the engine, and the events that it reports about them.
 
 use slipring_model::aqm::Ecn;
 
 use super::counters::ShaperDropCause;
 use crate::spec::ObjectNumber;
 
-/// What a rule sends a packet to.
+/// The object to which a rule sends a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShaperTarget {
     /// `pipe N`.
@@ -17,9 +17,9 @@ pub enum ShaperTarget {
 /// A packet, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperPacket<H> {
-    /// The caller's name for it.
+    /// The caller's handle for the packet.
     pub handle: H,
-    /// The rule that sent it, by the caller's number.
+    /// The caller's number of the rule that sent the packet.
     pub rule: u32,
     /// Bytes that count.
     pub len: u32,
@@ -34,7 +34,7 @@ pub enum ShaperEvent<H> {
     Released {
         /// The packet.
         handle: H,
-        /// When it was due, in ns; not after the time of the call.
+        /// When the event was due, in ns; not after the time of the call.
         at_ns: u64,
         /// What now.
         next: ReleaseAction,
@@ -48,23 +48,24 @@ pub enum ShaperEvent<H> {
         /// Why the packet was dropped.
         cause: ShaperDropCause,
     },
-    /// Its ECN field is to be set to "congestion experienced"; it goes on.
+    /// The packet's ECN field must be set to "congestion experienced"; the packet stays in the
+    /// engine.
     Marked {
         /// The packet.
         handle: H,
     },
 }
 
-/// Where a packet goes on that is through.
+/// What happens to a packet after its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// It is accepted: `one_pass` is on.
+    /// The packet is accepted: `one_pass` is on.
     Accept,
-    /// The list goes on behind this rule.
+    /// The search continues after this rule.
     After(u32),
 }
 
-/// A packet on its way through the delay.
+/// A packet inside the delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DelayedPacket<H> {
     pub(super) handle: H,

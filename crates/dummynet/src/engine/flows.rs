@@ -1,8 +1,8 @@
 //! The queues of one scheduler instance: found by flow, served by the scheduler, removed when idle.
 //!
 //! # Invariants
-//! 1. A queue in `index` is in use; a queue neither in `index` nor in `free` only drains.
-//! 2. `scheduler` knows exactly the queues in use, and which of them have packets.
+//! 1. A queue in `index` is in use; a queue that is neither in `index` nor in `free` only drains.
+//! 2. `scheduler` has exactly the queues in use, and knows which of them have packets.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -53,7 +53,7 @@ pub(crate) struct FlowQueues {
 }
 
 impl FlowQueue {
-    /// Takes the next packet that the AQM does not drop.
+    /// Removes the next packet that the AQM does not drop.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -146,7 +146,7 @@ impl FlowQueues {
         }
     }
 
-    /// Takes the next packet in the scheduler's order.
+    /// Removes the next packet in the scheduler's order.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -173,7 +173,7 @@ impl FlowQueues {
     }
 
     /// Checks two queues and removes those without a packet for `idle_ns`. Called whenever a queue
-    /// is created, so the number of queues stays within twice those in use.
+    /// is created, so there are at most twice as many queues as are in use.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
             if self.flows.is_empty() {

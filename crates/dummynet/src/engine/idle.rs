@@ -1,4 +1,5 @@
-//! Creation and removal of instances: which ones new packets find, and which are idle.
+//! Creation and removal of instances: which instances new packets use, and which instances are
+//! idle.
 
 use alloc::vec::Vec;
 
@@ -44,8 +45,8 @@ impl<H: Copy> Dummynet<H> {
         self.free.push(at);
     }
 
-    /// Checks two instances of a scheduler and removes those that are idle. Called whenever one is
-    /// created, so the number of instances stays within twice those in use.
+    /// Checks two instances of a scheduler and removes those that are idle. Called whenever an
+    /// instance is created, so there are at most twice as many instances as are in use.
     pub(super) fn expire_some_instances(&mut self, sched: u32) {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {

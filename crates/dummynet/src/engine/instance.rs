@@ -17,7 +17,7 @@ use super::pool::{PacketChain, PacketPool, PooledPacket};
 use super::sink::EventSink;
 use crate::flow::ShaperFlowId;
 
-/// A time that never comes.
+/// A time that is never reached.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct SchedInstance<H> {
     pub(crate) hash: u64,
     pub(crate) line: PipeLinkState,
     pub(crate) due_ns: u64,
-    /// When its event is due; [`NEVER_NS`] if it has none.
+    /// When the instance's event is due; [`NEVER_NS`] if it has none.
     pub(crate) event_ns: u64,
     /// When the last packet arrived.
     pub(crate) last_ns: u64,
@@ -70,7 +70,7 @@ impl<H: Copy> SchedInstance<H> {
         (packets + u64::from(self.leftover.packets()), bytes + self.leftover.bytes())
     }
 
-    /// Whether nothing waits and the link is free.
+    /// Whether no packet waits and the link is free.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
         self.due_ns == NEVER_NS && self.line.free_ns() <= now_ns
@@ -87,7 +87,7 @@ impl<H: Copy> SchedInstance<H> {
         is_empty && self.leftover.is_empty()
     }
 
-    /// Sends the packets for which the link is free by `now_ns`, each at its own time.
+    /// Sends packets as long as the link becomes free by `now_ns`, each at its own time.
     pub(crate) fn serve(
         &mut self,
         now_ns: u64,
@@ -141,7 +141,7 @@ impl<H: Copy> SchedInstance<H> {
         held
     }
 
-    /// Takes out all packets, in the order in which the scheduler would have sent them.
+    /// Removes all packets, in the order in which the scheduler would have sent them.
     pub(crate) fn drain(
         &mut self,
         now_ns: u64,
@@ -154,7 +154,7 @@ impl<H: Copy> SchedInstance<H> {
                 all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
             }
             InstanceQueues::Flows(flows) => {
-                // Algorithms that drop on dequeue are not asked, since nothing leaves yet.
+                // Algorithms that drop on dequeue are not consulted, since no packet leaves yet.
                 flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
             }

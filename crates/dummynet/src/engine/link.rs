@@ -10,7 +10,7 @@ use crate::spec::{PipeLinkSpec, PipeProfile};
 pub(crate) struct PipeLink {
     pub(crate) spec: PipeLinkSpec,
     rate: Option<BitRate>,
-    /// How long the burst takes at the bandwidth.
+    /// Transmission time of the burst at the bandwidth.
     burst_ns: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PipeLinkState {
 pub(crate) struct LinkTransmission {
     /// When the packet leaves the delay.
     pub(crate) out_ns: u64,
-    /// Whether the profile lost it.
+    /// Whether the profile lost the packet.
     pub(crate) lost: bool,
 }
 
@@ -47,8 +47,8 @@ impl PipeLink {
         PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
-    /// Changes a line to this link at `now_ns`. A packet on the line finishes when it would have;
-    /// later packets use the new bandwidth.
+    /// Changes the link state to this link at `now_ns`. A packet on the line finishes at its old
+    /// time; later packets use the new bandwidth.
     pub(crate) fn relink(
         &self,
         line: &mut PipeLinkState,
@@ -101,7 +101,7 @@ impl PipeLink {
         (u64::try_from(bits).unwrap_or(u64::MAX >> 8), index >= profile.first_lost)
     }
 
-    /// Whether a line has been idle for so long that it equals a new one.
+    /// Whether a line has been idle for so long that it is in the state of a new one.
     pub(crate) fn is_as_new(&self, line: &PipeLinkState, now_ns: u64) -> bool {
         let rested = now_ns.saturating_sub(self.burst_ns);
         line.last_out_ns <= now_ns

@@ -28,7 +28,7 @@ pub(crate) struct Flowset {
     pub(crate) number: u32,
     /// Number of its scheduler, which need not exist.
     pub(crate) parent: u32,
-    /// Index of its scheduler, if it exists.
+    /// Index of the flowset's scheduler, if it exists.
     pub(crate) sched: Option<u32>,
     pub(crate) policy: QueuePolicy,
     pub(crate) share: ShareSpec,
@@ -97,7 +97,7 @@ impl ShaperObjectTable {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
-    /// Returns the counters of a scheduler; `none` if it no longer exists.
+    /// Returns the counters of a scheduler, or `none` if it no longer exists.
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
@@ -188,7 +188,7 @@ impl ShaperObjectTable {
 
 /// Stores an item in a free slot of `all`; `used` is the number of slots in use.
 fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T, is_clear: impl Fn(u32) -> bool) -> u32 {
-    // Holes are rare: a long list without one is not searched.
+    // Free slots are rare, so a long list without a free slot is not searched.
     let mut holes = (0..all.len()).filter(|&at| all[at].is_none() && is_clear(at as u32));
     let at = if used < all.len() { holes.next() } else { None }.unwrap_or(all.len());
     if at == all.len() {

@@ -4,7 +4,7 @@
 //! 1. Each slot is in exactly one chain or in the free list.
 //! 2. A chain's `packets` and `bytes` are the totals of the packets in it.
 //!
-//! The most recently freed slots are used first, so that the memory in use stays small and warm.
+//! The most recently freed slots are used first, so that the memory in use stays small and cached.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The contents of listings at one time.
+//! The data of listings, captured at one moment.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -117,7 +117,7 @@ impl<H: Copy> Dummynet<H> {
         Some(ShaperConfig::Pipe(sched.number as u16, spec))
     }
 
-    /// Returns the part of a scheduler that `pipe N config` alone would not create.
+    /// Returns the part of a scheduler's configuration that `pipe N config` alone would not create.
     fn sched_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let Sched { kind, mask, buckets, policy, .. } = sched;
         let policy = policy.as_ref()?.spec;
@@ -125,7 +125,7 @@ impl<H: Copy> Dummynet<H> {
         Some(ShaperConfig::Sched(sched.number as u16, spec))
     }
 
-    /// Updates everything to `now_ns` that does not cause events.
+    /// Updates all state to `now_ns` that changes without events.
     fn refresh(&mut self, now_ns: u64) {
         self.tick(now_ns);
         self.expire_all();

@@ -22,8 +22,9 @@ use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
-    /// Takes a packet that a rule sends to `object`. It, or others instead, may be lost: `tell`
-    /// receives losses and marks. A time before the latest one counts as the latest.
+    /// Takes a packet that a rule sends to `object`. This packet, or other packets instead, may be
+    /// lost: `tell` receives losses and marks. A time before the latest time of a call counts as
+    /// the latest time.
     ///
     /// With flow queueing the result is [`SubmitResult::Accepted`] even if the packet is lost.
     pub fn submit(
@@ -72,7 +73,7 @@ impl<H: Copy> Dummynet<H> {
         report(noerror)
     }
 
-    /// Returns the instance for a packet of a flowset; creates it if needed.
+    /// Returns the instance for a packet of a flowset, which is created if needed.
     #[inline]
     fn instance(&mut self, place: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(place)?;
@@ -135,7 +136,7 @@ impl<H: Copy> Dummynet<H> {
         Some(at)
     }
 
-    /// Admits a packet and enqueues it, or sends it at once over a free link.
+    /// Admits a packet and enqueues it, or sends it at once if the link is free.
     #[inline]
     fn enqueue(
         &mut self,
@@ -272,7 +273,7 @@ impl QueueAdmitter<'_> {
 }
 
 impl<H: Copy> FairQueues<H> {
-    /// Admits a packet and enqueues it; it or others may be dropped.
+    /// Admits a packet and enqueues it; this packet or other packets may be dropped.
     fn admit(
         &mut self,
         flow: u32,

@@ -8,7 +8,7 @@ use super::{Dummynet, ShaperSettings};
 /// The prefix of all names.
 pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 
-/// The `expire_ns` with which idle queues stay forever.
+/// The value of `expire_ns` with which idle queues are never removed.
 const NEVER_NS: u64 = u64::MAX;
 
 /// Name, minimum and maximum of each sysctl that can be set.
@@ -41,7 +41,7 @@ pub enum ShaperSysctlError {
     /// There is no sysctl with this name.
     #[error("unknown oid '{0}'")]
     Unknown(String),
-    /// It cannot be set, or not to this value.
+    /// The sysctl cannot be set, or not to this value.
     #[error("sysctl {name}: {reason}")]
     Value {
         /// The name of the sysctl.
@@ -51,8 +51,8 @@ pub enum ShaperSysctlError {
     },
 }
 
-/// Sysctls with a fixed value: FreeBSD's default and the reason. Setting that value has no effect
-/// and is allowed, so that scripts run.
+/// Sysctls with a fixed value: FreeBSD's default, and the reason. Setting that value has no effect
+/// and is allowed, so that scripts work.
 const FIXED_VALUES: &[(&str, u32, &str)] = &[
     ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
     (
@@ -66,7 +66,7 @@ impl<H: Copy> Dummynet<H> {
     /// Returns a sysctl (all if the name is empty), or sets one; the text is that of sysctl(8).
     ///
     /// # Errors
-    /// [`ShaperSysctlError`]; nothing has changed.
+    /// [`ShaperSysctlError`]; the call had no effect.
     pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
             let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());

@@ -72,7 +72,7 @@ impl IndexHeap {
         }
     }
 
-    /// Puts `item` at the top and lets it sink to its position.
+    /// Puts `item` at the top and moves it down to its position.
     #[inline]
     fn sink(&mut self, item: HeapItem) {
         let items = &mut self.0[..];

@@ -7,7 +7,7 @@
 //!
 //! | set | start of the group | earlier finish in a higher ready group |
 //! |---|---|---|
-//! | ready | not after V | no: the lowest one has the earliest finish |
+//! | ready | not after V | no: the lowest group has the earliest finish |
 //! | blocked | not after V | yes |
 //! | ineligible | after V | no |
 //! | blocked ineligible | after V | yes |
@@ -165,8 +165,8 @@ impl Qfq {
         }
     }
 
-    /// Removes the queue from the head of its group's first slot and puts it into the slot of its
-    /// next packet, if that is in this group; returns whether it left the slot.
+    /// Moves a queue from the head of its group's first slot to the slot of its next packet, if
+    /// that slot is in this group; returns whether it left the slot.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -252,7 +252,8 @@ impl Qfq {
         }
         let changed = self.now ^ before;
         if changed != 0 {
-            // A start of group g is a multiple of 2^g: V reached it only if such bits changed.
+            // A start of group g is a multiple of 2^g, so V can only have reached it if one of
+            // these bits changed.
             let reached = u64::MAX >> changed.leading_zeros();
             self.shift(reached, INELIGIBLE, READY);
             self.shift(reached, BLOCKED_INELIGIBLE, BLOCKED);
@@ -307,7 +308,8 @@ impl Qfq {
     }
 
     /// Returns the start of a queue whose last packet finished at `finish`: that time, unless it is
-    /// past or too far ahead; otherwise V, or the time that the ordering of the sets requires.
+    /// in the past or too far ahead; otherwise V, or the time that the ordering of the sets
+    /// requires.
     fn fresh_start(&self, number: u32, finish: u64) -> u64 {
         let limit = round_down(self.now, number) + (1 << number);
         let rounded = round_down(finish, number);
@@ -321,7 +323,7 @@ impl Qfq {
         }
     }
 
-    /// Rebuilds all sets, for the rare changes that they do not support incrementally.
+    /// Rebuilds all sets, for rare changes that cannot be made incrementally.
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];
@@ -337,7 +339,7 @@ impl Qfq {
         self.catch_up(0);
     }
 
-    /// Moves all virtual times back, long before they could overflow.
+    /// Moves all virtual times back, long before they would overflow.
     #[cold]
     fn rebase(&mut self) {
         // A multiple of every slot.

@@ -1,10 +1,10 @@
-//! What the schedulers share: limits, a queue's share, lists by queue.
+//! Code shared by the schedulers: limits, a queue's share, lists by queue.
 
 /// Virtual time per byte at weight 1, as a power of two: sums of rounding stay below 1e-4.
 pub(super) const FRACTION_BITS: u32 = 20;
 
-/// Longer packets than any link has count as this long, in bytes: virtual times cannot overflow,
-/// and turns come round.
+/// Packets longer than this, in bytes, count as this long; no link has such packets. So virtual
+/// times cannot overflow, and each queue's turn ends.
 pub(super) const MAX_PACKET_LEN: u32 = 1 << 20;
 
 /// The share of a queue, within the scheduler's limits.
@@ -15,7 +15,7 @@ pub(crate) struct QueueShare {
     pub(crate) priority: u32,
 }
 
-/// The element at `index`, made if need be.
+/// The element at `index`; extends the list if needed.
 pub(super) fn grown<T: Clone + Default>(all: &mut alloc::vec::Vec<T>, index: u32) -> &mut T {
     let index = index as usize;
     if all.len() <= index {

@@ -1,8 +1,8 @@
 //! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), at logarithmic cost.
 //!
-//! Each packet at a head has a virtual start and a virtual finish; finish is start + length /
-//! weight. Among the queues whose start is not after the virtual time, the one with the smallest
-//! finish sends.
+//! The packet at the head of each queue has a virtual start and a virtual finish; the finish is
+//! start + length / weight. Among the queues whose start is not after the virtual time, the queue
+//! with the smallest finish sends.
 //!
 //! ```text
 //!   waiting, by start  --start <= V-->  ready, by finish  --> sends
@@ -48,7 +48,8 @@ struct Wf2qQueue {
 }
 
 const SCALE_BITS: u32 = 40;
-/// When the virtual time exceeds this, all virtual times are moved back; tests reach it.
+/// When the virtual time exceeds this, all virtual times are moved back; it is lower in tests, so
+/// that they reach it.
 const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
 /// Returns the virtual time of `len` bytes; `per_byte` is 2^40 / weight.
@@ -82,7 +83,7 @@ impl Wf2q {
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         if self.weights == 0 {
-            // No queue waits, so no queue has earned service.
+            // No queue has packets, so no queue is entitled to service.
             self.now = self.latest;
             self.rebase();
         }
@@ -152,7 +153,7 @@ impl Wf2q {
         self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
     }
 
-    /// Moves all virtual times back, long before they could overflow.
+    /// Moves all virtual times back, long before they would overflow.
     #[cold]
     fn rebase(&mut self) {
         if self.now < REBASE_THRESHOLD {

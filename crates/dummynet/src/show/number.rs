@@ -15,7 +15,7 @@ pub(super) fn rate(bits_per_sec: u64) -> String {
     format!("{:7.3} {unit}", bits_per_sec as f64 / scale)
 }
 
-/// Formats milliseconds; fractions, which dummynet does not have, are shown as far as needed.
+/// Formats milliseconds. Fractions, which dummynet does not have, are shown in full.
 pub(super) fn milliseconds(ns: u64) -> String {
     (ns as f64 / 1e6).to_string()
 }
@@ -33,7 +33,7 @@ pub(super) fn humanized(number: u64) -> String {
     format!("{} {}", value + (rest + 512) / 1024, prefixes[prefix])
 }
 
-/// Formats a time in the largest unit that does not make it less than 1: `15ms`, `1.5fs` (sic).
+/// Formats a time in the largest unit in which the value is at least 1: `15ms`, `1.5fs` (sic).
 pub(super) fn time(ns: u64) -> String {
     let us = ns / 1000;
     match us {

@@ -1,4 +1,5 @@
-//! Parameters of CoDel, PIE and flow queueing. They come last: all following words belong to them.
+//! Parameters of CoDel, PIE and flow queueing. They come last: all following words are their
+//! parameters.
 
 use alloc::format;
 

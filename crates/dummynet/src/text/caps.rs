@@ -1,6 +1,6 @@
-//! Caps on what commands may ask for.
+//! Upper limits on the values in commands.
 
-/// Caps on what may be configured, with their names as sysctls.
+/// Upper limits on configured values, with their names as sysctls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCaps {
     /// `net.inet.ip.dummynet.pipe_slot_limit`: 100.
@@ -16,7 +16,7 @@ impl Default for QueueCaps {
 }
 
 impl QueueCaps {
-    /// None: what is read is checked elsewhere.
+    /// No limits: values are checked elsewhere.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
     /// These, once the sysctl of this name, with or without its prefix, has this value.

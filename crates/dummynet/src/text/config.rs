@@ -38,8 +38,8 @@ struct ParameterReader {
     ecn: bool,
 }
 
-/// RED's parameters, before it is known whether the queue is in bytes and whether packets are
-/// marked.
+/// RED's parameters, before it is known whether the queue is limited in bytes and whether packets
+/// are marked.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,
@@ -198,7 +198,7 @@ fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), Shaper
     Err(word.error(what, format!("a parameter of a {}", kind.name())))
 }
 
-/// Parses `pipe N` of a scheduler: it always has the link of its own number.
+/// Parses `pipe N` of a scheduler, which always has the link of its own number.
 fn own_pipe(cursor: &mut ShaperCursor<'_>, number: ObjectNumber) -> Result<(), ShaperTextError> {
     let word = cursor.next("a number")?;
     let pipe = number::object(word)?;
@@ -301,7 +301,7 @@ fn mask(cursor: &mut ShaperCursor<'_>) -> Result<FlowMask, ShaperTextError> {
                 cursor.take();
                 return Ok(FlowMask { queue: mask.queue, ..FlowMask::ALL });
             }
-            // A number after it is the size of the queue, not the end of the mask.
+            // A number after `queue` is the size of the queue, and not the end of the mask.
             "queue" if !followed_by_size(cursor) => {
                 cursor.take();
                 mask.queue = true;

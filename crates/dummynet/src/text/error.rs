@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-/// What is wrong with a command, and where.
+/// The error in a command, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at column {column}; expected {expected}")]
 pub struct ShaperTextError {
@@ -10,6 +10,6 @@ pub struct ShaperTextError {
     pub column: usize,
     /// What is wrong.
     pub what: String,
-    /// What would be right.
+    /// What would be valid instead.
     pub expected: String,
 }

@@ -57,7 +57,7 @@ pub(super) fn decimal(text: &str) -> Option<(f64, &str)> {
     digits.parse().ok().map(|value| (value, rest))
 }
 
-/// Parses a decimal number in a range, without anything after it.
+/// Parses a decimal number in a range; no text may follow it.
 pub(super) fn share(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
     let (value, rest) = decimal(text)?;
     (rest.is_empty() && range.contains(&value)).then_some(value)
@@ -131,7 +131,7 @@ pub(super) enum ParsedSize {
     Bytes(u64),
 }
 
-/// Parses `50`, `50KBytes`, `5000B`; a bare K means bytes.
+/// Parses `50`, `50KBytes`, `5000B`; `K` without a unit means kilobytes.
 pub(super) fn size(word: ShaperWord<'_>) -> Result<ParsedSize, ShaperTextError> {
     let wrong = || word.wrong("slots, or bytes such as 50KBytes or 5000B");
     let end = word.text.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.text.len());

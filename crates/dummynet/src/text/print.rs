@@ -115,7 +115,7 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
         ("dst-ip6", v6(mask.dst6), "/"),
         ("flow-id", mask.flow_label.into(), ""),
     ];
-    // The family named last is the one that listings show.
+    // Listings show the address family that is named last.
     let (first, last) = (&of_v4[..], &of_v6[..]);
     let (first, last) = if mask.shown_as_v6 { (first, last) } else { (last, first) };
     for (name, value, prefix) in fields.iter().chain(first).chain(last) {
@@ -128,7 +128,7 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
     if mask.queue { f.write_str(" queue") } else { Ok(()) }
 }
 
-/// All words after the parameters of CoDel and PIE belong to them, so an object prints them last.
+/// All words after the parameters of CoDel and PIE count as theirs, so an object prints these last.
 fn kind_and_policy_of(
     f: &mut Formatter<'_>,
     kind: Option<&SchedKind>,

@@ -1,4 +1,4 @@
-//! Classifies commands by what they change, and so by what the engines must receive.
+//! Classifies commands by what they change, which determines what the engines must receive.
 
 use slipring_ipfw::rule::RESERVED_SET;
 use slipring_ipfw::run::{CommandFileError, Firewall, LineError, Ruleset};
@@ -41,7 +41,7 @@ const fn changes_rules(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Tables and translators: compiled rules stay valid.
+/// Whether the command only changes tables and translators, so that compiled rules stay valid.
 const fn changes_tables(command: &IpfwCommand) -> bool {
     match command {
         IpfwCommand::Table(table) => !matches!(
@@ -109,7 +109,7 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
     cleared
 }
 
-/// Returns warnings about states that were not restored.
+/// Returns warnings about states that could not be restored.
 pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     let more = refused.len().saturating_sub(MAX_FAULTS);
     let told = refused.into_iter().take(MAX_FAULTS);
@@ -120,7 +120,7 @@ pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     told
 }
 
-/// Tries commands on the master. A single command may do part of its work and report that.
+/// Tries commands on the master. A single command may be executed partly, and report that.
 pub(super) fn dry_run(
     master: &mut Firewall,
     order: &CommandBatch,

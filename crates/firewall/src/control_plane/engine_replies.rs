@@ -11,8 +11,8 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Whether a change that was posted to several engines takes place. The first engine that comes to
-/// it, or the caller that gives up, decides for all of them.
+/// Whether a change that was posted to several engines takes effect. The first engine that starts
+/// the change, or the caller that withdraws it, decides for all of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChangeClaim(Arc<AtomicU8>);
 
@@ -22,14 +22,14 @@ impl ChangeClaim {
         self.settle(BEGUN)
     }
 
-    /// Gives the change up; returns false if an engine has begun to apply it.
+    /// Withdraws the change; returns false if an engine has begun to apply it.
     fn withdraw(&self) -> bool {
         self.settle(WITHDRAWN)
     }
 
-    /// Settles an open claim; returns whether it is settled so.
+    /// Settles an open claim; returns whether the claim now has this state.
     fn settle(&self, as_what: u8) -> bool {
-        // Relaxed: the claim orders nothing but itself; results travel through channels.
+        // Relaxed: the claim orders no other data; results are passed through channels.
         match self.0.compare_exchange(OPEN, as_what, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => true,
             Err(settled) => settled == as_what,
@@ -56,8 +56,8 @@ pub(super) fn wait_for_all<T>(
     posted.into_iter().map(answer).collect()
 }
 
-/// Collects the results of a change. If no engine has begun it in time, it is withdrawn. If one has,
-/// the others will apply it, too, and are waited for.
+/// Collects the results of a change. If no engine has begun the change in time, it is withdrawn. If
+/// an engine has begun, the others will apply the change too, and this call waits for them.
 ///
 /// # Errors
 /// An engine has ended, or the change was withdrawn.

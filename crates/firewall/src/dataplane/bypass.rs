@@ -1,4 +1,4 @@
-//! Frames that bypass the rules: FreeBSD's bridge passes ARP by itself, too.
+//! Frames that bypass the rules: FreeBSD's bridge passes ARP unchecked, too.
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
@@ -6,7 +6,8 @@
 //! | ARP, RARP | `net.link.bridge.ipfw_arp` | passes |
 //! | any other EtherType | `net.link.bridge.pfil_onlyip` | meets the rules |
 //!
-//! VLAN tags are skipped. A frame too short to classify meets the rules, and is malformed there.
+//! VLAN tags are skipped. A frame too short to classify is passed to the rules, which count it as
+//! malformed.
 
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy};
@@ -17,15 +18,15 @@ const ETHERTYPE_RARP: u16 = 0x8035;
 /// The fate of a frame that bypasses the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BypassVerdict {
-    /// ARP or RARP: it passes.
+    /// ARP or RARP: the frame passes.
     Arp,
-    /// Neither IP nor ARP: it passes.
+    /// Neither IP nor ARP: the frame passes.
     NonIp,
-    /// Neither IP nor ARP: it is dropped.
+    /// Neither IP nor ARP: the frame is dropped.
     Dropped,
 }
 
-/// Classifies a frame; `None`: it meets the rules.
+/// Classifies a frame; `None`: the rules must check the frame.
 #[inline]
 pub(crate) fn bypass(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
     // The two EtherTypes of nearly all frames.

@@ -5,11 +5,11 @@ use slipring_dummynet::{ShaperCounters, ShaperDropCause};
 use slipring_ipfw::packet::{MalformedCounters, MalformedReason};
 use slipring_ipfw::run::{DenyReason, FragmentCounters};
 
-/// Why a frame is lost here. Pipes and fragments have their own causes.
+/// Why a frame is lost in the dataplane. Pipes and fragments have separate causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DataplaneLoss {
-    /// A rule denies it.
+    /// A rule denied the frame.
     Denied,
     /// Its headers are invalid.
     Malformed,
@@ -25,7 +25,7 @@ pub enum DataplaneLoss {
     NoHop,
     /// The map sends the frames of its port nowhere.
     NoTarget,
-    /// `nat` or `nptv6` could not translate it, or refused it.
+    /// `nat` or `nptv6` could not translate the frame, or refused it.
     Translation,
     /// The transmit ring of its output port is full.
     TxFull,
@@ -33,7 +33,7 @@ pub enum DataplaneLoss {
     NoTx,
     /// The thread with the pipes is overloaded.
     ShaperCongested,
-    /// It is neither IP nor ARP, and a setting drops such frames.
+    /// The frame is neither IP nor ARP, and a setting drops such frames.
     NonIp,
 }
 
@@ -81,7 +81,7 @@ impl DataplaneLoss {
 pub struct BypassCounters {
     /// ARP and RARP.
     pub arp: u64,
-    /// Neither IP nor ARP.
+    /// Frames that are neither IP nor ARP.
     pub non_ip: u64,
 }
 
@@ -92,13 +92,13 @@ pub struct DataplaneCounters {
     pub offered: u64,
     /// Copies made to send one frame to several ports.
     pub copies: u64,
-    /// Made here: replies and keepalives.
+    /// Frames generated here: replies and keepalives.
     pub made: u64,
     /// Bypassed the rules.
     pub bypassed: BypassCounters,
     /// Sent to ports.
     pub sent: u64,
-    /// In pipes, or fragments that wait for the rest.
+    /// Frames in pipes, and fragments that wait for the rest of their packet.
     pub waiting: u64,
     /// Handed to other threads, for shaping or back.
     pub handed_off: u64,
@@ -164,7 +164,7 @@ impl DataplaneCounters {
         came == self.sent + self.lost() + self.waiting + self.handed_off
     }
 
-    /// Adds the counters of another engine. `self` must be the one with the pipes.
+    /// Adds the counters of another engine. `self` must be the engine with the pipes.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;

@@ -1,5 +1,5 @@
-//! Lets frames leave: by the output ports of the port that they came from, or by the one that a rule
-//! chose, after the check on output where there is one.
+//! Sends frames: to the output ports of the port from which they came, or to the port that a rule
+//! chose, after the check on output if there is one.
 
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::{CheckPass, EmissionTarget, EmittedFrame, PacketMetadata, PortIndex};
@@ -89,7 +89,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends the frame to this port, if the output check accepts it.
+    /// Sends the frame to this port, if the check on output accepts it.
     fn egress(
         &mut self,
         port: PortIndex,

@@ -43,14 +43,14 @@ impl FrameStore {
         &mut self.frames[handle as usize]
     }
 
-    /// Takes a frame out; [`Self::release`] returns its buffer.
+    /// Removes a frame; [`Self::release`] returns its buffer.
     pub(super) fn take_frame(&mut self, handle: u32) -> ShapedFrame {
         let empty =
             ShapedFrame { bytes: Vec::new(), crossing: PacketMetadata::incoming(0), owner: 0 };
         std::mem::replace(&mut self.frames[handle as usize], empty)
     }
 
-    /// Frees a handle, and takes the frame's buffer back if given.
+    /// Frees a handle, and takes back the frame's buffer if it is given.
     pub(super) fn release(&mut self, handle: u32, room: Option<ShapedFrame>) {
         if let Some(room) = room {
             self.frames[handle as usize] = room;

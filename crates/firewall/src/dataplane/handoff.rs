@@ -1,4 +1,5 @@
-//! Frames that one dataplane hands to another for shaping: all pipes are in one, flows are spread.
+//! Frames that one dataplane passes to another for shaping: all pipes are in one dataplane, and
+//! flows are distributed over all.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -17,7 +18,7 @@ pub struct Handoff {
     pub(super) crossing: PacketMetadata,
     /// The dataplane that handles its flow.
     pub(super) owner: DataplaneId,
-    /// The pipe or queue that shapes it; `None` on its way back.
+    /// The pipe or queue that shapes the frame; `None` on its return.
     pub(super) object: Option<ShaperTarget>,
 }
 
@@ -33,7 +34,7 @@ impl Handoff {
 #[derive(Debug, Default)]
 pub(super) struct RemotePackets {
     own_id: DataplaneId,
-    /// There are other dataplanes.
+    /// Whether there are other dataplanes.
     is_shared: bool,
     /// The dataplane that shapes is overloaded.
     pub(super) is_congested: bool,
@@ -44,7 +45,7 @@ pub(super) struct RemotePackets {
 }
 
 impl RemotePackets {
-    /// The exchange of one of several dataplanes that share the flows.
+    /// Creates the exchange of one of several dataplanes that share the flows.
     pub(super) fn shared(own_id: DataplaneId) -> Self {
         Self { own_id, is_shared: true, ..Self::default() }
     }

@@ -9,18 +9,18 @@ pub struct PortMap(Vec<Vec<PortIndex>>);
 /// Why a map is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortMapError {
-    /// It is not written as a map.
+    /// The text is not a valid map.
     #[error("`{0}` is no part of a map")]
     Unreadable(String),
-    /// There is no such port.
+    /// The port does not exist.
     #[error("there is no port {number}: they are 1 to {ports}")]
     NoPort {
         /// The number as written.
         number: u64,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
     },
-    /// Nothing says where the frames of a port go.
+    /// The map has no destination for the frames of this port.
     #[error("with {0} ports it must be said which frames go where")]
     Missing(usize),
 }

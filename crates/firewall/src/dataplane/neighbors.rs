@@ -1,4 +1,4 @@
-//! Maps addresses to neighbours: `fwd` needs it to send a frame to a next hop.
+//! Maps addresses to neighbours, so that `fwd` can send a frame to a next hop.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::PortIndex;
 use slipring_neighbour::{SnoopTable, SnoopedAddress};
 
-/// Most addresses that are stored: anyone on the link can claim some.
+/// Maximum number of stored addresses, since any host on the link can claim addresses.
 const MAX_NEIGHBORS: usize = 65_536;
 
 /// A neighbour learned from a frame, and its port.
@@ -27,7 +27,7 @@ impl Default for NeighborTable {
 }
 
 impl NeighborTable {
-    /// Learns the sender of a frame. Returns it if it is new.
+    /// Records the sender of a frame. Returns the neighbour if it is new.
     pub(super) fn learn(&mut self, frame: &[u8], from: PortIndex) -> Option<LearnedNeighbor> {
         let learned = (SnoopedAddress::of(frame)?, from);
         self.insert(learned).then_some(learned)

@@ -1,4 +1,4 @@
-//! Moves frames into pipes and queues and out of them.
+//! Moves frames into pipes and queues, and out of them.
 
 use slipring_dummynet::flow::ShaperFlowKey;
 use slipring_dummynet::{ShaperEvent, ShaperPacket as Shaped, ShaperTarget};

@@ -1,4 +1,4 @@
-//! Several dataplanes that share the flows: what one takes from another and leaves for it.
+//! Several dataplanes that share the flows: the frames, neighbours and counts that they exchange.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -16,7 +16,8 @@ impl Dataplane {
         self
     }
 
-    /// Takes the frames for other dataplanes: for the shaping one, or from it to their owners.
+    /// Takes the frames for other dataplanes: frames to be shaped, or shaped frames that return to
+    /// their owners.
     pub fn take_handoffs(&mut self) -> Vec<Handoff> {
         std::mem::take(&mut self.remote.handoffs)
     }
@@ -26,7 +27,7 @@ impl Dataplane {
         std::mem::take(&mut self.remote.learned_neighbors)
     }
 
-    /// Takes the count of foreign frames lost here since the last call.
+    /// Returns the number of other dataplanes' frames that were lost here since the last call.
     pub fn take_foreign_losses(&mut self) -> u64 {
         std::mem::take(&mut self.remote.foreign_losses)
     }
@@ -36,14 +37,14 @@ impl Dataplane {
         self.remote.is_congested = is_crowded;
     }
 
-    /// Merges what other dataplanes have learned.
+    /// Merges neighbours that other dataplanes have learned.
     pub fn merge_neighbors(&mut self, news: Vec<LearnedNeighbor>) {
         for told in news {
             self.neighbors.insert(told);
         }
     }
 
-    /// Accepts frames that others want shaped, or that return to this owner.
+    /// Accepts frames that other dataplanes want shaped, or that return to this owner.
     pub fn accept_handoffs(
         &mut self,
         parcels: Vec<Handoff>,

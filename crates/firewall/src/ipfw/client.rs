@@ -33,7 +33,7 @@ pub(super) fn execute(
     })
 }
 
-/// Returns how long a batch may take: a second more for each thousand rules or so.
+/// Returns the maximum time for a batch: one second more for about every thousand rules.
 fn reply_timeout(order: &CommandBatch) -> Duration {
     REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
@@ -128,7 +128,7 @@ fn values(text: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
-/// Connects to the firewall of this name, or to the only one.
+/// Connects to the firewall with this name, or to the only firewall.
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
@@ -162,16 +162,16 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// Connects to a process, and returns the client if that is a firewall. A process that does not
-/// answer may be one, perhaps of another user.
+/// Connects to a process, and returns the client if the process is a firewall. A process that does
+/// not answer may be a firewall of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;
     Ok((hello["program"] == PROGRAM_NAME).then_some(client))
 }
 
-/// The words for a run directory that is not asked, which is no mistake in a command: those of
-/// the firewall's own start.
+/// The error for a run directory that is not trusted. It is not an error of the command, so it has
+/// the same text as at the firewall's start.
 fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandError {
     session.status = Some(sysexits::UNAVAILABLE);
     let error = Diagnostic::of(error).with_status(sysexits::UNAVAILABLE);

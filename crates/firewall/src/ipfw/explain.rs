@@ -1,4 +1,4 @@
-//! `ipfw explain`: takes packets as words or from a capture, and shows what rules do to them.
+//! `ipfw explain`: takes packets as words or from a capture, and shows the effect of rules on them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -34,7 +34,7 @@ pub(super) fn run(
     Ok(session.reporter.raw(text_of(&answer, many).as_bytes())?)
 }
 
-/// Returns the request to the firewall, and whether it has several packets.
+/// Returns the request to the firewall, and whether the request has several packets.
 pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {

@@ -33,11 +33,11 @@ pub(super) struct IpfwInput {
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpfwAction {
-    /// There is no command.
+    /// The command line has no command.
     Nothing,
     /// Show lines of rules with `log` as they come.
     Monitor,
-    /// Explain what rules do to a packet.
+    /// Explain the effect of rules on a packet.
     Explain,
     /// Show rules, pipes and losses as OpenMetrics text.
     Metrics,
@@ -136,7 +136,8 @@ impl IpfwInput {
     }
 }
 
-/// Removes `--json`, `--json=lines` or `-j` from the end of a command; no command has such a word.
+/// Removes `--json`, `--json=lines` or `-j` from the end of a command; none of these is a word of a
+/// command.
 fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
         "--json" | "--json=document" | "-j" => ReportFormat::Json,

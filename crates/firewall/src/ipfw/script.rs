@@ -9,12 +9,12 @@
 //! + 10s => em1@20ms                           time, and the frames sent meanwhile
 //! ```
 //!
-//! Everything but sockets and ports is the program's own code; the script controls the clock. A
-//! mistake prints a line with `!`, an exit code other than 0 one with `exit`. Log lines follow `>`
-//! and `+`.
+//! All parts but sockets and ports are the program's own code; the script controls the clock. A
+//! mistake prints a line with `!`, and an exit code other than 0 prints a line with `exit`. Log
+//! lines follow `>` and `+`.
 //!
-//! `SLIPRING_BLESS=1` rewrites the outputs, but after `=>` it only fills in a `?`: the expected
-//! fate of frames is for people to decide.
+//! `SLIPRING_BLESS=1` rewrites the outputs. After `=>`, however, it only replaces a `?`: a person
+//! must write the expected fate of frames.
 
 mod files;
 mod frames;

@@ -18,8 +18,8 @@ impl PacketHeaders {
         Ok(packet)
     }
 
-    /// Parses `frame` in place: a packet is expensive to copy just after its fields have been
-    /// written one by one.
+    /// Parses `frame` into `self`. Copying the parsed headers just after their fields have been
+    /// written one by one would be slow.
     ///
     /// # Errors
     /// [`MalformedReason`] if the headers are inconsistent; the fields are then meaningless.

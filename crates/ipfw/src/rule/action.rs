@@ -19,10 +19,10 @@ pub enum RuleAction {
     Allow,
     /// Drops the packet; the search ends.
     Deny,
-    /// Counts; the search continues.
+    /// Counts the packet; the search continues.
     Count,
-    /// Runs the action of the rule that created the packet's state, if there is one. `None` matches
-    /// any name.
+    /// Runs the action of the rule that created the packet's state, if there is such a state.
+    /// `None` matches states of any name.
     CheckState(Option<ObjectName>),
     /// Continues at a later rule.
     SkipTo(Arg),
@@ -75,7 +75,7 @@ impl RuleAction {
 pub enum ReturnTo {
     /// At the first rule with a number higher than the caller's.
     NextNumber,
-    /// At the rule after the caller, whatever its number.
+    /// At the rule after the caller, whatever its number is.
     NextRule,
 }
 
@@ -109,7 +109,7 @@ pub enum NextHop {
 /// The translators of a `nat` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatRef {
-    /// All of them, in order.
+    /// All instances, in order.
     Global,
     /// A single instance.
     Instance(Arg),
@@ -118,7 +118,7 @@ pub enum NatRef {
 /// Whether and how often a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleLog {
-    /// Maximum lines until `resetlog`; 0 is no limit, `None` the default of the engine.
+    /// Maximum number of lines until `resetlog`; 0 is no limit, `None` the default of the engine.
     pub amount: Option<u32>,
     /// Where lines go; all `false` means the default of the engine.
     pub to: LogDestination,

@@ -53,7 +53,7 @@ pub struct HostSet {
 }
 
 impl V4Mask {
-    /// Builds a mask; clears address bits outside it.
+    /// Builds a mask; clears the address bits that are not in `mask`.
     #[must_use]
     pub const fn new(address: u32, mask: u32) -> Self {
         Self { address: address & mask, mask }
@@ -75,7 +75,7 @@ impl V4Mask {
 }
 
 impl V6Mask {
-    /// Builds a mask; clears address bits outside it.
+    /// Builds a mask; clears the address bits that are not in `mask`.
     #[must_use]
     pub const fn new(address: u128, mask: u128) -> Self {
         Self { address: address & mask, mask }
@@ -126,7 +126,7 @@ pub struct TableTest {
 /// A test of a table's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueTest {
-    /// The kind of value; `None` is the first kind that the table has.
+    /// The kind of value; `None` is the first kind of values that the table has.
     pub kind: Option<ValueKind>,
     /// The required number.
     pub value: u32,

@@ -21,7 +21,7 @@ pub enum Condition {
     Src(AddressPattern),
     /// Destination address.
     Dst(AddressPattern),
-    /// A header field lies in one of the ranges.
+    /// A header field is in one of the ranges.
     Number(HeaderField, Ranges),
     /// Ethernet addresses.
     Mac {
@@ -44,11 +44,11 @@ pub enum Condition {
     Recv(InterfacePattern),
     /// The packet goes out by this port.
     Xmit(InterfacePattern),
-    /// With `in` the port by which the packet comes in, with `out` the port by which it goes out.
+    /// With `in`, the port by which the packet comes in; with `out`, the port by which it goes out.
     Via(InterfacePattern),
     /// Bits of the type of service, for IPv4 only.
     IpTos(BitTest),
-    /// Any DSCP of this set, one bit each, for both IP versions.
+    /// The DSCP is in this set, one bit for each value; for both IP versions.
     Dscp(u64),
     /// The upper three bits of the type of service, for IPv4 only.
     IpPrecedence(u8),
@@ -60,7 +60,7 @@ pub enum Condition {
     Frag(BitTest),
     /// TCP flags set and clear.
     TcpFlags(BitTest),
-    /// A TCP segment other than one that only opens a connection.
+    /// A TCP segment, except one whose only flag is SYN.
     Established,
     /// TCP sequence number.
     TcpSeq(u32),
@@ -181,7 +181,7 @@ impl MacMask {
     /// Every address.
     pub const ANY: Self = Self { address: MacAddr::ZERO, mask: MacAddr::ZERO };
 
-    /// Builds a mask; clears address bits outside it.
+    /// Builds a mask; clears the address bits that are not in `mask`.
     #[must_use]
     pub fn new(address: MacAddr, mask: MacAddr) -> Self {
         Self { address: MacAddr::from_u64(address.to_u64() & mask.to_u64()), mask }

@@ -6,14 +6,15 @@ use core::str::FromStr;
 
 /// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
 ///
-/// Copies share the text, since every state has one.
+/// Copies share the text, because every state has a name.
 #[derive(Clone, Debug, Eq, PartialOrd, Ord)]
 pub struct ObjectName(Arc<str>);
 
 impl PartialEq for ObjectName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Names of states are mostly copies of their rule's name, so comparing pointers is enough.
+        // Names of states are usually copies of their rule's name, so comparing pointers is mostly
+        // enough.
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }

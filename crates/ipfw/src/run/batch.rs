@@ -11,12 +11,12 @@ use super::metadata::PacketMetadata;
 use super::reply::CheckOutputs;
 use crate::table::FoundValues;
 
-/// Packets per group; each field is looked up for all of them. Large enough that memory accesses
-/// overlap, small enough that the group stays in the L1 cache.
+/// Packets per group. Each field is looked up for the whole group before the next field. The group
+/// is large enough that memory accesses overlap, and small enough that it stays in the L1 cache.
 const GROUP_PACKETS: usize = FoundValues::MAX_LOOKUPS;
 
-/// Frames that are checked together, wherever they are stored. The engine borrows each one briefly,
-/// and more than once.
+/// Frames that are checked together. They may be stored anywhere: the engine borrows each frame
+/// briefly, and more than once.
 pub trait FrameBatch {
     /// Returns the frame at an index.
     fn frame(&mut self, at: usize) -> &mut [u8];
@@ -37,7 +37,7 @@ pub struct CheckedBatch {
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
-/// What to do with a frame of a batch.
+/// The result for one frame of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
     /// The frame passes.
@@ -81,7 +81,7 @@ impl CheckedBatch {
 }
 
 impl Firewall {
-    /// Does the same as [`Self::check`] for `count` frames that came in by `from` together, in
+    /// Does the same as [`Self::check`] for `count` frames that arrived by `from` together, in
     /// their order, at a lower cost.
     pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
@@ -149,7 +149,7 @@ impl Firewall {
         self.buffers.group = room;
     }
 
-    /// Takes over the results of a group, if all its packets have one.
+    /// Takes over the results of a group, if all its packets have a verdict.
     fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
         if ends.iter().any(Option::is_none) {
             return false;

@@ -14,8 +14,8 @@ use crate::text::{
     RuleTextError, SetCommand, ShaperCommand, StyledRule, parse_file,
 };
 
-/// Maximum number of rules. Ten thousand are many; a quarter of a million take a gigabyte and
-/// several seconds.
+/// Maximum number of rules. A quarter of a million rules take a gigabyte and several seconds; ten
+/// thousand are already many.
 const MAX_RULES: usize = 1 << 18;
 
 /// How commands behave: the command line flags.
@@ -36,7 +36,8 @@ pub struct CommandFlags {
 pub struct RuleCommandReply {
     /// Lines for the output.
     pub text: String,
-    /// A command for the shaper; the caller passes it on once all commands have succeeded.
+    /// A command for the shaper; the caller passes it to the shaper once all commands have
+    /// succeeded.
     pub shaper: Option<ShaperCommand>,
 }
 
@@ -97,10 +98,11 @@ impl From<String> for RuleCommandReply {
 }
 
 impl Firewall {
-    /// Parses and executes a file of commands, all or none. Packets never see a partial change.
+    /// Parses and executes a file of commands: all of them or none. Packets never see a partial
+    /// change.
     ///
     /// # Errors
-    /// [`CommandFileError`] names the line; nothing has changed.
+    /// [`CommandFileError`] names the line; no command had an effect.
     pub fn load(
         &mut self,
         text: &str,
@@ -109,11 +111,11 @@ impl Firewall {
         self.batch(&parse_file(text)?, now_ns, CommandFlags::default())
     }
 
-    /// Executes commands, all or none. A rule that is removed and added again unchanged remains the
-    /// same rule, with its counters and states.
+    /// Executes commands: all of them or none. A rule that is removed and added again unchanged
+    /// remains the same rule, with its counters and states.
     ///
     /// # Errors
-    /// [`CommandFileError::Commands`] names the lines; nothing has changed.
+    /// [`CommandFileError::Commands`] names the lines; no command had an effect.
     pub fn batch(
         &mut self,
         commands: &[(u32, IpfwCommand)],
@@ -155,7 +157,8 @@ impl Firewall {
     /// Executes one command.
     ///
     /// # Errors
-    /// [`CommandError`]; nothing has changed, except table entries that its text lists as changed.
+    /// [`CommandError`]; the command had no effect, except on table entries that the error's text
+    /// lists as changed.
     pub fn execute(
         &mut self,
         command: &IpfwCommand,

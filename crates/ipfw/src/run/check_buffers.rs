@@ -1,4 +1,4 @@
-//! Buffers for packets under check, and a packet with what was looked up for it.
+//! Buffers for packets under check: the parsed headers of a packet, and the results of its lookups.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,15 +19,15 @@ pub(super) struct CheckBuffers {
     pub(super) group: Vec<ParsedPacket>,
 }
 
-/// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
-/// some rules.
+/// A packet and the results of its lookups. The value is not moved: a copy costs more than some
+/// rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ParsedPacket {
     pub(super) packet: PacketHeaders,
     pub(super) state: PacketState,
     pub(super) hash: Option<StateHash>,
     pub(super) fault: Option<MalformedReason>,
-    /// How long the frame was.
+    /// Length of the frame in bytes.
     pub(super) len: usize,
 }
 

@@ -33,7 +33,7 @@ impl Firewall {
         if !self.config.settings.enable {
             return self.accept();
         }
-        // Taken out and put back, at the cost of one pointer, to avoid borrowing the firewall.
+        // Taken out and put back, which costs one pointer, so that the firewall is not borrowed.
         let mut parsed = self.buffers.one.take().unwrap_or_default();
         if let Err(kind) = parsed.read(frame) {
             self.buffers.one = Some(parsed);
@@ -47,7 +47,8 @@ impl Firewall {
             self.buffers.one = Some(parsed);
             return verdict;
         }
-        // Before there is a verdict, which would have to be kept across this store.
+        // Put back before there is a verdict, which would otherwise be kept in memory across this
+        // store.
         self.buffers.one = Some(parsed);
         self.common_verdict(end)
     }
@@ -209,7 +210,7 @@ impl Firewall {
 fn apply_to_fragments<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
     if let Ok(after) = PacketHeaders::parse(whole) {
         for part in parts {
-            // A fragment without a transport header has none to update.
+            // A fragment without a transport header has no ports to update.
             let _ = rewrite::copy_rewritten_fields(part, (whole, &after));
         }
     }

@@ -10,13 +10,13 @@
 //! A clause that is a set of values of one header field becomes a row; all other clauses remain
 //! checks. Rows only exclude rules that would not affect the packet. State lookups are stored
 //! separately ([`state_lookups`]): a packet is looked up once per name, before it passes the first
-//! rule that uses the name. Simple effects of a candidate are applied here; others run a step of
-//! the plain interpreter, which tests everything again. Header values that rules can change
-//! (`setdscp`, tags, marks) are not fields, so the classes of a packet hold for the whole list,
-//! jumps included.
+//! rule that uses the name. Simple effects of a candidate are applied here; for other effects, the
+//! plain interpreter executes the rule, and tests all its conditions again. Header values that
+//! rules can change (`setdscp`, tags, marks) are not fields, so the classes of a packet hold for
+//! the whole list, jumps included.
 //!
-//! Candidates are cached by flow and by classes ([`flow_cache`]). Packets of a batch advance as far
-//! as their headers allow before any of them goes further ([`fast_path`]).
+//! Candidates are cached by flow and by classes ([`flow_cache`]). All packets of a batch first
+//! advance as far as their headers allow ([`fast_path`]).
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!

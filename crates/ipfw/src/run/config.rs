@@ -10,8 +10,8 @@ use crate::table::{LookupTable, Tables};
 /// Index of a port in [`IpfwConfig::ports`].
 pub type PortIndex = u16;
 
-/// Everything that commands change and packets do not. A copy is cheap: rules and tables are shared
-/// until either side changes them.
+/// The configuration: all data that commands change and packets do not. A copy is cheap, because
+/// rules and tables are shared until either side changes them.
 #[derive(Clone, Debug)]
 pub struct IpfwConfig {
     /// The rules with their counters.

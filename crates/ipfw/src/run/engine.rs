@@ -48,7 +48,7 @@ pub struct Firewall {
     /// `state` commands that wait until all rules of their file are loaded.
     pub(super) pending_states: Vec<StateCommand>,
     pub(super) restored: RestoredStates,
-    /// The compiled list; `None` while it changes, and for the plain interpreter.
+    /// The compiled list; `None` while the list changes, and for the plain interpreter.
     pub(super) program: Option<Arc<CompiledRules>>,
     plain: bool,
     pub(super) buffers: CheckBuffers,
@@ -73,19 +73,20 @@ pub struct CheckCounters {
     pub states_full: u64,
     /// Dropped by the limit of a rule.
     pub state_limit: u64,
-    /// Dropped because calls were too deep or too many.
+    /// Packets dropped because their calls were too deep or too many.
     pub calls: u64,
     /// Dropped because a table had no number for a pipe or queue.
     pub no_number: u64,
-    /// Dropped because `nat` or `nptv6` could not translate them or did not admit them.
+    /// Packets dropped because `nat` or `nptv6` could not translate or did not admit them.
     pub translation: u64,
 }
 
 impl Firewall {
     /// Builds a firewall with only the default rule, which denies.
     ///
-    /// The decisions of `prob` derive from `seed`, which may be shown. What a remote sender must not
-    /// predict derives from `secret`: the keys of all hashes, and the ports that `nat` chooses.
+    /// The decisions of `prob` derive from `seed`, which may be shown. Values that a remote sender
+    /// must not predict derive from `secret`: the keys of all hashes, and the ports that `nat`
+    /// chooses.
     #[must_use]
     pub fn new(seed: u64, secret: [u64; 2]) -> Self {
         let mut firewall = Self {
@@ -157,7 +158,7 @@ impl Firewall {
         self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));
     }
 
-    /// Sets when the engine's clock began, in nanoseconds since 1970, for listings.
+    /// Sets the start of the engine's clock, in nanoseconds since 1970, for listings.
     pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
     }
@@ -204,8 +205,8 @@ impl Firewall {
         &self.drops
     }
 
-    /// Whether a packet that left a pipe or queue has to be checked again, with the metadata that
-    /// it entered with. It continues after the rule that sent it there.
+    /// Whether a packet that left a pipe or queue must be checked again, with the metadata that it
+    /// had when it entered. The check continues after the rule that sent the packet there.
     #[must_use]
     pub const fn continues_after_shaper(&self) -> bool {
         !self.config.settings.one_pass

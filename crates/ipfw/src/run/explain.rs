@@ -34,27 +34,28 @@ pub enum RuleOutcome {
     Chance,
     /// The packet has no state.
     NoState,
-    /// The packet has a state of this rule, whose action was run.
+    /// The packet has a state of this rule, and the rule's action was run.
     State(RuleNumber),
     /// The first clause that does not hold.
     Unmet(String),
-    /// It matched, and the search continued.
+    /// The rule matched, and the search continued.
     Passed,
-    /// It matched, and the search continued elsewhere.
+    /// The rule matched, and the search continued elsewhere.
     Jumped,
-    /// It matched, and the search ended.
+    /// The rule matched, and the search ended.
     Ended,
-    /// It matched and translated the packet; these are the new endpoints.
+    /// The rule matched and translated the packet; these are the new endpoints.
     Translated(String),
-    /// It matched, and its translator had nothing to change.
+    /// The rule matched, but its translator had nothing to change.
     Untranslated,
-    /// It matched, and its translator dropped the packet.
+    /// The rule matched, and its translator dropped the packet.
     Refused,
 }
 
 impl Firewall {
     /// Returns the rules that a packet meets and their outcomes, as [`Self::check`] would process
-    /// it. It counts and creates states, so use a firewall that checks no other packets.
+    /// it. The call counts the packet and creates states, so use a firewall that checks no other
+    /// packets.
     pub fn explain(
         &mut self,
         frame: &mut [u8],
@@ -199,7 +200,8 @@ impl RuleRun<'_> {
                 RuleOutcome::NoState
             }
             (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
-            // `record-state` with a deferred action, or no space for a state: the verdict shows it.
+            // `record-state` with a deferred action, or no space for a state: the verdict shows
+            // which.
             (None, None) => match step {
                 RuleStep::Done(_) => RuleOutcome::Ended,
                 _ => RuleOutcome::Passed,

@@ -1,8 +1,8 @@
 //! The MAC addresses of inside hosts, learned from outgoing frames.
 //!
-//! The peer of a translated packet knows one address for all hosts behind the translator, and so
-//! one MAC address. Between two ports no router corrects it, so the frame must be addressed to the
-//! host that the packet is for.
+//! The peer of a translated packet sees one address for all hosts behind the translator, and so one
+//! MAC address. There is no router between the two ports that would set the right MAC address, so
+//! the frame is addressed here to the host that the packet is for.
 
 use core::net::Ipv4Addr;
 
@@ -21,12 +21,13 @@ pub(super) struct HostMacs {
 }
 
 impl HostMacs {
-    /// None yet. `secret` keys the hash, so that nobody can claim addresses that collide.
+    /// Builds an empty table. `secret` keys the hash, so that no sender can claim addresses that
+    /// collide.
     pub(super) fn new(secret: [u64; 2]) -> Self {
         Self { macs: HashMap::with_hasher(KeyedBuildHasher(secret)) }
     }
 
-    /// A frame with this source has gone out.
+    /// Records the MAC address of the sender of a frame that goes out.
     pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
         let is_known = self.macs.get(&address);
         if is_known != Some(&mac) && (is_known.is_some() || self.macs.len() < MAX_HOSTS) {

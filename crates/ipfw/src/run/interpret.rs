@@ -40,11 +40,11 @@ pub enum RuleVerdict {
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenyReason {
-    /// A rule drops it.
+    /// A rule dropped the packet.
     Rule,
     /// Its headers are invalid.
     Malformed(crate::packet::MalformedReason),
-    /// There is no space for its state.
+    /// There is no space for the packet's state.
     StatesFull,
     /// The limit of a rule is reached.
     StateLimit,
@@ -54,7 +54,7 @@ pub enum DenyReason {
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
-    /// `nat` or `nptv6` could not translate it or did not admit it.
+    /// `nat` or `nptv6` could not translate the packet or did not admit it.
     Translation,
 }
 
@@ -82,8 +82,8 @@ pub(super) struct RuleRun<'a> {
     pub(super) hash: &'a mut Option<StateHash>,
 }
 
-/// How a run ends. The common verdicts are variants of their own: passing a [`RuleVerdict`] from
-/// function to function costs more than they do.
+/// How a run ends. The common verdicts have their own variants, because passing a [`RuleVerdict`]
+/// from function to function costs more than the verdicts themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunEnd {
     Accept,
@@ -189,8 +189,8 @@ impl RuleRun<'_> {
         self.act(at, tablearg.as_ref())
     }
 
-    /// Runs the action of a state's rule. If that does not end the search, it continues after that
-    /// rule, wherever the state was looked up.
+    /// Runs the action of a state's rule. If the action does not end the search, the search
+    /// continues after that rule, wherever the state was looked up.
     pub(super) fn act_for_state(&mut self, place: usize) -> RuleStep {
         match self.act(place, None) {
             RuleStep::Next => RuleStep::Jump(place + 1),

@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 use super::search::{StateNameId, StateNames};
 use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, RuleNumber};
 
-/// Maximum number of old rules with the same number that are compared with a new one, since
-/// thousands may share a number.
+/// Maximum number of old rules that a new rule with the same number is compared with, since
+/// thousands of rules may share a number.
 const MAX_COMPARED_RULES: usize = 64;
 
 /// A rule in the list.
@@ -39,7 +39,7 @@ pub struct RuleCounters {
 }
 
 impl RuleCounters {
-    /// Counts packets that matched together.
+    /// Counts several packets that matched.
     #[inline(always)]
     pub(super) fn count(&mut self, packets: u64, bytes: u64, now: u64) {
         self.packets += packets;
@@ -50,7 +50,7 @@ impl RuleCounters {
     }
 }
 
-/// A hasher for ids that the list assigns itself, so nobody can cause collisions.
+/// A hasher for ids that the list assigns itself, so no sender can cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdHasher(u64);
 
@@ -138,7 +138,7 @@ impl RuleList {
         at.min(self.entries.len() - 1)
     }
 
-    /// Adds a rule after those of its number, or after the last one; returns its number.
+    /// Adds a rule after the rules with its number, or after the last rule; returns its number.
     pub fn add(&mut self, number: Option<RuleNumber>, mut rule: Rule, step: u32) -> RuleNumber {
         let number = number.unwrap_or_else(|| self.next_number(step));
         let at = self.entries.partition_point(|entry| entry.number <= number);
@@ -152,7 +152,8 @@ impl RuleList {
         number
     }
 
-    /// The number after the last rule; the last number again if that would be too high.
+    /// The next free number after the last rule; the last number again if the next would be too
+    /// high.
     fn next_number(&self, step: u32) -> RuleNumber {
         let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
         let next = u32::from(before) + step;

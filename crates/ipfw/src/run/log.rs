@@ -69,7 +69,7 @@ fn verb(action: &RuleAction) -> String {
     }
 }
 
-/// Formats source and destination, with ports if there are any.
+/// Formats source and destination, with ports if the packet has any.
 pub(super) fn ends(packet: &PacketHeaders) -> String {
     let (src, dst) = addresses(packet);
     if packet.has_ports {

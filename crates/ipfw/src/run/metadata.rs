@@ -10,20 +10,20 @@ pub(super) const MAX_CALLS: usize = 16;
 /// When a packet is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckPass {
-    /// When it comes in: `in` holds, `via` is the port by which it came.
+    /// The packet comes in: `in` holds, and `via` is the port by which it comes in.
     In,
-    /// When it goes out: `out` holds, `via` is the port by which it leaves.
+    /// The packet goes out: `out` holds, and `via` is the port by which it leaves.
     Out,
 }
 
-/// What is known of a packet apart from its bytes; passed from check to check.
+/// Data on a packet apart from its bytes; passed from check to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketMetadata {
     /// When the packet is checked.
     pub pass: CheckPass,
-    /// The port by which it came; `None` for a frame that the firewall itself sends.
+    /// The port by which the packet came in; `None` for a frame that the firewall itself sends.
     pub recv: Option<PortIndex>,
-    /// The port by which it leaves, once known.
+    /// The port by which the packet leaves, once known.
     pub xmit: Option<PortIndex>,
     /// Its tags.
     pub tags: Vec<u16>,
@@ -60,8 +60,8 @@ impl PacketMetadata {
         }
     }
 
-    /// The metadata of the same packet when it goes out by `xmit`: tags and mark stay, the list
-    /// starts over.
+    /// The metadata of the same packet when it goes out by `xmit`: tags and mark stay, and rules
+    /// are searched from the first one.
     #[must_use]
     pub fn outgoing(self, xmit: PortIndex) -> Self {
         let (calls, search) = (Vec::new(), StateSearch::NEW);

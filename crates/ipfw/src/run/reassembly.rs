@@ -1,13 +1,13 @@
 //! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
 //! The firewall is between two ports and does not change packet sizes. Reassembled packets are only
-//! for the rules; the fragments leave as they came, once all have arrived.
+//! used to match rules; the fragments leave unchanged, once all have arrived.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
 //! 2. Fragments of one packet never overlap. A packet with overlapping fragments is discarded,
-//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). A
-//!    repeated fragment with the same bytes is dropped alone.
+//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). Of
+//!    a repeated fragment with the same bytes, only the repetition is dropped.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ struct PartialPacket {
 struct WaitingFragment {
     frame: Vec<u8>,
     payload: core::ops::Range<usize>,
-    /// Order of arrival: frames leave in the order in which they came.
+    /// Order of arrival: frames leave in the order in which they arrived.
     order: u64,
 }
 
@@ -80,7 +80,7 @@ struct WaitingFragment {
 pub(super) struct ReassembledPacket {
     /// The whole packet as a frame, with cleared fragment fields.
     pub(super) frame: Vec<u8>,
-    /// The fragments that waited, in order of arrival, without the last one to arrive.
+    /// The fragments that waited, in order of arrival, without the fragment that arrived last.
     pub(super) earlier: Vec<Vec<u8>>,
 }
 

@@ -19,7 +19,7 @@ use crate::rule::Unreach;
 use crate::state::{FlowEthernet, ip_frame, reversed, tcp_frame};
 use crate::table::IpfwFlowKey;
 
-/// The outputs of a check apart from its verdict. Empty for most packets.
+/// The outputs of a check in addition to its verdict. Empty for most packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckOutputs {
     /// Frames to send.
@@ -32,7 +32,7 @@ pub struct CheckOutputs {
     pub log: Vec<LogEvent>,
     /// Whether lines outside the system log have a reader; set by the caller.
     pub is_watched: bool,
-    /// Number of lines omitted from `log`, since they have no reader.
+    /// Number of lines that were omitted from `log` because it has no reader.
     pub unseen: u64,
 }
 
@@ -83,8 +83,8 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Rates of ICMP errors. They are higher than a router's: `reject` tells each of a host's many
-/// connections that it fails.
+/// Rates of ICMP errors. They are higher than a router's, because `reject` answers each of a host's
+/// many connections.
 const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     per_second: 1000,
     burst: 1000,
@@ -92,7 +92,7 @@ const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     destination_burst: 100,
 };
 
-/// What runs change apart from counters and states.
+/// The parts of the firewall that runs change, except for counters and states.
 #[derive(Clone, Debug)]
 pub(super) struct RunResources {
     /// Random draws for `prob`.
@@ -108,7 +108,7 @@ impl RunResources {
     }
 }
 
-/// Builds the answer; `None` if the packet must not be answered, or too many were.
+/// Builds the answer; `None` if the packet must not be answered, or too many packets were.
 pub(super) fn answer(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -116,7 +116,7 @@ pub(super) fn answer(
     (errors, now): (&mut IcmpLimiter, u64),
 ) -> Option<Vec<u8>> {
     let offending = OffendingPacket::parse(frame)?;
-    // Resets obey the rules of errors about groups, fragments and sources.
+    // Resets follow the rules of ICMP errors for groups, fragments and sources.
     offending.may_answer(IcmpProblem::Prohibited.message(false)).ok()?;
     let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());

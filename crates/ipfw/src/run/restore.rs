@@ -11,7 +11,7 @@ use crate::rule::{DEFAULT_RULE, Rule};
 use crate::state::{FlowState, SavedState, StateSnapshot};
 use crate::text::StateCommand;
 
-/// Why a state is not there again.
+/// Why a state was not restored.
 enum RestoreRefusal {
     /// It has expired.
     Late,
@@ -20,7 +20,7 @@ enum RestoreRefusal {
 }
 
 impl Firewall {
-    /// Takes the results of the `state` commands since the last call, for the engines that own the
+    /// Takes the results of the `state` commands since the last call, for the engines that have the
     /// flows.
     pub fn take_restored(&mut self) -> RestoredStates {
         core::mem::take(&mut self.restored)

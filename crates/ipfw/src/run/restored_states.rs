@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 
 use crate::state::SavedState;
 
-/// What came of the `state` commands of a file.
+/// The results of the `state` commands of a file.
 #[derive(Clone, Debug, Default)]
 pub struct RestoredStates {
-    /// States that are there again, or shall be in the engines that know flows.
+    /// States that were restored, or are to be restored in the engines that have the flows.
     pub states: Vec<SavedState>,
-    /// Those that are not, by line, and why. States whose time is over are not among them.
+    /// States that were not restored, with their line and the reason. Expired states are not
+    /// included.
     pub refused: Vec<(u32, String)>,
 }

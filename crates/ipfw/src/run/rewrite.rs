@@ -60,8 +60,8 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Opt
     put_be16(frame, packet.l4 + 16, Delta::new().u16(was, is).apply(sum))
 }
 
-/// Copies to a fragment what rules have changed in the reassembled packet `whole`: DSCP, addresses
-/// and payload.
+/// Copies the changes that rules made to the reassembled packet `whole` to a fragment: DSCP,
+/// addresses and payload.
 pub(super) fn copy_rewritten_fields(
     part: &mut [u8],
     (whole, after): (&[u8], &PacketHeaders),

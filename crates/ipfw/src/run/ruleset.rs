@@ -1,4 +1,4 @@
-//! A ruleset that one firewall parses and compiles, and others use to check packets.
+//! A ruleset that one firewall parses and compiles, and other firewalls use to check packets.
 //!
 //! ```text
 //!   commands --> Firewall (plain, sees no packet) --ruleset--> Ruleset
@@ -6,8 +6,8 @@
 //!                     '--------------- counters ---- Firewall <---'
 //! ```
 //!
-//! Compiling ten thousand rules takes long. Adopting them only takes the time to find each rule's
-//! counters once. So packet checks never wait for command parsing.
+//! Compiling ten thousand rules takes long. Adopting compiled rules only requires finding the
+//! counters of each rule once. So packet checks never wait for command parsing.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ pub struct Ruleset {
     keepalive: bool,
 }
 
-/// States and translated flows: the fate of a packet depends on them as much as on the rules.
+/// States and translated flows: the verdict on a packet depends on them as much as on the rules.
 #[derive(Clone, Debug)]
 pub struct FlowSnapshot {
     states: StateTable,
@@ -53,8 +53,8 @@ impl Ruleset {
         firewall
     }
 
-    /// The same ruleset for one of `firewalls` firewalls that share the flows: the maximum number
-    /// of states is divided among them.
+    /// The same ruleset for one of `firewalls` firewalls that share the flows; the maximum number
+    /// of states is divided among the firewalls.
     #[must_use]
     pub fn shared_among(mut self, firewalls: u32) -> Self {
         self.max = self.max.div_ceil(firewalls.max(1));
@@ -83,9 +83,9 @@ impl Firewall {
         }
     }
 
-    /// Takes over rules that were compiled elsewhere. Remaining rules keep their counters; the
-    /// states of removed rules are removed. `ruleset` receives the old values, so that the caller
-    /// can drop them outside the packet path.
+    /// Takes over rules that were compiled elsewhere. Rules that exist in both rulesets keep their
+    /// counters; the states of removed rules are removed. `ruleset` receives the old values, so
+    /// that the caller can drop them outside the packet path.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         let old = &self.config.list;
         let counters =
@@ -159,7 +159,7 @@ impl Firewall {
         (self.states, self.translators) = (known.states, known.translators);
     }
 
-    /// Replaces the states by those of others, for listings.
+    /// Replaces the states by those of other firewalls, for listings.
     pub fn show_states(&mut self, of_all: Vec<StateSnapshot>) {
         self.states.show(of_all);
     }

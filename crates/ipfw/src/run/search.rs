@@ -1,19 +1,20 @@
 //! Bounds a packet's path through the list: state lookups, calls and flow changes.
 //!
-//! A packet goes back in the list in two cases only: to the rule after that of a found state, and
-//! by `call` and `return`. Each name is looked up once and calls are counted, so every path ends.
+//! A packet goes back in the list in two cases only: a found state continues at the rule after the
+//! state's rule, and `call` and `return` jump. Each name is looked up once and calls are counted,
+//! so every path ends.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::rule::{ObjectName, Rule, RuleAction};
 
-/// Maximum number of calls of one packet in a check: far more than a list without a loop makes.
+/// Maximum number of calls of one packet in a check: far more than a list without a loop needs.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
 /// Maximum number of flow changes of one packet in a check, by translation and reassembly.
 const MAX_FLOW_CHANGES: u32 = 32;
 
-/// The name by which a rule looks up states, as a small number of its list.
+/// The name of the states that a rule looks up, as a small number assigned by its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StateNameId(u32);
 
@@ -69,7 +70,7 @@ impl StateNames {
     }
 }
 
-/// The operations that a packet may only do a limited number of times.
+/// Counts the operations that a packet may only do a limited number of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StateSearch {
     /// One bit for each name that was looked up; [`StateNameId::ANY`] stands for all names.
@@ -93,8 +94,8 @@ impl StateSearch {
         (self.calls_made, self.flow_changes) = (0, 0);
     }
 
-    /// Notes that the packet now belongs to another flow, whose states are looked up again; returns
-    /// whether that happened too often.
+    /// Notes that the packet now belongs to another flow, whose states must be looked up again;
+    /// returns whether that happened too often.
     pub(super) fn flow_change_is_too_many(&mut self) -> bool {
         self.first = 0;
         self.more.clear();
@@ -102,7 +103,7 @@ impl StateSearch {
         self.flow_changes > MAX_FLOW_CHANGES
     }
 
-    /// Whether states of a name are still to be looked up.
+    /// Whether states of a name must still be looked up.
     #[inline]
     pub(super) fn wants(&self, id: StateNameId) -> bool {
         let (word, bit) = (id.index() / StateNameId::FIRST_WORD, id.0 % u64::BITS);
@@ -113,7 +114,7 @@ impl StateSearch {
         (done >> bit | self.first) & 1 == 0
     }
 
-    /// Returns the names in `asked` (first word only) that are still to be looked up.
+    /// Returns the names in `asked` (first word only) that must still be looked up.
     #[inline]
     pub(super) const fn wanted_of(&self, asked: u64) -> u64 {
         if self.first & 1 == 1 { 0 } else { asked & !self.first }
@@ -140,7 +141,8 @@ impl StateSearch {
     }
 }
 
-/// The name of the states that a rule looks for first; of any, inside, if it does not say.
+/// The name of the states that a rule looks up before its other conditions, if it does. The inner
+/// value is `None` for states of any name.
 pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     match (&rule.action, &rule.keep) {
         (RuleAction::CheckState(name), _) => Some(name.as_ref()),
@@ -149,7 +151,7 @@ pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     }
 }
 
-/// Rules that packets were shown, for tests that hold the bound.
+/// Counts the rules that packets are compared with, for tests of the bound.
 #[cfg(test)]
 pub(super) mod steps {
     use core::cell::Cell;

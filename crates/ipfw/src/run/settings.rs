@@ -10,7 +10,7 @@ pub struct IpfwSettings {
     pub enable: bool,
     /// Whether packets that leave a pipe are accepted; otherwise they continue at the next rule.
     pub one_pass: bool,
-    /// Step between the numbers of rules added without one, 1..=1000.
+    /// Step between the numbers of rules that are added without a number, 1..=1000.
     pub autoinc_step: u32,
     /// Whether lines of rules with `log` go to the log; otherwise they only go to captures.
     pub verbose: bool,
@@ -27,16 +27,16 @@ pub struct IpfwSettings {
     /// Whether ARP and RARP are checked. The caller evaluates this before each check; a check
     /// itself applies the rules to any frame.
     pub arp_meets_rules: bool,
-    /// What happens to frames other than IP, ARP and RARP. The caller evaluates this, too.
+    /// What happens to frames other than IP, ARP and RARP. The caller also evaluates this setting.
     pub non_ip: NonIpPolicy,
 }
 
 /// What happens to frames other than IP, ARP and RARP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonIpPolicy {
-    /// They pass unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
+    /// Frames pass unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
     Pass,
-    /// They are dropped unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=1`.
+    /// Frames are dropped unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=1`.
     Drop,
     /// They are checked.
     #[default]

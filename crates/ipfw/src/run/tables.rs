@@ -198,7 +198,7 @@ impl Firewall {
         self.config.list.iter().filter(|(entry, _)| uses(&entry.rule)).count()
     }
 
-    /// Creates empty tables that a rule names and that do not exist.
+    /// Creates the tables that a rule names and that do not exist, without entries.
     pub(super) fn make_missing_tables(&mut self, rule: &Rule) -> Result<(), CommandError> {
         let set = self.config.table_set(rule.set);
         for (name, kind) in tables_of(rule) {

@@ -1,4 +1,4 @@
-//! `nat` and `nptv6`: configured instances, and packets through them.
+//! `nat` and `nptv6`: configured instances, and the translation of packets by them.
 //!
 //! As in FreeBSD, the pass decides the direction: on the way in the destination is translated, on
 //! the way out the source. The translated packet continues after the rule, or is accepted at once
@@ -28,7 +28,7 @@ pub(super) struct Translators {
     /// Draws the secret of each `nat` instance.
     secrets: Stream,
     hosts: HostMacs,
-    /// The counters of other engines, if those are shown.
+    /// The counters of other engines, if listings show those.
     pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,
@@ -103,7 +103,7 @@ fn v4_of(config: &IpfwConfig, port: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// Returns the address of an instance with neither `ip` nor `if`: the first one of `me`.
+/// Returns the address of an instance that has neither `ip` nor `if`: the first address of `me`.
 fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),

@@ -1,4 +1,4 @@
-//! The counters of translators, of this firewall or of those that check packets for it.
+//! The counters of translators: of this firewall, or of the firewalls that check packets for it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -8,7 +8,7 @@ use slipring_nat::NatConfig;
 use crate::rule::ObjectName;
 use crate::text::Nptv6Options;
 
-/// Instances as they are configured. A copy is cheap.
+/// Instances as they are configured. A copy is cheap, because instances are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Translations {
     /// Instances of `nat`.
@@ -18,7 +18,7 @@ pub struct Translations {
     created: u64,
 }
 
-/// An instance, told apart from others that had its name.
+/// An instance, distinguished from earlier instances of the same name.
 #[derive(Clone, Debug)]
 pub(super) struct TranslatorConfig<T> {
     pub(super) id: u64,
@@ -26,7 +26,7 @@ pub(super) struct TranslatorConfig<T> {
 }
 
 impl Translations {
-    /// Makes an instance, or changes one, which stays the same instance.
+    /// Creates an instance, or changes an existing one, which stays the same instance.
     pub(super) fn configure(&mut self, number: u16, settings: NatConfig) {
         self.created += 1;
         let id = self.nat.get(&number).map_or(self.created, |made| made.id);

@@ -30,7 +30,7 @@ const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const BOTH_SYN: u16 = SYN | SYN << 8;
 const BOTH_FIN: u16 = FIN | FIN << 8;
-/// Which sides have acknowledged something since the lifetime was last renewed.
+/// Which sides have acknowledged new data since the lifetime was last renewed.
 const FORWARD_ACK: u8 = 1;
 const BOTH_ACK: u8 = 3;
 
@@ -91,7 +91,8 @@ impl FlowState {
         both
     }
 
-    /// Whether this is TCP, opened by both sides and closed by neither: worth keeping alive.
+    /// Whether the flow is TCP, opened by both sides and closed by neither, so that keepalives are
+    /// worthwhile.
     #[must_use]
     pub fn is_open_tcp(&self) -> bool {
         self.flow.proto == 6

@@ -35,7 +35,7 @@ pub struct FlowState {
     pub flow: IpfwFlowKey,
     /// When the state expires.
     pub expires_ns: u64,
-    /// When its only valid wake-up is due; other heap entries for it are ignored.
+    /// When the state's only valid wake-up is due; other heap entries of the state are ignored.
     wakes_ns: u64,
     /// Packets after the first.
     pub packets: u64,
@@ -65,7 +65,7 @@ pub struct FlowState {
 
 impl FlowState {
     /// Returns when the state needs attention next: at its end, or for a keepalive (not before
-    /// `earliest`) if it gets any.
+    /// `earliest`) if it gets keepalives.
     #[inline]
     fn wake_from(&self, earliest: u64, keepalive: bool) -> u64 {
         if !(keepalive && self.is_open_tcp()) {
@@ -141,7 +141,7 @@ pub struct NewState {
 /// Why a state is not created; the packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateRefusal {
-    /// There already are `dyn_max` states.
+    /// There are already `dyn_max` states.
     Full,
     /// The limit of the rule is reached.
     Limit,
@@ -184,7 +184,8 @@ pub struct StateTable {
 }
 
 impl StateTable {
-    /// Builds an empty table. `secret` keys the hash, so nobody can construct colliding flows.
+    /// Builds an empty table. `secret` keys the hash, so that no sender can construct colliding
+    /// flows.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self {
@@ -246,7 +247,7 @@ impl StateTable {
         self.heads.get(&hash.0).copied()
     }
 
-    /// Prefetches what hits of these states will read; has no other effect.
+    /// Prefetches the memory that hits of these states will read; has no other effect.
     pub(crate) fn prefetch(&self, heads: &[u32]) {
         for state in heads.iter().filter_map(|&at| self.slots[at as usize].as_ref()) {
             core::hint::black_box(state.expires_ns ^ state.packets);
@@ -284,11 +285,11 @@ impl StateTable {
         None
     }
 
-    /// Creates a state for the packet described by `update`, unless its flow already has one of
+    /// Creates a state for the packet described by `update`, unless its flow already has a state of
     /// that name. `hash` is the hash of the flow.
     ///
     /// # Errors
-    /// [`StateRefusal`]; nothing changes but its counter.
+    /// [`StateRefusal`]; only its counter changes.
     pub fn make(
         &mut self,
         new: NewState,
@@ -470,8 +471,8 @@ impl StateTable {
     }
 }
 
-/// Builds one segment for each end, one byte before the expected sequence number, so that it is
-/// answered.
+/// Builds one segment for each end, with a sequence number one below the expected one, so that the
+/// end answers.
 fn keepalives(state: &FlowState) -> [Keepalive; 2] {
     const ACK: u8 = 0x10;
     let answer = reversed(state.flow);

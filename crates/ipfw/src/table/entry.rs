@@ -33,7 +33,7 @@ enum TableEntries {
 /// A table: its options and its entries.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// The options it was created with; limit and lock are current.
+    /// The options with which the table was created; limit and lock are current.
     pub options: TableOptions,
     /// Its number in listings.
     pub index: u32,
@@ -70,8 +70,8 @@ pub enum TableError {
 }
 
 impl LookupTable {
-    /// Builds an empty table. `secret` keys its hashes, so that a sender whose address a program adds
-    /// cannot choose addresses that collide.
+    /// Builds an empty table. `secret` keys its hashes, so that a sender cannot choose addresses
+    /// that collide if a program adds its senders to the table.
     #[must_use]
     pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
         let hasher = KeyedBuildHasher(secret);

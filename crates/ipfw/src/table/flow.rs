@@ -9,7 +9,7 @@ use crate::text::{proto_value, service_value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowFields(u8);
 
-/// In the order in which keys list them.
+/// The names of the fields, in the order in which keys list them.
 const FIELDS: [(u8, &str); 5] = [
     (FlowFields::SRC_IP, "src-ip"),
     (FlowFields::PROTO, "proto"),
@@ -46,7 +46,7 @@ impl fmt::Display for FlowFields {
     }
 }
 
-/// The fields of a flow; those that a table does not compare are 0.
+/// The fields of a flow. Fields that a table does not compare are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IpfwFlowKey {
     /// Whether the addresses are IPv6.

@@ -71,7 +71,7 @@ impl TableKey {
         if fits { Ok(key) } else { Err(TableKeyError { text: shortened(text.into()), wanted }) }
     }
 
-    /// Guesses the kind of table for a key, when the table does not exist.
+    /// Guesses the kind of table for a key, if the table does not exist.
     #[must_use]
     pub fn guess(text: &str) -> TableKind {
         if prefix(text).is_some() {

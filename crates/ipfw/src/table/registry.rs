@@ -42,13 +42,13 @@ pub enum EntryChangeResult {
     Deleted,
     /// It already existed.
     Exists,
-    /// It did not exist.
+    /// The key did not exist.
     NotFound,
     /// The table was full.
     Limit,
     /// Its key or value is not valid for this table.
     Error,
-    /// It was not tried because an earlier entry failed.
+    /// The entry was not tried, because an earlier entry failed.
     Ignored,
 }
 
@@ -79,7 +79,7 @@ impl EntryChangeResult {
 }
 
 impl Tables {
-    /// None yet. `secret` keys the hashes of all tables.
+    /// Builds a registry without tables. `secret` keys the hashes of all tables.
     #[must_use]
     pub const fn new(secret: [u64; 2]) -> Self {
         Self { sets: BTreeMap::new(), last_index: 0, secret }
@@ -183,8 +183,8 @@ impl Tables {
         })
     }
 
-    /// Fills in the rows of [`Self::add`]'s results. Separate, since a file with many entries does
-    /// not need them.
+    /// Fills in the rows of [`Self::add`]'s results. They are computed separately, because a file
+    /// with many entries does not need them.
     pub fn rows_of(
         &self,
         (set, name): (u8, &ObjectName),
@@ -194,7 +194,7 @@ impl Tables {
         let Some(table) = self.get(set, name.as_str()) else { return };
         for (change, entry) in changes.iter_mut().zip(entries) {
             change.row = match parsed(entry, &table.options) {
-                // Shown as written: it was not tried on the table.
+                // Shown as written, since the entry was not tried on the table.
                 _ if change.result == EntryChangeResult::Ignored => entry.0.clone(),
                 Ok((key, value)) => row(table, &key, &value),
                 Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),
@@ -236,7 +236,7 @@ impl Tables {
         if shared.options.locked {
             return (Vec::new(), Some(TableError::Locked));
         }
-        // An atomic change falls back to this copy; others need none.
+        // Only an atomic change needs this copy, to fall back to.
         let before = atomic.then(|| Arc::clone(shared));
         let table = Arc::make_mut(shared);
         let (mut changes, mut first_error) = (Vec::with_capacity(count), None);

@@ -11,7 +11,7 @@ use crate::text::{dscp_value, shortened};
 pub struct ValueKinds(u16);
 
 impl ValueKinds {
-    /// One number for all purposes.
+    /// The kinds of a legacy table: one number for all purposes.
     pub const LEGACY: Self = Self(u16::MAX);
 
     /// Iterates over the kinds in the order of their text.
@@ -36,7 +36,7 @@ impl core::fmt::Display for ValueKinds {
     }
 }
 
-/// The value of a table entry. Numbers that the table does not have are 0.
+/// The value of a table entry. Kinds that the table does not have are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableValue {
     numbers: [u32; KINDS.len()],

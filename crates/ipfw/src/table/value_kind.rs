@@ -1,6 +1,6 @@
-//! What numbers in tables are for.
+//! The purposes of numbers in tables.
 
-/// What a number in a table's value is for.
+/// The purpose of a number in a table's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ValueKind {
@@ -30,7 +30,7 @@ pub enum ValueKind {
     Mark,
 }
 
-/// In the order in which values list them.
+/// The kinds with their names, in the order in which values list them.
 pub(super) const KINDS: [(ValueKind, &str); 12] = [
     (ValueKind::SkipTo, "skipto"),
     (ValueKind::Pipe, "pipe"),
@@ -47,13 +47,13 @@ pub(super) const KINDS: [(ValueKind, &str); 12] = [
 ];
 
 impl ValueKind {
-    /// The kind that `valtype` calls so.
+    /// The kind with this name in `valtype`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)
     }
 
-    /// What `valtype` calls it.
+    /// The kind's name in `valtype`.
     #[must_use]
     pub fn name(self) -> &'static str {
         KINDS[self as usize].1

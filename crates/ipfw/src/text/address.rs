@@ -109,7 +109,7 @@ fn v6(item: &str) -> Option<V6Mask> {
     Some(V6Mask::new(Ipv6Addr::from_str(address).ok()?.to_bits(), mask))
 }
 
-/// Parses `a/24{1,5-9}`: a network of at most 256 hosts, and the last bytes of some of them.
+/// Parses `a/24{1,5-9}`: a network of at most 256 hosts, and the last bytes of the selected hosts.
 fn hosts(text: &str) -> Option<Box<HostSet>> {
     let (network, bytes) = text.strip_suffix('}')?.split_once('{')?;
     let (address, len) = network.split_once('/').unwrap_or((network, "24"));

@@ -34,8 +34,9 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
     Ok(())
 }
 
-/// Refuses a rule without a condition: its author has forgotten something, or means every packet
-/// and can say so. `check-state` and `return` need no body; a comment may stand alone.
+/// Refuses a rule without a condition: the author has forgotten the condition, or means every
+/// packet and can write that. `check-state` and `return` need no body; a rule may consist of a
+/// comment.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
         || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();
@@ -63,7 +64,7 @@ pub(super) fn can_hold(
     }
 }
 
-/// Whether a protocol comes next rather than an option: it is followed by `from`, or its name
+/// Whether the next word is a protocol rather than an option: it is followed by `from`, or its name
 /// cannot begin an option.
 fn has_head(cursor: &WordCursor<'_>) -> bool {
     let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
@@ -72,7 +73,7 @@ fn has_head(cursor: &WordCursor<'_>) -> bool {
         return true;
     }
     second.skip();
-    // A word before `from` is meant as a protocol, even if it is invalid.
+    // A word before `from` counts as a protocol, even if it is invalid.
     (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 

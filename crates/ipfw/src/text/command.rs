@@ -66,7 +66,7 @@ pub enum IpfwCommand {
     Switch {
         /// The target.
         switch: EnableTarget,
-        /// Whether it is `enable`.
+        /// Whether the command is `enable` instead of `disable`.
         on: bool,
     },
     /// `state …`.
@@ -75,7 +75,7 @@ pub enum IpfwCommand {
     Sysctl {
         /// The name; empty with `-a`.
         name: String,
-        /// The new value, if it is to be set.
+        /// The new value, if the command sets one.
         value: Option<u32>,
     },
 }
@@ -83,7 +83,7 @@ pub enum IpfwCommand {
 /// What `delete` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteTarget {
-    /// Rules with these numbers; only of this set if one is given.
+    /// Rules with these numbers; only rules of `set`, if it is given.
     Rules {
         /// Only rules of this set.
         set: Option<u8>,
@@ -99,7 +99,7 @@ pub enum DeleteTarget {
 pub enum SetCommand {
     /// Shows which sets are enabled.
     Show,
-    /// Disables and enables sets at once, one bit each.
+    /// Disables some sets and enables others at once, one bit each.
     Change {
         /// Sets to disable.
         disable: u32,
@@ -131,14 +131,14 @@ pub enum EnableTarget {
     Firewall,
     /// Whether packets that leave a pipe are accepted.
     OnePass,
-    /// No effect; accepted so that scripts run.
+    /// No effect; accepted so that scripts work.
     Debug,
     /// Logging of packets.
     Verbose,
     /// Keepalives of states.
     DynKeepalive,
     /// No effect, since this engine never searches for a rule by number; accepted so that scripts
-    /// run.
+    /// work.
     SkipToCache,
 }
 
@@ -245,7 +245,7 @@ fn delete(cursor: &mut WordCursor<'_>, set: Option<u8>) -> Result<DeleteTarget, 
     }
 }
 
-/// Parses what follows `set`: its own subcommand, or the set that another command applies to.
+/// Parses the words after `set`: a subcommand of `set`, or the set that another command applies to.
 fn set(cursor: &mut WordCursor<'_>) -> Result<Result<SetCommand, u8>, RuleTextError> {
     let expected = "show, enable, disable, swap, move, or a set";
     let word = cursor.next(expected)?;

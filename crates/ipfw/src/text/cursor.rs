@@ -50,7 +50,7 @@ impl<'w> WordCursor<'w> {
         if word.text == text { Ok(()) } else { Err(RuleTextError::unexpected(word, expected)) }
     }
 
-    /// The error for a line that ends too early.
+    /// The error for a line that has too few words.
     pub(super) fn too_short(&self, expected: &str) -> RuleTextError {
         let text = String::new();
         let column = self.raw.trim_end().chars().count() as u32 + 1;

@@ -14,7 +14,7 @@ pub struct RuleTextError {
     pub column: u32,
     /// What is wrong.
     pub message: String,
-    /// What is expected instead.
+    /// What would be valid instead.
     pub expected: String,
     /// The kind of error.
     pub kind: RuleTextErrorKind,
@@ -23,9 +23,9 @@ pub struct RuleTextError {
 /// Kinds of errors, with different exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleTextErrorKind {
-    /// There is no such command.
+    /// The command does not exist.
     Usage,
-    /// The command has an error in it.
+    /// The command is invalid.
     Data,
     /// An ipfw feature that has no meaning here.
     Refused,
@@ -79,7 +79,7 @@ pub(super) fn is_unprintable(c: char) -> bool {
     c.is_control() || turns
 }
 
-/// Makes a text safe to quote in messages: characters that a terminal would interpret are escaped.
+/// Makes a text safe to quote in messages: escapes characters that a terminal would interpret.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
@@ -89,7 +89,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(one).collect::<String>().into()
 }
 
-/// Makes a text printable for messages, and drops the middle of an excessively long one.
+/// Makes a text printable for messages, and removes the middle of a text that is too long.
 pub(crate) fn shortened(text: String) -> String {
     const HEAD: usize = 200;
     const TAIL: usize = 60;

@@ -14,8 +14,8 @@ pub(super) fn name<T: Copy + PartialEq>(table: &NameTable<T>, value: T) -> Optio
     table.iter().find(|(_, known)| *known == value).map(|&(name, _)| name)
 }
 
-/// IP protocols by the names of FreeBSD's protocols(5), independent of the machine. `ipv6` is a
-/// version of IP in rules, so 41 has no name.
+/// IP protocols by the names of FreeBSD's protocols(5), independent of the machine. In rules,
+/// `ipv6` is a version of IP, so protocol 41 has no name.
 pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("icmp", 1),
     ("igmp", 2),

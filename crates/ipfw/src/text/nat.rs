@@ -37,7 +37,7 @@ pub enum NatCommand {
     },
 }
 
-/// What `nat show` shows.
+/// The output of `nat show`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatShow {
     /// `log`, or no word: the number of flows of each kind.

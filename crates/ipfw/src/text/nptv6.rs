@@ -15,7 +15,7 @@ use crate::rule::ObjectName;
 /// A command about instances of `nptv6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nptv6Command {
-    /// The instance; `None` is all.
+    /// The name of the instance; `None` means all.
     pub name: Option<ObjectName>,
     /// The action.
     pub verb: Nptv6Verb,

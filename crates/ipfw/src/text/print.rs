@@ -20,7 +20,7 @@ use parts::CommaSeparated;
 /// How a rule is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleStyle {
-    /// `-c`: no `from any to any` if there are other conditions.
+    /// `-c`: omits `from any to any` if there are other conditions.
     pub compact: bool,
     /// `-b`: action and comment only.
     pub brief: bool,
@@ -249,8 +249,8 @@ fn address(f: &mut Formatter<'_>, word: &str, condition: &Condition) -> fmt::Res
     }
 }
 
-/// Prints every name with bits that are not yet printed; set ones, then clear ones, in the order of
-/// the table.
+/// Prints the name of each bit that was not printed yet: first the bits that must be set, then
+/// those that must be clear, in the order of the table.
 fn flags(f: &mut Formatter<'_>, word: &str, bits: BitTest, table: &NameTable<u8>) -> fmt::Result {
     f.write_str(word)?;
     let (mut set, mut clear, mut comma) = (bits.set, bits.clear, "");

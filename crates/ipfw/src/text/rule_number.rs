@@ -3,10 +3,10 @@
 use super::number;
 use crate::rule::{Rule, RuleNumber};
 
-/// A rule to add and where.
+/// A rule to add, and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddRule {
-    /// Its number; `None` is behind the last one.
+    /// The rule's number; `None` appends it after the last rule.
     pub number: Option<RuleNumber>,
     /// The rule.
     pub rule: Rule,

@@ -1,6 +1,6 @@
 use alloc::string::String;
 
-/// A command for the shaper, as written: the shaper parses it.
+/// The text of a command for the shaper, which parses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShaperCommand {
     /// The text from `pipe`, `queue` or `sched` on.

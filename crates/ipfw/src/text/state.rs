@@ -1,12 +1,12 @@
-//! `state …`: one state as `save --states` writes it.
+//! `state …`: one state in the form in which `save --states` writes it.
 //!
 //! ```text
 //! state 00100 tcp 10.0.0.1 1024 10.1.0.1 80 :default left 299.5 at 1767225600.25
 //!       mac 02:00:00:00:00:01 02:00:00:00:00:02 in em0 seen syn/syn acks 17/99 counted 3 120
 //! ```
 //!
-//! All on one line. Words after the name of the state come in any order. Omitted words mean none:
-//! no tags, no limit, no flags seen, no packets counted.
+//! The command is one line. Words after the name of the state come in any order. Omitted words mean
+//! none: no tags, no limit, no flags seen, no packets counted.
 
 use alloc::format;
 use alloc::string::String;
@@ -40,13 +40,13 @@ pub struct StateCommand {
     pub name: ObjectName,
     /// Remaining lifetime, in nanoseconds.
     pub left_ns: u64,
-    /// When that was saved, in nanoseconds since 1970; `None` is now.
+    /// When the state was saved, in nanoseconds since 1970; `None` is now.
     pub at_unix_ns: Option<u64>,
     /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
     /// The port where that packet came in.
     pub port: Option<String>,
-    /// The fields by which a limit counts it.
+    /// The fields by which a limit counts the state.
     pub limit: Option<LimitFields>,
     /// The TCP part of the state.
     pub tcp: TcpStateInfo,
@@ -64,7 +64,7 @@ const EXPECTED_FLAGS: &str = "flags of both directions, some of fin, syn and rst
 const NS_PER_SEC: u64 = 1_000_000_000;
 /// TCP flags that states record.
 const FLAGS: [(u8, &str); 3] = [(1, "fin"), (2, "syn"), (4, "rst")];
-/// Which directions have acknowledged new data since the lifetime was last renewed.
+/// The directions that have acknowledged new data since the lifetime was last renewed.
 const ACKED: [(u8, &str); 3] = [(1, "forward"), (2, "reverse"), (3, "both")];
 
 pub(super) fn parse(
@@ -233,7 +233,7 @@ fn count(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
     found.ok_or_else(|| RuleTextError::unexpected(word, "packets and bytes"))
 }
 
-/// What tells it from others, for people.
+/// Formats the data by which people distinguish the state from others.
 impl StateCommand {
     /// A short description for people: `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
     #[must_use]

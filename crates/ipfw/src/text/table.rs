@@ -14,7 +14,7 @@ use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
 /// A command about tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableCommand {
-    /// The tables it applies to.
+    /// The tables that the command applies to.
     pub scope: TableScope,
     /// The set in which the name is looked up, if sets have their own tables.
     pub set: u8,
@@ -253,8 +253,8 @@ fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
     Ok(kinds.into_iter().collect())
 }
 
-/// Parses the name of an ipfw algorithm; the engine chooses the real one. Entries that `addr:hash`
-/// cannot hold are refused nevertheless.
+/// Parses the name of an ipfw algorithm, which is otherwise ignored: the engine chooses the
+/// algorithm. Entries that `addr:hash` cannot hold are refused nevertheless.
 fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), RuleTextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";
@@ -274,7 +274,7 @@ fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), R
     }
     let is_hash = name == "addr:hash";
     let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
-    // All in quotes, or one word each.
+    // The value is either one quoted text, or one word per item.
     let (mut text, mut at, mut hashed) = (word.text.clone(), word, [32, 128]);
     let mut options: Vec<_> = word.text.split_whitespace().skip(1).collect();
     loop {

@@ -1,8 +1,8 @@
 //! Splits a line into words.
 //!
-//! Blanks separate words, but not around commas. Brackets around several words are words of their
-//! own; brackets within one, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to it. `#` ends the
-//! line. A word that begins with `//` begins the comment, which the parser takes from the line.
+//! Blanks separate words, but not around commas. Brackets around several words are separate words;
+//! brackets within a word, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to that word. `#` ends
+//! the line. A word that begins with `//` begins the comment, which the parser takes from the line.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,13 +35,13 @@ pub(super) fn split(text: &str, line: u32) -> Vec<SourceWord> {
 struct WordSplitter {
     line: u32,
     words: Vec<SourceWord>,
-    /// Whether the last word ends in a comma, so that the next piece belongs to it.
+    /// Whether the last word ends in a comma, so that the next piece belongs to that word.
     glue: bool,
     in_comment: bool,
 }
 
 impl WordSplitter {
-    /// Takes one piece without blanks; `false` ends the line.
+    /// Takes one piece without blanks; returns `false` if it ends the line.
     fn piece(&mut self, raw: &str, column: u32, offset: usize) -> bool {
         let comment = self.in_comment || raw.starts_with("//");
         let (raw, ends) = match raw.find('#') {
@@ -90,7 +90,7 @@ impl WordSplitter {
     }
 }
 
-/// Returns the number of closing brackets without an opening one.
+/// Returns how many closing brackets have no opening bracket.
 fn surplus(text: &str) -> i32 {
     text.bytes().fold(0, |sum, byte| match byte {
         b'{' | b'(' => sum - 1,

@@ -1,4 +1,4 @@
-//! What messages say about neighbours, and what the cache makes of it.
+//! Claims of messages about neighbours, and their effect on the cache.
 
 use core::net::IpAddr;
 
@@ -7,18 +7,19 @@ use slipring_wire::MacAddr;
 use super::entry::NeighbourEntry;
 use super::{NeighbourCache, NeighbourState};
 
-/// What a message says about a neighbour.
+/// The claim of a message about a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourClaim {
     /// The neighbour's IP address.
     pub address: IpAddr,
-    /// Its MAC address, if the message has it.
+    /// The neighbour's MAC address, if the message contains it.
     pub mac: Option<MacAddr>,
-    /// The neighbour talks to us, so it is worth an entry of its own.
+    /// Whether the neighbour communicates with this interface, so that it gets an entry.
     pub makes_entry: bool,
-    /// The message answers us, so frames in both directions arrive.
+    /// Whether the message answers a solicitation of this interface, so that frames arrive in both
+    /// directions.
     pub is_solicited: bool,
-    /// A different MAC address replaces the one in the cache.
+    /// Whether a different MAC address replaces the one in the cache.
     pub overrides: bool,
     /// Whether the neighbour is a router, if the message says so.
     pub is_router: Option<bool>,
@@ -31,13 +32,13 @@ impl NeighbourClaim {
         Self { is_solicited: true, ..Self::update(address, mac) }
     }
 
-    /// The claim of a message in which the neighbour asks us something.
+    /// The claim of a message in which the neighbour solicits an address of this interface.
     #[must_use]
     pub const fn question(address: IpAddr, mac: MacAddr) -> Self {
         Self { makes_entry: true, ..Self::update(address, mac) }
     }
 
-    /// The claim of a message that is not for us alone.
+    /// The claim of a message that is not only for this interface.
     #[must_use]
     pub const fn update(address: IpAddr, mac: MacAddr) -> Self {
         Self {
@@ -52,7 +53,7 @@ impl NeighbourClaim {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Applies what a message says about a neighbour (RFC 4861, 7.2.3 and 7.2.5; RFC 826).
+    /// Applies the claim of a message about a neighbour (RFC 4861, 7.2.3 and 7.2.5; RFC 826).
     pub fn learn(&mut self, claim: NeighbourClaim, now_ns: u64) {
         let neighbour = claim.address;
         let state = self.entries.get(&neighbour).map(|entry| entry.state_at(now_ns));
@@ -69,8 +70,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Makes an entry for a neighbour that talks to us. It is not confirmed, even if the message
-    /// pretends to answer: there was no question.
+    /// Creates an entry for a neighbour that communicates with this interface. The entry is not
+    /// confirmed, even if the message claims to be an answer, because nothing was solicited.
     fn learn_unknown(
         &mut self,
         claim: &NeighbourClaim,
@@ -95,7 +96,7 @@ impl<F> NeighbourCache<F> {
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
         let new_mac = claim.mac.filter(|mac| entry.mac() != Some(*mac));
         match new_mac {
-            // The message contradicts the cache: the entry stays, and is verified when it is used.
+            // The message contradicts the cache: the entry stays, and is verified at its next use.
             Some(_) if !claim.overrides => {
                 if state == NeighbourState::Reachable {
                     entry.state = NeighbourState::Stale;
@@ -109,7 +110,7 @@ impl<F> NeighbourCache<F> {
         self.note_answer(claim, now_ns);
     }
 
-    /// Records the rest of a claim that was believed.
+    /// Records the other fields of an accepted claim.
     fn note_answer(&mut self, claim: &NeighbourClaim, now_ns: u64) {
         if claim.is_solicited {
             self.set_reachable(claim.address, now_ns);

@@ -9,36 +9,37 @@ use super::hold::HoldQueue;
 /// The state of a neighbour (RFC 4861, 7.3.2; Linux's `NUD_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NeighbourState {
-    /// Its address is asked for and not known yet.
+    /// The neighbour's MAC address is being solicited and is not known yet.
     Incomplete,
     /// It answered lately.
     Reachable,
-    /// It answered once, or only claimed its address. It is used, but will be probed then.
+    /// The neighbour was reachable once, or only claimed its address. The address is used, but the
+    /// neighbour is probed after its next use.
     Stale,
-    /// It was stale and is in use; a probe follows unless something confirms it first.
+    /// The neighbour was stale and is in use. It will be probed unless it is confirmed before.
     Delay,
-    /// It is asked directly whether it is still there.
+    /// The neighbour is being probed with unicast solicitations.
     Probe,
-    /// It did not answer. The next frame for it starts again.
+    /// The neighbour did not answer. The next frame for it starts a new solicitation.
     Failed,
-    /// Its owner, the kernel or an administrator, keeps it.
+    /// The kernel or an administrator maintains the neighbour.
     Installed,
 }
 
-/// What a table of neighbours shows.
+/// One row of the table of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourView {
     /// The IP address.
     pub address: IpAddr,
-    /// The MAC address, if it is known.
+    /// The MAC address, if known.
     pub mac: Option<MacAddr>,
     /// The state.
     pub state: NeighbourState,
-    /// Whether it said that it is a router.
+    /// Whether the neighbour has said that it is a router.
     pub is_router: bool,
-    /// Number of frames that wait for it.
+    /// Number of frames that wait for the neighbour.
     pub waiting: usize,
-    /// When it was last used or confirmed.
+    /// When the neighbour was last used or confirmed.
     pub active_ns: u64,
 }
 
@@ -47,15 +48,15 @@ pub(super) struct NeighbourEntry<F> {
     pub(super) state: NeighbourState,
     mac: MacAddr,
     pub(super) is_router: bool,
-    /// It has been reachable with this address.
+    /// Whether the neighbour has been reachable at this address.
     pub(super) was_confirmed: bool,
     /// Solicitations sent in this state.
     pub(super) solicits: u8,
     /// Until when [`NeighbourState::Reachable`] holds.
     pub(super) fresh_until_ns: u64,
-    /// When it was last used or confirmed.
+    /// When the neighbour was last used or confirmed.
     pub(super) active_ns: u64,
-    /// When its timer is due, if one runs.
+    /// When the entry's timer is due, if it runs.
     pub(super) deadline_ns: Option<u64>,
     /// Its number among the incomplete entries.
     pub(super) sequence: u64,
@@ -63,7 +64,7 @@ pub(super) struct NeighbourEntry<F> {
 }
 
 impl<F> NeighbourEntry<F> {
-    /// An entry whose address is asked for.
+    /// An entry whose address is being solicited.
     pub(super) const fn incomplete(sequence: u64, now_ns: u64) -> Self {
         Self {
             state: NeighbourState::Incomplete,
@@ -79,12 +80,12 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// An entry that did not answer, or is about to get an address.
+    /// An entry of a neighbour that did not answer, or is about to get an address.
     pub(super) fn failed(active_ns: u64) -> Self {
         Self { state: NeighbourState::Failed, ..Self::incomplete(u64::MAX, active_ns) }
     }
 
-    /// The MAC address, if there is one.
+    /// The MAC address, if known.
     pub(super) const fn mac(&self) -> Option<MacAddr> {
         match self.state {
             NeighbourState::Incomplete | NeighbourState::Failed => None,
@@ -113,8 +114,8 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Whether the entry may give way to another: it does not answer, never did, or was neither
-    /// used nor confirmed for `stale_lifetime_ns`.
+    /// Whether the entry may be replaced by another: the neighbour does not answer, never did, or
+    /// was neither used nor confirmed for `stale_lifetime_ns`.
     pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
         match self.state_at(now_ns) {
             NeighbourState::Failed => true,

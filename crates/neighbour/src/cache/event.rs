@@ -1,4 +1,4 @@
-//! What a cache tells its owner.
+//! The events that a cache reports to its owner.
 
 use core::net::IpAddr;
 
@@ -7,17 +7,17 @@ use slipring_wire::MacAddr;
 /// An event of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourEvent<F> {
-    /// Ask for this address: everyone, or the one host that had it. With neighbours that the kernel
-    /// keeps, ask the kernel.
+    /// Solicit this address: by multicast, or from the one host that had the address. If the kernel
+    /// maintains the neighbours, query the kernel.
     Solicit {
         /// The address.
         target: IpAddr,
-        /// The MAC address that had it.
+        /// The MAC address of the host that had the address.
         mac: Option<MacAddr>,
     },
     /// Send this frame now.
     Released {
-        /// The neighbour that it waited for.
+        /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The neighbour's MAC address.
         mac: MacAddr,
@@ -26,11 +26,11 @@ pub enum NeighbourEvent<F> {
     },
     /// This frame is lost.
     Dropped {
-        /// The neighbour that it waited for.
+        /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The frame.
         frame: F,
-        /// The cause; it is counted.
+        /// The cause of the drop, which is counted.
         cause: HoldDropCause,
     },
     /// From now on, frames to this neighbour have this MAC address, or cannot be sent.
@@ -47,9 +47,9 @@ pub enum NeighbourEvent<F> {
 pub enum HoldDropCause {
     /// The neighbour did not answer. The sender should get an ICMP error.
     Unanswered,
-    /// A newer frame took its place (RFC 4861, 7.2.2).
+    /// A newer frame replaced this one (RFC 4861, 7.2.2).
     Displaced,
-    /// Newer neighbours took the place of its neighbour.
+    /// The entry of the frame's neighbour was replaced by newer neighbours.
     Evicted,
     /// The neighbour was removed, or the link is down.
     Flushed,
@@ -63,15 +63,15 @@ impl HoldDropCause {
 /// Why a frame cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HoldRefusal {
-    /// It is longer than all that may wait.
+    /// The frame is longer than all frames together that may wait.
     #[error("the frame is longer than all that may wait")]
     TooLong,
-    /// All places are taken by neighbours in use.
+    /// All entries are neighbours in use.
     #[error("the table of neighbours is full")]
     TableFull,
 }
 
-/// What has happened so far.
+/// Counts of events so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NeighbourCounters {
     /// Frames that were kept.
@@ -86,9 +86,9 @@ pub struct NeighbourCounters {
     pub solicited: u64,
     /// Neighbours that did not answer.
     pub failed: u64,
-    /// Neighbours that gave way to others.
+    /// Entries that were replaced by others.
     pub evicted: u64,
-    /// Claims for which there was no place.
+    /// Claims for which the table had no free entry.
     pub ignored_claims: u64,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct HoldQueue<F> {
     bytes: u64,
 }
 
-/// What waits for all neighbours.
+/// Frames that wait for all neighbours together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldUsage {
     pub(super) frames: usize,
@@ -47,8 +47,9 @@ impl<F> HoldQueue<F> {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Appends a frame to the queue of an incomplete neighbour. If that is full, its oldest frame
-    /// goes; if all queues together are, the neighbour that is asked for the longest goes.
+    /// Appends a frame to the queue of an incomplete neighbour. If that queue is full, its oldest
+    /// frame is dropped. If all queues together are full, the neighbour that has been solicited for
+    /// the longest time is removed.
     pub(super) fn enqueue(&mut self, next_hop: IpAddr, frame: F, len: u32) {
         while self.is_queue_full(next_hop, len) {
             self.displace(next_hop);
@@ -78,7 +79,7 @@ impl<F> NeighbourCache<F> {
             || self.usage.bytes + u64::from(len) > self.limits.bytes
     }
 
-    /// Drops the oldest frame that waits for a neighbour. Returns `false` if none does.
+    /// Drops the oldest frame that waits for a neighbour. Returns `false` if no frame waits for it.
     fn displace(&mut self, next_hop: IpAddr) -> bool {
         let entry = self.entries.get_mut(&next_hop);
         let Some(frame) = entry.and_then(|entry| entry.queue.pop(&mut self.usage)) else {

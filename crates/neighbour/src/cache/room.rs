@@ -1,17 +1,17 @@
-//! Which neighbour gives way when the table is full.
+//! Selects the neighbour that is removed when the table is full.
 
 use core::net::IpAddr;
 use core::ops::Bound;
 
 use super::{HoldDropCause, NeighbourCache};
 
-/// Most entries that are looked at for one new entry: the work for each claim is bounded, and the
-/// next search goes on where this one ended.
+/// Maximum number of entries that are checked for one new entry. This bounds the work for each
+/// claim; the next search continues where this one ended.
 const MAX_INSPECTED: usize = 64;
 
 impl<F> NeighbourCache<F> {
-    /// Makes room for one more entry. If no entry is dispensable, the oldest incomplete one goes if
-    /// `may_stop_asking`. Returns `false` if there is no room.
+    /// Makes space for one more entry. If no entry is dispensable, removes the oldest incomplete
+    /// one if `may_stop_asking` is set. Returns `false` if there is no space.
     pub(super) fn make_room(&mut self, may_stop_asking: bool, now_ns: u64) -> bool {
         if self.entries.len() < self.limits.entries.max(1) {
             return true;
@@ -24,7 +24,7 @@ impl<F> NeighbourCache<F> {
         may_stop_asking && self.evict_oldest_incomplete(None)
     }
 
-    /// Looks for an entry that may give way, from the hand on, once around at most.
+    /// Searches for a dispensable entry, from `hand` on, at most once around.
     fn find_dispensable(&mut self, now_ns: u64) -> Option<IpAddr> {
         let lifetime_ns = self.timers.stale_lifetime_ns;
         let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
@@ -39,8 +39,8 @@ impl<F> NeighbourCache<F> {
         found
     }
 
-    /// Stops asking for the address that has been asked for the longest, except `spared`. Returns
-    /// `false` if there is none.
+    /// Stops soliciting the address that has been solicited for the longest time, except `spared`.
+    /// Returns `false` if there is none.
     pub(super) fn evict_oldest_incomplete(&mut self, spared: Option<IpAddr>) -> bool {
         let mut oldest = self.incomplete.iter().map(|(_, neighbour)| *neighbour);
         let Some(neighbour) = oldest.find(|neighbour| Some(*neighbour) != spared) else {
@@ -51,7 +51,7 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Removes an entry; frames that wait for it are dropped.
+    /// Removes an entry; frames that wait for its neighbour are dropped.
     pub(super) fn discard(&mut self, neighbour: IpAddr, cause: HoldDropCause) {
         self.clear_deadline(neighbour);
         self.drop_held(neighbour, cause);

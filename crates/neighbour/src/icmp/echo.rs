@@ -15,7 +15,7 @@ const V6_ICMP_OFFSET: usize = ETHERNET_LEN + 40;
 const DEFAULT_TTL: u8 = 64;
 
 /// Turns the ICMP header at the start of `message` from an echo request into its reply, and updates
-/// the checksum. Leaves any other message as it is, and returns `false`.
+/// the checksum. Returns `false` and leaves the message unchanged if it is not an echo request.
 pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
     let (request, reply) = match version {
         IpVersion::V4 => (8, 0),
@@ -34,8 +34,8 @@ pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
 }
 
 /// The answer of `own` to a ping; `None` if the frame is not a ping, or damaged. Only whole packets
-/// without tags and IP options are answered. The answer goes to the MAC address that the request
-/// came from, so it needs no neighbour.
+/// without tags and IP options are answered. The answer is sent to the MAC address from which the
+/// request came, so no neighbour has to be resolved.
 #[must_use]
 pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     let asker = MacAddr(array(frame, 6)?);

@@ -26,11 +26,11 @@ pub enum IcmpProblem {
     NoRoute,
     /// The neighbour does not answer.
     HostUnreachable,
-    /// A rule forbids it.
+    /// A rule forbids the packet.
     Prohibited,
-    /// No one listens at the port.
+    /// No program listens at the port.
     PortUnreachable,
-    /// It is longer than the next link allows.
+    /// The packet is longer than the next link allows.
     TooBig {
         /// The MTU of that link.
         mtu: u32,
@@ -46,7 +46,7 @@ pub struct IcmpMessage {
     pub kind: u8,
     /// The code.
     pub code: u8,
-    /// The rest of the header: an MTU, a pointer, or 0.
+    /// The remaining 32 bits of the header: an MTU, a pointer, or 0.
     pub rest: u32,
 }
 
@@ -72,7 +72,7 @@ impl IcmpProblem {
             (Self::Prohibited, true) => (1, 1, 0),
             (Self::PortUnreachable, false) => (3, 3, 0),
             (Self::PortUnreachable, true) => (1, 4, 0),
-            // RFC 1191: the MTU has 16 bits there.
+            // RFC 1191: the MTU field has 16 bits.
             (Self::TooBig { mtu }, false) => (3, 4, if mtu > 0xffff { 0xffff } else { mtu }),
             (Self::TooBig { mtu }, true) => (2, 0, mtu),
             (Self::TimeExceeded, false) => (11, 0, 0),
@@ -91,8 +91,8 @@ impl IcmpMessage {
 }
 
 impl OffendingPacket<'_> {
-    /// Builds the IP packet that tells the sender about the problem, from `own`. `None` if `own` is
-    /// not of the packet's address family. Does not ask whether it may be sent.
+    /// Builds the IP packet, from `own`, that reports the problem to the sender. `None` if `own` is
+    /// not of the packet's address family. Does not check whether the error may be sent.
     #[must_use]
     pub fn error(&self, message: IcmpMessage, own: IpAddr, quote: QuoteLength) -> Option<Vec<u8>> {
         match (own, self.source) {

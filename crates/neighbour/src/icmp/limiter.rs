@@ -7,8 +7,8 @@ use core::net::IpAddr;
 use slipring_model::Draws;
 use slipring_model::bucket::TokenBucket;
 
-/// Buckets of destinations. Destinations that share one are limited together: never too much is
-/// sent, and memory is bounded.
+/// Number of buckets for destinations. Destinations that share a bucket are limited together: the
+/// limit is never exceeded, and memory is bounded.
 const BUCKETS: u64 = 1024;
 
 /// Rates of errors, in messages per second, and how many may be sent at once.
@@ -18,7 +18,7 @@ pub struct IcmpLimits {
     pub per_second: u32,
     /// Burst to all destinations together.
     pub burst: u32,
-    /// Rate to one destination. An IPv6 destination is its /64.
+    /// Errors per second to one destination. An IPv6 destination is its /64.
     pub destination_per_second: u32,
     /// Burst to one destination.
     pub destination_burst: u32,
@@ -57,14 +57,14 @@ pub struct IcmpLimiter {
     limits: IcmpLimits,
     key: Draws,
     total: Option<TokenBucket>,
-    /// Made with the first error.
+    /// Allocated with the first error.
     destinations: Vec<Option<TokenBucket>>,
     /// Errors that were not sent.
     suppressed: u64,
 }
 
 impl IcmpLimiter {
-    /// Makes full buckets. The seed decides which destinations share one.
+    /// Creates full buckets. The seed decides which destinations share a bucket.
     #[must_use]
     pub fn new(limits: IcmpLimits, seed: u64) -> Self {
         let key = Draws::new(seed, "neighbour/icmp-limits");
@@ -80,7 +80,7 @@ impl IcmpLimiter {
     /// Takes a token for an error to `destination`.
     ///
     /// # Errors
-    /// The limit that it exceeds; no token is taken then. It is counted.
+    /// The limit that the error exceeds; no token is taken in that case. The refusal is counted.
     pub fn allows(&mut self, destination: IpAddr, now_ns: u64) -> Result<(), IcmpLimit> {
         let taken = self.take(destination, now_ns);
         self.suppressed += u64::from(taken.is_err());
@@ -106,8 +106,8 @@ impl IcmpLimiter {
     }
 }
 
-/// The bucket in `slot`, made full if there is none. A message costs one byte. `None` if no burst
-/// is allowed: then nothing ever is.
+/// The bucket in `slot`, created full if there is none. A message costs one byte. `None` if no
+/// burst is allowed, since no message is allowed then.
 fn filled(
     slot: &mut Option<TokenBucket>,
     per_second: u32,

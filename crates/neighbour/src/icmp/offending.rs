@@ -1,4 +1,4 @@
-//! A packet that cannot be forwarded, and whether its sender may be told.
+//! A packet that cannot be forwarded, and whether its sender may get an ICMP error.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,22 +9,22 @@ use slipring_wire::{Headers, MacAddr};
 use super::error::IcmpMessage;
 use crate::field::array;
 
-/// Why a sender is not told (RFC 1122, 3.2.2; RFC 1812, 4.3.2.7; RFC 4443, 2.4 e).
+/// Why a sender gets no ICMP error (RFC 1122, 3.2.2; RFC 1812, 4.3.2.7; RFC 4443, 2.4 e).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum IcmpSilence {
     /// The packet is an ICMP error or redirect itself.
     #[error("it is an ICMP error itself")]
     AboutError,
-    /// It is a later fragment: the first one is answered.
+    /// The packet is a later fragment: only the first fragment is answered.
     #[error("it is a later fragment")]
     LaterFragment,
-    /// It came as a broadcast or multicast of the link.
+    /// The packet arrived as a broadcast or multicast of the link.
     #[error("it is a broadcast or multicast of the link")]
     LinkGroup,
     /// Its destination is a group.
     #[error("its destination is a group")]
     Group,
-    /// Its source does not name one host.
+    /// The source is not the address of one host.
     #[error("its source is no single host")]
     Source,
 }
@@ -32,7 +32,7 @@ pub enum IcmpSilence {
 /// The IP packet in a frame, as far as errors need it.
 #[derive(Debug, Clone, Copy)]
 pub struct OffendingPacket<'a> {
-    /// The packet without padding, as far as the frame has it.
+    /// The packet without padding, as far as it is in the frame.
     pub(super) bytes: &'a [u8],
     /// Offset of the first byte after the IP headers.
     pub(super) l4: usize,
@@ -46,7 +46,8 @@ pub struct OffendingPacket<'a> {
 }
 
 impl<'a> OffendingPacket<'a> {
-    /// Parses the IP headers of a frame; VLAN tags are skipped. `None` if it is not IP, or damaged.
+    /// Parses the IP headers of a frame; VLAN tags are skipped. `None` if the frame is not IP, or
+    /// damaged.
     #[must_use]
     pub fn parse(frame: &'a [u8]) -> Option<Self> {
         let headers = Headers::parse(frame).ok()?;
@@ -75,7 +76,7 @@ impl<'a> OffendingPacket<'a> {
         })
     }
 
-    /// The MAC address that the frame came from.
+    /// The MAC address from which the frame came.
     #[must_use]
     pub const fn link_source(&self) -> MacAddr {
         self.link_source
@@ -107,8 +108,8 @@ impl<'a> OffendingPacket<'a> {
         Ok(())
     }
 
-    /// Whether the packet is an ICMP error or redirect. ICMP that is cut before its type counts as
-    /// one.
+    /// Whether the packet is an ICMP error or redirect. ICMP that is truncated before its type
+    /// counts as such.
     fn is_error(&self) -> bool {
         let kind = self.bytes.get(self.l4);
         match self.ip.proto {

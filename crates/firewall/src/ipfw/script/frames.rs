@@ -88,7 +88,7 @@ fn ip(kind: &str, detail: &str, (src, dst): (&str, &str), more: &[&str]) -> Vec<
     frame
 }
 
-/// Changes a frame into what no template provides: other protocols and types.
+/// Changes a frame into a protocol or type that no template provides.
 fn change(frame: &mut [u8], l3: usize, kind: &str, detail: &str) {
     let is_v6 = frame[l3] >> 4 == 6;
     let l4 = l3 + if is_v6 { 40 } else { 20 };

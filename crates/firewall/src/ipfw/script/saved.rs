@@ -1,4 +1,4 @@
-//! The output of `ipfw save` recreates the same firewall, wherever it is loaded.
+//! The output of `ipfw save` recreates the same firewall, in any firewall that loads it.
 
 use super::script_firewall::ScriptFirewall;
 
@@ -220,7 +220,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
         }
     }
     assert_eq!(listings(&site), before);
-    // As the message says: to load the rest, remove the line that requires the end.
+    // As the message says: to load the lines that are left, remove the line that requires the end.
     let (_, rest) = saved[..saved.len() / 2].split_once('\n').unwrap();
     load(&site, rest.rsplit_once('\n').unwrap().0);
     load(&site, saved.trim_end());

@@ -22,7 +22,7 @@ use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command
 use crate::randomness::Randomness;
 use crate::task_queue::TaskQueue;
 
-/// Start of the clock, in seconds since 1970: the first second of 2026.
+/// Start of the script's clock, in seconds since 1970: the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;
 const RANDOM: Randomness =
     Randomness { seed: 1, secret: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9] };

@@ -1,7 +1,8 @@
 //! Masks that are not prefixes, byte by byte.
 //!
-//! `10.0.0.1:255.0.0.1` is not a small set of address ranges. But it is a prefix, 10.0.0.0/8, and
-//! an odd last byte. So it becomes a prefix and some bytes, each a field of 256 values.
+//! The pattern `10.0.0.1:255.0.0.1` is not a small set of address ranges, but a prefix, 10.0.0.0/8,
+//! and a value of the last byte. So a mask of this kind becomes a prefix and some bytes; each byte
+//! is a field of 256 values.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use super::super::config::IpfwConfig;
 use super::field::{FAMILY_PLAIN, FAMILY_V6, MatchField};
 use crate::rule::{AddressPattern, Condition, ConditionPattern};
 
-/// Maximum number of address bytes used as fields, so that all fields fit into a matcher.
+/// Maximum number of address bytes used as fields, limited so that all fields fit into a matcher.
 const MAX_BYTES: usize = 8;
 
 const _: () = assert!(MAX_BYTES + MatchField::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);

@@ -1,11 +1,11 @@
-//! Runs many packets as far as their headers alone decide.
+//! Runs many packets as far as their headers decide.
 //!
 //! Most rules only test headers, count, and accept or drop the packet. So the packets of a batch
 //! first run through such rules in one small loop, until each has a verdict or reaches a rule that
-//! needs more. Table lookups of addresses are then done for all of them and let them continue.
-//! Packets that reach a state lookup or a change finish one by one, in their order. This is safe:
-//! nothing that a packet does there changes what the others have passed, and counters add up in any
-//! order.
+//! needs more. Table lookups of addresses are then done for all packets, which continue with the
+//! results. Packets that reach a state lookup or a rule that changes the packet finish one by one,
+//! in their order. This is safe: no effect of a packet in that phase concerns rules that other
+//! packets have already passed, and counters can be added in any order.
 
 use super::super::check_buffers::ParsedPacket;
 use super::super::interpret::RunEnd;
@@ -19,7 +19,7 @@ use super::walk::{PacketState, RuleFinders};
 use crate::packet::{IpFamily, PacketHeaders};
 
 impl CompiledRules {
-    /// Runs static rules on packets that came in as `crossing` says; fills in the verdicts that are
+    /// Runs static rules on packets that arrived as `crossing` says; fills in the verdicts that are
     /// reached.
     pub(in super::super) fn run_static_rules(
         &self,
@@ -30,7 +30,7 @@ impl CompiledRules {
         ends: &mut [Option<RunEnd>],
     ) {
         if self.lookups.first_from(0) == 0 {
-            // Headers alone decide nothing before the first rule.
+            // The headers alone do not decide even the first rule.
             return;
         }
         let Some(index) = &self.index else {
@@ -164,7 +164,8 @@ fn is_well_formed((parsed, _): &(&mut ParsedPacket, &mut Option<RunEnd>)) -> boo
     parsed.fault.is_none()
 }
 
-/// Returns the cache key of a flow that came in, with everything that flow fields depend on.
+/// Returns the cache key of the flow of a packet that came in: all header fields that flow fields
+/// depend on.
 #[inline(always)]
 fn flow_key(packet: &PacketHeaders, crossing: &PacketMetadata) -> FlowCacheKey {
     if packet.version != IpFamily::V4 {

@@ -50,7 +50,7 @@ pub(super) enum MatchField {
 }
 
 impl MatchField {
-    /// All fields but the bytes of addresses; a list has as many of those as it needs.
+    /// All fields but the bytes of addresses, of which a list uses as many as it needs.
     pub(super) const ALL: [Self; 15] = [
         Self::Src,
         Self::Dst,
@@ -88,8 +88,8 @@ impl MatchField {
         )
     }
 
-    /// Returns the field that a clause tests and the values that it accepts; `None` if that does
-    /// not cover the whole clause.
+    /// Returns the field that a clause tests and the values that it accepts; `None` if these are
+    /// not the whole clause.
     pub(super) fn wanted(
         clause: &[ConditionPattern],
         config: &IpfwConfig,
@@ -246,7 +246,8 @@ fn port_set(interface: &InterfacePattern, config: &IpfwConfig) -> Option<RangeSe
         }
         InterfacePattern::Table(_) => return None,
     };
-    // A pattern matches none or all of the ports without a name; but any port may have an address.
+    // An interface pattern matches either none or all of the ports without a name, but each port
+    // may have a different address.
     let point = |port: PortIndex| FieldPoint::new(FAMILY_PLAIN, port.into());
     let addressed = config.me.iter().filter_map(|(_, port)| *port);
     let named = 0..config.ports.len().min(1 << 16) as u32;

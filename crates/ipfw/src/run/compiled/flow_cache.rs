@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-/// Number of cache sets. All together take 1 MiB.
+/// Number of cache sets. All sets together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
 /// Candidates per entry: the first ones, up to a rule that ends the search for every packet.
 const MAX_CACHED_RULES: usize = 8;
@@ -32,7 +32,7 @@ struct CacheEntry {
 struct CacheSet([CacheEntry; 2]);
 
 impl CacheSet {
-    /// Returns the index of the entry that may hold the key. Branchless, since the outcome is
+    /// Returns the index of the entry that may hold the key. Branchless, because the result is
     /// unpredictable.
     #[inline(always)]
     fn entry_index(&self, key: FlowCacheKey) -> usize {

@@ -16,10 +16,10 @@ use super::state_lookups::is_searched;
 use super::table_prefetch::TablePrefetch;
 use crate::rule::{Arg, ConditionPattern, RuleAction};
 
-/// What a rule does if all its checks hold.
+/// The effect of a rule if all its checks hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleEffect {
-    /// The set is disabled, or the rule only looks up states.
+    /// No effect: the set is disabled, or the rule only looks up states.
     Nothing,
     /// Counts and accepts.
     Accept,
@@ -51,7 +51,7 @@ impl CompiledRule {
         self.end_of_all().is_some()
     }
 
-    /// The verdict that the rule gives every packet, if it does.
+    /// The verdict that the rule gives every packet, if it gives all the same.
     pub(super) fn end_of_all(&self) -> Option<RunEnd> {
         match self.effect {
             RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),
@@ -60,8 +60,8 @@ impl CompiledRule {
         }
     }
 
-    /// Compiles a rule. Clauses that are field constraints go to `wants`, if given; all others
-    /// become checks.
+    /// Compiles a rule. Clauses that are field constraints are added to `wants`, if given; all
+    /// others become checks.
     pub(super) fn of(
         entry: &RuleEntry,
         config: &IpfwConfig,
@@ -97,7 +97,7 @@ fn is_always(clause: &[ConditionPattern]) -> bool {
     clause.iter().any(|pattern| !pattern.not && pattern.condition.is_always())
 }
 
-/// Adds a clause to the constraints, if it is one; returns whether it was.
+/// Adds a clause to the constraints, if it is a constraint; returns whether it was.
 fn constrain(
     clause: &[ConditionPattern],
     config: &IpfwConfig,

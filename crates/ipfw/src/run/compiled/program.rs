@@ -14,8 +14,8 @@ use super::state_lookups::StateLookups;
 use super::table_prefetch::TablePrefetch;
 use crate::packet::PacketHeaders;
 
-/// Lists up to this length are walked rule by rule: classifying a packet costs about as much as two
-/// rules.
+/// Lists of up to this length are searched rule by rule: classifying a packet costs about as much
+/// as two rules.
 const MAX_LINEAR_RULES: usize = 3;
 
 /// A compiled list.
@@ -30,7 +30,7 @@ pub struct CompiledRules {
     table_prefetch: TablePrefetch,
 }
 
-/// Finds the rules that a packet's fields do not exclude.
+/// Finds the rules that are not excluded by a packet's fields.
 #[derive(Clone, Debug)]
 pub(super) struct RuleIndex {
     pub(super) lookups: Vec<FieldLookup>,
@@ -52,7 +52,8 @@ impl CompiledRules {
         Self::with_limits(config, MAX_LINEAR_RULES, MAX_DENSE_RULES)
     }
 
-    /// The same; lists up to `short` rules are walked, up to `plain` they use plain rows.
+    /// As `new`, but lists of up to `short` rules are searched rule by rule, and lists of up to
+    /// `plain` use plain rows.
     pub(super) fn with_limits(config: &IpfwConfig, short: usize, plain: usize) -> Self {
         let (mut rules, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;

@@ -1,4 +1,4 @@
-//! Where the rules of a list look up states.
+//! The rules of a list that look up states.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,8 +8,8 @@ use super::super::search::{StateNameId, StateSearch};
 
 /// The rules at which states are looked up before any other test.
 ///
-/// A packet is looked up once per name. So only the first of these rules on its path matters; later
-/// rules with the same name are searched like all others.
+/// A packet is looked up once per name, so only the first of these rules on its path does the
+/// lookup. Later rules with the same name are searched like all others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateLookups {
     /// Rule indexes per name, ascending, for the names in the first word of a [`StateSearch`].

@@ -13,7 +13,7 @@ const MAX_TABLES: usize = 4;
 /// Maximum number of tests of the results: the bits of [`TableAnswers`].
 const MAX_TESTS: usize = 32;
 
-/// One bit per test of a [`TablePrefetch`]: whether it holds for a packet.
+/// One bit per test of a [`TablePrefetch`]: whether the test holds for a packet.
 pub(in super::super) type TableAnswers = u32;
 
 /// The table tests in address clauses.
@@ -33,8 +33,8 @@ struct PrefetchedTable {
 }
 
 impl TablePrefetch {
-    /// Returns the bit of a condition of a rule in `set`; `None` if it is another condition or
-    /// there is no space.
+    /// Returns the bit of a condition of a rule in `set`; `None` if the condition is not such a
+    /// lookup or there is no space.
     pub(super) fn bit(&mut self, set: u8, condition: &Condition) -> Option<u8> {
         let (test, of_dst) = match condition {
             Condition::Src(AddressPattern::Table(test)) => (test, false),

@@ -19,7 +19,7 @@ pub(in super::super) struct RuleCandidates {
     found: Vec<u16>,
     /// The band that `found` belongs to.
     band: usize,
-    /// How many of `found` the packet has passed.
+    /// How many entries of `found` the packet has passed.
     passed: usize,
 }
 
@@ -57,14 +57,14 @@ impl RuleCandidates {
 
 /// The result of a rule: [`RuleStep`] without a verdict in it.
 enum WalkStep {
-    /// The lookup found no state; the rule's conditions are still to be tested.
+    /// The lookup found no state; the rule's conditions must still be tested.
     Again,
     Next,
     Jump(usize),
     Ended(RunEnd),
 }
 
-/// The search state of a packet, and how far it has got.
+/// The search state of a packet, and its position in the list.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PacketState {
     /// The cache key of its flow.
@@ -252,7 +252,7 @@ impl RuleRun<'_> {
     fn look_up_at(&mut self, program: &CompiledRules, at: usize) -> WalkStep {
         let entry = &self.entries[at];
         let Some(id) = entry.lookup.filter(|_| entry.rule.chance.is_none()) else {
-            // With `prob`, the draw comes before anything else.
+            // With `prob`, the draw comes before all other tests.
             return self.full_step(at);
         };
         let Some(place) = self.look_up(id, at) else { return WalkStep::Again };

@@ -31,7 +31,7 @@ pub struct SavedState {
     pub number: RuleNumber,
     /// The set of that rule.
     pub set: u8,
-    /// The fields by which a limit counts it.
+    /// The fields by which a limit counts the state.
     pub limit: Option<LimitFields>,
     /// When the state expires.
     pub expires_ns: u64,

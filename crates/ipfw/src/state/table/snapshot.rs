@@ -30,8 +30,8 @@ impl StateTable {
         }
     }
 
-    /// Replaces the states by those of others, for listings only: nothing is found by flow any
-    /// longer.
+    /// Replaces the states by those of other firewalls, for listings only: packets find no states
+    /// any more.
     pub fn show(&mut self, others: Vec<StateSnapshot>) {
         self.heads.clear();
         self.free.clear();

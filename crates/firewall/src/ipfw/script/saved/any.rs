@@ -157,14 +157,16 @@ fn every_template_of_a_random_firewall_is_a_command() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Loads into an empty firewall, over itself and over any other; frames get the same verdicts.
+    /// Loads the output into an empty firewall, over the same firewall and over any other; frames
+    /// get the same verdicts.
     #[test]
     fn any_firewall_is_made_again_by_what_it_saves(
         commands in proptest::collection::vec(command(), 0..80),
         others in proptest::collection::vec(command(), 0..8),
     ) {
         let mut one = ScriptFirewall::new(PORTS);
-        // Some are refused, such as an unsuitable scheduler type: only what was accepted counts.
+        // Some commands are refused, such as an unsuitable scheduler type; only accepted commands
+        // count.
         for command in &commands {
             one.command(&format!("ipfw -q '{command}'"));
         }
