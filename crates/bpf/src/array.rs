@@ -1,7 +1,7 @@
 //! The values of an array map, mapped into this process.
 //!
-//! Programs in the kernel read and write the same words at the same time, so there is no reference
-//! to the bytes: every access is an atomic one, or a copy by words.
+//! Programs in the kernel read and write the same words at the same time, so there are no
+//! references to the bytes: each access is atomic, or a copy word by word.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,11 +13,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::map::{BpfMapKind, BpfMapSpec};
 
-/// Atomic integers that lie in shared memory.
+/// Atomic integers in shared memory.
 ///
 /// # Safety
 /// The type must be valid for every bit pattern, aligned to its size, and usable through a shared
-/// reference while others write it.
+/// reference while other parties write it.
 pub unsafe trait AtomicInt {}
 
 macro_rules! atomic_ints {
@@ -37,12 +37,12 @@ atomic_ints!(AtomicU8 AtomicU16 AtomicU32 AtomicU64);
 ///   ^ offset 0
 /// ```
 ///
-/// Use one width for each location: what accesses of different widths to the same bytes see of each
-/// other is up to the processor.
+/// Access each location with one width only: the memory order between accesses of different widths
+/// to the same bytes depends on the processor.
 ///
 /// # Invariants
-/// `base` leads to `len * stride` mapped bytes or more until the drop; it is aligned to a page, and
-/// `stride` is the size of a value rounded up to a multiple of 8.
+/// `base` points to at least `len * stride` mapped bytes until the drop. It is aligned to a page,
+/// and `stride` is the size of a value rounded up to a multiple of 8.
 #[derive(Debug)]
 pub struct MappedArray {
     base: NonNull<u8>,
@@ -80,7 +80,7 @@ impl MappedArray {
         self.len
     }
 
-    /// Whether there are no values; the kernel makes no such map.
+    /// Whether there are no values; the kernel creates no such map.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -92,8 +92,8 @@ impl MappedArray {
         self.value_size
     }
 
-    /// Returns the integer at `offset` in the value `index`, or nothing if that is outside of it or
-    /// not aligned to its size.
+    /// Returns the integer at `offset` in the value `index`; `None` if the integer is not within
+    /// the value or not aligned to its size.
     #[must_use]
     pub fn atomic<A: AtomicInt>(&self, index: u32, offset: usize) -> Option<&A> {
         let end = offset.checked_add(size_of::<A>())?;
@@ -103,10 +103,11 @@ impl MappedArray {
         Some(self.atomic_at(index as usize * self.stride + offset))
     }
 
-    /// Copies a value out, word by word: words may be from before and after a simultaneous change.
+    /// Copies a value out, word by word: during a simultaneous change, some words may be old and
+    /// others new.
     ///
     /// # Panics
-    /// If `index` is out of range, or `value` has another size than values here.
+    /// If `index` is out of range, or `value` does not have the size of the map's values.
     pub fn read(&self, index: u32, value: &mut [u8]) {
         for (offset, part) in self.words(index, value.len()).zip(value.chunks_mut(8)) {
             let word = self.atomic_at::<AtomicU64>(offset).load(Ordering::Relaxed).to_ne_bytes();
@@ -114,8 +115,8 @@ impl MappedArray {
         }
     }
 
-    /// Sets a value word by word: a program may see some new words and some old ones. Publish by an
-    /// atomic of another value, or an array-of-maps, what has to change as a whole.
+    /// Sets a value word by word: a program may see some new and some old words. To change a value
+    /// as a whole, publish it by an atomic in another value, or use an array of maps.
     ///
     /// # Panics
     /// As [`Self::read`].
@@ -136,8 +137,8 @@ impl MappedArray {
         (start..start + self.stride).step_by(8)
     }
 
-    /// The integer at a byte offset into the array. Callers have checked that it lies inside of a
-    /// value, padding included, and is aligned.
+    /// The integer at a byte offset into the array. Callers have checked that the offset is within
+    /// a value, padding included, and aligned.
     fn atomic_at<A: AtomicInt>(&self, offset: usize) -> &A {
         debug_assert!(offset + size_of::<A>() <= self.mapped_bytes);
         debug_assert!(offset.is_multiple_of(size_of::<A>()));

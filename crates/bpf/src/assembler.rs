@@ -1,4 +1,4 @@
-//! Programs with labels and maps by name.
+//! Programs in which labels and maps have names.
 
 use std::collections::BTreeMap;
 
@@ -32,20 +32,20 @@ pub struct Assembler {
     duplicate: Option<String>,
 }
 
-/// Why there is no program.
+/// Why a program cannot be assembled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssembleError {
-    /// A jump to a label that is nowhere.
+    /// A jump to a label that does not exist.
     #[error("there is no label `{0}`")]
     UnknownLabel(String),
-    /// A label in two places.
+    /// A label that is defined twice.
     #[error("label `{0}` is defined twice")]
     DuplicateLabel(String),
     /// A jump over more than 32767 instructions.
     #[error("label `{0}` is too far away")]
     TooFar(String),
-    /// A map that the loader was not given.
+    /// A map that was not given to the loader.
     #[error("the program uses map `{0}`, which it was not given")]
     UnknownMap(String),
 }
@@ -109,7 +109,7 @@ impl Assembler {
         self.put(insn)
     }
 
-    /// `dst = map`, as helpers take it.
+    /// `dst = map`, as helper functions expect it.
     pub fn load_map(&mut self, dst: BpfReg, map: &str) -> &mut Self {
         self.load_of_map(dst, PSEUDO_MAP_FD, map, 0)
     }
@@ -149,7 +149,7 @@ impl Assembler {
     }
 }
 
-/// An assembled program whose maps are still names.
+/// An assembled program in which maps are still named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BpfCode {
     /// In loads of maps, `imm` is an index into `maps`.
@@ -158,7 +158,7 @@ pub struct BpfCode {
 }
 
 impl BpfCode {
-    /// The names of the maps that it uses.
+    /// The names of the maps that the program uses.
     pub fn map_names(&self) -> impl Iterator<Item = &str> {
         self.maps.iter().map(String::as_str)
     }
@@ -167,7 +167,7 @@ impl BpfCode {
         &self.insns
     }
 
-    /// Replaces the names of maps with descriptors, which `descriptor_of` gives.
+    /// Replaces the names of maps by the descriptors that `descriptor_of` returns.
     ///
     /// # Errors
     /// [`AssembleError::UnknownMap`].

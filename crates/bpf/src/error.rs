@@ -2,32 +2,32 @@
 
 use std::io;
 
-/// An error of bpf(2) while something is created.
+/// An error of bpf(2) during the creation of an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
     /// The call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried, as in "create a BPF map".
+        /// The attempted operation, such as "create a BPF map".
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The verifier refused the program.
     #[error("{what}: {source}: {}", last_lines(log))]
     Rejected {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
-        /// The verifier's log, complete unless it exceeds a mebibyte.
+        /// The verifier's log, complete up to one MiB.
         log: String,
     },
 }
 
 impl BpfError {
-    /// What was tried.
+    /// The attempted operation.
     #[must_use]
     pub fn what(&self) -> &'static str {
         match self {
@@ -43,8 +43,8 @@ impl BpfError {
         }
     }
 
-    /// The kernel's answer as an I/O error. The verifier's words are in its text, which then has no
-    /// error number.
+    /// The kernel's error as an I/O error. The verifier's explanation is in its text, and the error
+    /// then has no error number.
     #[must_use]
     pub fn into_io(self) -> io::Error {
         match self {
@@ -56,7 +56,8 @@ impl BpfError {
     }
 }
 
-/// The end of a log, where the verifier says what is wrong; the statistics that follow are left out.
+/// The end of a log, where the verifier explains the problem; the statistics that follow are
+/// omitted.
 fn last_lines(log: &str) -> String {
     const SHOWN_LINES: usize = 3;
     let told = log.lines().filter(|line| !line.is_empty() && !line.starts_with("processed "));

@@ -1,13 +1,13 @@
 //! BPF instructions, as constructors named after the assembler's mnemonics.
 //!
-//! Jumps are not here: [`crate::Assembler`] makes them, from labels.
+//! Jumps are not here: [`crate::Assembler`] creates them from labels.
 
 /// One instruction slot (`struct bpf_insn`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfInsn {
     pub(crate) code: u8,
-    /// Destination in the low, source in the high four bits.
+    /// Destination register in the low four bits, source register in the high four bits.
     pub(crate) registers: u8,
     pub(crate) offset: i16,
     pub(crate) imm: i32,
@@ -15,8 +15,8 @@ pub struct BpfInsn {
 
 const _: () = assert!(size_of::<BpfInsn>() == 8);
 
-/// A register. `R1` holds the context at the start, `R0` the result at the end; calls take
-/// `R1` to `R5` and clobber them. `R10` is the end of the stack of 512 bytes.
+/// A register. `R1` holds the context at the start, `R0` the result at the end; calls take `R1` to
+/// `R5` as arguments and clobber them. `R10` points to the end of the stack, which has 512 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "registers have no more meaning than their names")]
 pub enum BpfReg {
@@ -79,8 +79,8 @@ impl From<i32> for Operand {
     }
 }
 
-/// Arithmetic on registers. Division by zero gives 0, modulo by zero leaves the dividend, and shifts
-/// count modulo the width.
+/// Arithmetic on registers. Division by zero gives 0, modulo by zero returns the dividend, and
+/// shift counts are taken modulo the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's names")]
 pub enum AluOp {
@@ -101,14 +101,14 @@ pub enum AluOp {
     Arsh = 0xc0,
 }
 
-/// Conditions of jumps; those named `S` compare as signed.
+/// Conditions of jumps; those whose names begin with `S` compare as signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's names")]
 pub enum JumpIf {
     Eq = 0x10,
     Gt = 0x20,
     Ge = 0x30,
-    /// Any common bit.
+    /// The operands have a bit in common.
     Set = 0x40,
     Ne = 0x50,
     Sgt = 0x60,
@@ -119,7 +119,8 @@ pub enum JumpIf {
     Sle = 0xd0,
 }
 
-/// Atomic operations on memory; those named `Fetch` put the former value into the source register.
+/// Atomic operations on memory; those whose names begin with `Fetch` put the previous value into
+/// the source register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's names")]
 pub enum AtomicOp {
@@ -132,7 +133,8 @@ pub enum AtomicOp {
     FetchAnd = 0x51,
     FetchXor = 0xa1,
     Exchange = 0xe1,
-    /// Compares with `R0`, stores the source if equal; the former value goes into `R0`.
+    /// Compares with `R0`, and stores the source if they are equal; the previous value goes into
+    /// `R0`.
     CompareExchange = 0xf1,
 }
 
@@ -161,14 +163,15 @@ pub(crate) const CLASS_ALU64: u8 = 7;
 /// Mode of loads and stores: an address in a register, plus the offset.
 pub(crate) const MODE_MEM: u8 = 0x60;
 pub(crate) const MODE_ATOMIC: u8 = 0xc0;
-/// A load of 64 bits that follow in this slot and the next.
+/// A load of the 64-bit constant in this slot and the next.
 pub(crate) const LOAD_IMM64: u8 = 0x18;
 pub(crate) const JUMP_ALWAYS: u8 = 0x05;
 pub(crate) const CALL: u8 = 0x85;
 pub(crate) const EXIT: u8 = 0x95;
 pub(crate) const OP_NEG: u8 = 0x80;
 pub(crate) const OP_END: u8 = 0xd0;
-/// Sources of a [`LOAD_IMM64`]: `imm` is a map's descriptor, or that and an offset into its value.
+/// Sources of a [`LOAD_IMM64`]: `imm` is the descriptor of a map, or the descriptor together with
+/// an offset into the map's value.
 pub(crate) const PSEUDO_MAP_FD: u8 = 1;
 pub(crate) const PSEUDO_MAP_VALUE: u8 = 2;
 /// Source of a [`CALL`] of a function by BTF id.
@@ -178,7 +181,7 @@ pub(crate) const fn insn(code: u8, dst: BpfReg, src: u8, offset: i16, imm: i32) 
     BpfInsn { code, registers: dst as u8 | src << 4, offset, imm }
 }
 
-/// An instruction whose second operand may be either.
+/// An instruction whose second operand is a register or a constant.
 pub(crate) fn with_operand(code: u8, dst: BpfReg, operand: Operand, offset: i16) -> BpfInsn {
     match operand {
         Operand::Reg(src) => insn(code | SOURCE_REG, dst, src as u8, offset, 0),

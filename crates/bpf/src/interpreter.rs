@@ -6,13 +6,14 @@
 //!   region  1 context   2 stack   3 frame   4 maps themselves   16 + n values of map n
 //! ```
 //!
-//! Addresses are numbers as in the kernel, so arithmetic on pointers needs no rules of its own. Every
-//! access has to lie within a region, and of the frame within `data..data_end`: what the verifier
-//! proves for all frames is checked here for one. A context field that the kernel translates, such
-//! as `data` of `struct xdp_md`, reads as an address.
+//! Addresses are numbers as in the kernel, so arithmetic on pointers needs no special rules. Every
+//! access must be within a region, and an access to the frame within `data..data_end`: the verifier
+//! proves this for all frames, the interpreter checks it for one. A context field that the kernel
+//! translates, such as `data` of `struct xdp_md`, reads as an address.
 //!
 //! # Not for
-//! Deciding what the kernel would load: it refuses programs that run well here. Speed.
+//! Not for deciding whether the kernel would load a program: it refuses programs that run well
+//! here. Not for speed.
 
 mod alu;
 mod execute;
@@ -28,11 +29,11 @@ pub use memory::MemoryView;
 use crate::assembler::BpfCode;
 use memory::{Context, Memory, Packet};
 
-/// Why a run stopped before its end. Positions count instruction slots.
+/// Why a run stopped early. Positions are counted in instruction slots.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An access outside of all regions, or across the end of one.
+    /// An access outside all regions, or across the end of a region.
     #[error("slot {at}: {width} bytes at {address:#x} are outside of memory")]
     OutOfBounds {
         /// The instruction.
@@ -42,7 +43,7 @@ pub enum Fault {
         /// Number of bytes.
         width: usize,
     },
-    /// An instruction that [`crate::insn`] and [`crate::Assembler`] do not make.
+    /// An instruction that [`crate::insn`] and [`crate::Assembler`] do not create.
     #[error("slot {at}: unknown instruction {code:#x}")]
     UnknownInsn {
         /// The instruction.
@@ -58,16 +59,16 @@ pub enum Fault {
         /// The helper's number, or the BTF id.
         number: i32,
     },
-    /// A map that was not added, or one of another kind than the helper takes.
+    /// A map that was not added, or of another kind than the helper requires.
     #[error("slot {at}: no map for this here")]
     WrongMap {
         /// The instruction.
         at: usize,
     },
-    /// The end of the program without an exit.
+    /// The program ended without an exit.
     #[error("slot {at}: after the end of the program")]
     PastTheEnd {
-        /// One more than the last instruction.
+        /// The number of instructions.
         at: usize,
     },
     /// More than a million instructions.
@@ -75,7 +76,7 @@ pub enum Fault {
     Endless,
 }
 
-/// What arrives together with a frame (`struct xdp_md`).
+/// Data that accompany a frame (`struct xdp_md`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct XdpMeta {
     /// The interface.
@@ -84,34 +85,34 @@ pub struct XdpMeta {
     pub rx_queue: u32,
 }
 
-/// Where a program wants a frame to go.
+/// The destination to which a program redirects a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfRedirect {
-    /// Out of an interface.
+    /// An interface, through which the frame leaves.
     Interface(u32),
-    /// To the entry of a map of interfaces or sockets.
+    /// An entry of a map of interfaces or sockets.
     MapEntry(u32),
 }
 
-/// What a program made of a frame.
+/// The result of a program for a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpOutcome {
     /// The result: an `XDP_*` action.
     pub action: u32,
-    /// The frame as the program left it.
+    /// The frame after the program's changes.
     pub frame: Vec<u8>,
-    /// The last redirect that it asked for; it counts if `action` is `XDP_REDIRECT`.
+    /// The last redirect that the program requested; it takes effect if `action` is `XDP_REDIRECT`.
     pub redirect: Option<BpfRedirect>,
 }
 
-/// A kernel function in a run: arguments are those in `R1` to `R5`; it returns `R0`, or `None` if an
-/// address is wrong.
+/// A kernel function for a run. Its arguments are `R1` to `R5`; it returns `R0`, or `None` if an
+/// address is invalid.
 pub type KernelFunction = fn(&mut MemoryView<'_, '_>, [u64; 5]) -> Option<u64>;
 
-/// The world of a program: maps, the clock, kernel functions.
+/// The environment of a program: maps, the clock, kernel functions.
 #[derive(Debug, Default)]
 pub struct Interpreter {
-    /// What `bpf_ktime_get_ns` returns.
+    /// The result of `bpf_ktime_get_ns`.
     pub now_ns: u64,
     names: Vec<String>,
     maps: Vec<SimulatedMap>,
@@ -120,7 +121,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// No maps, and time 0.
+    /// Creates an interpreter without maps, at time 0.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -139,19 +140,20 @@ impl Interpreter {
         self.maps.get_mut(at)
     }
 
-    /// Puts the map `inner` into an array of maps. Returns false if one of them is not there.
+    /// Puts the map `inner` into an array of maps. Returns false if either map does not exist.
     pub fn set_inner(&mut self, outer: &str, index: u32, inner: &str) -> bool {
         let inner = self.position(inner);
         inner.is_some_and(|inner| self.set_reference(outer, index, inner as u32))
     }
 
-    /// Puts a program into a map of programs. Returns false if the map is not there.
+    /// Puts a program into a map of programs. Returns false if the map does not exist.
     pub fn set_program(&mut self, map: &str, index: u32, program: BpfCode) -> bool {
         self.programs.push(program);
         self.set_reference(map, index, self.programs.len() as u32 - 1)
     }
 
-    /// Puts an interface or a socket into a map of these. Returns false if the map is not there.
+    /// Puts an interface or a socket into a map of such objects. Returns false if the map does not
+    /// exist.
     pub fn set_reference(&mut self, map: &str, index: u32, to: u32) -> bool {
         let key = index.to_ne_bytes();
         self.map(map).is_some_and(|map| map.set(&key, &to.to_ne_bytes(), 0).is_ok())
@@ -170,7 +172,7 @@ impl Interpreter {
     /// Runs an XDP program on a frame.
     ///
     /// # Errors
-    /// A [`Fault`]: the program did something that no program may.
+    /// A [`Fault`]: the program performed an invalid operation.
     pub fn run_xdp(
         &mut self,
         code: &BpfCode,
@@ -182,8 +184,9 @@ impl Interpreter {
         Ok(XdpOutcome { action: result as u32, frame, redirect })
     }
 
-    /// Runs a program on a plain context, such as the first fields of `struct __sk_buff`, which it
-    /// reads and writes as they are. Returns its result and where it redirects to.
+    /// Runs a program on a plain context, such as the first fields of `struct __sk_buff`, which the
+    /// program reads and writes directly. Returns the program's result, and the redirect that it
+    /// requested, if any.
     ///
     /// # Errors
     /// A [`Fault`].

@@ -7,19 +7,20 @@
 //!                           '-- Interpreter::run: the same instructions, no kernel, no privilege
 //! ```
 //!
-//! Maps of a program are named in its code and bound when it is loaded, so the same [`BpfCode`] runs
-//! in the kernel and in the [`Interpreter`], which tests use as the oracle. [`MappedArray`] is the
-//! way to change what an attached program does without a system call: the values of an array map,
-//! mapped into this process, word by word through atomics, since the program reads and writes them
-//! at the same time.
+//! Maps of a program are named in its code and bound when it is loaded, so the same [`BpfCode`]
+//! runs in the kernel and in the [`Interpreter`], which tests use as the oracle. [`MappedArray`]
+//! changes the behaviour of an attached program without a system call: it maps the values of an
+//! array map into this process and accesses them word by word through atomics, since the program
+//! reads and writes them at the same time.
 //!
-//! Descriptors hold everything: a link detaches its program when its descriptor is closed, so a
-//! killed process leaves the interface as it was. There is no compiler, no object file and no
-//! mounted bpffs.
+//! All kernel objects are held by descriptors: a link detaches its program when its descriptor is
+//! closed, so a killed process leaves the interface as it was. No compiler, object file or mounted
+//! bpffs is needed.
 //!
 //! # Not for
-//! Programs that users supply, subprograms, global functions, CO-RE. The interpreter checks what a
-//! program does with a given frame; only the kernel's verifier decides what may be loaded.
+//! Not for programs that users supply, subprograms, global functions, CO-RE. The interpreter checks
+//! the accesses of a program for a given frame; only the kernel's verifier decides whether a
+//! program may be loaded.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! Maps: what programs look things up in, and what they share with this process.
+//! Maps: tables for programs, which also share data with this process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,7 +12,7 @@ use crate::sys::map::{MapCreate, MapFd};
 pub enum BpfMapKind {
     /// Any keys, in no order.
     Hash = 1,
-    /// Values by index, all present and zero at first.
+    /// Values by index. All exist from the start and are zero.
     Array = 2,
     /// Programs by index, for tail calls.
     ProgramArray = 3,
@@ -21,7 +21,7 @@ pub enum BpfMapKind {
     /// Values by the longest prefix. A key is a `u32` number of bits in host byte order, then the
     /// bytes of the prefix.
     LpmTrie = 11,
-    /// Maps by index, all made like a given one.
+    /// Maps by index, all with the same specification as a given map.
     ArrayOfMaps = 12,
     /// Interfaces by index, to redirect to.
     DevMap = 14,
@@ -29,10 +29,10 @@ pub enum BpfMapKind {
     XskMap = 17,
 }
 
-/// What a map is to be.
+/// The specification of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfMapSpec {
-    /// How values are found.
+    /// How values are looked up.
     pub kind: BpfMapKind,
     /// Bytes of a key.
     pub key_size: u32,
@@ -40,7 +40,7 @@ pub struct BpfMapSpec {
     pub value_size: u32,
     /// Capacity, in values.
     pub max_entries: u32,
-    /// Values can be mapped with [`BpfMap::map_values`] (`BPF_F_MMAPABLE`); arrays only.
+    /// Whether values can be mapped with [`BpfMap::map_values`] (`BPF_F_MMAPABLE`); arrays only.
     pub mappable: bool,
 }
 
@@ -48,44 +48,44 @@ const F_NO_PREALLOC: u32 = 1 << 0;
 const F_MMAPABLE: u32 = 1 << 10;
 
 impl BpfMapSpec {
-    /// A map of `max_entries` values of any size by keys of any size.
+    /// The specification of a map with at most `max_entries` values, keys and values of any size.
     #[must_use]
     pub const fn new(kind: BpfMapKind, key_size: u32, value_size: u32, max_entries: u32) -> Self {
         Self { kind, key_size, value_size, max_entries, mappable: false }
     }
 
-    /// An array that this process can map.
+    /// The specification of an array that this process can map.
     #[must_use]
     pub const fn mappable_array(value_size: u32, max_entries: u32) -> Self {
         Self { mappable: true, ..Self::new(BpfMapKind::Array, 4, value_size, max_entries) }
     }
 
-    /// An index of sockets, interfaces, programs or maps.
+    /// The specification of a map of sockets, interfaces, programs or maps by index.
     #[must_use]
     pub const fn of_descriptors(kind: BpfMapKind, max_entries: u32) -> Self {
         Self::new(kind, 4, 4, max_entries)
     }
 
     fn flags(&self) -> u32 {
-        // The kernel allocates the nodes of a trie one at a time, and insists that we know.
+        // The kernel allocates the nodes of a trie one at a time, and requires this flag.
         let trie = if self.kind == BpfMapKind::LpmTrie { F_NO_PREALLOC } else { 0 };
         trie | if self.mappable { F_MMAPABLE } else { 0 }
     }
 }
 
-/// Whether an update may make a new entry, replace one, or both.
+/// Whether an update may create an entry, replace an entry, or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UpdateMode {
-    /// A new entry, or another value for an old one.
+    /// Creates a new entry, or replaces the value of an existing one.
     #[default]
     Any = 0,
-    /// EEXIST if there is one (`BPF_NOEXIST`).
+    /// Fails with EEXIST if the entry exists (`BPF_NOEXIST`).
     OnlyNew = 1,
-    /// ENOENT if there is none (`BPF_EXIST`).
+    /// Fails with ENOENT if the entry does not exist (`BPF_EXIST`).
     OnlyExisting = 2,
 }
 
-/// A map in the kernel. It exists as long as this, a program or a mapping that uses it.
+/// A map in the kernel. It exists as long as this value, or a program or mapping that uses the map.
 #[derive(Debug)]
 pub struct BpfMap {
     fd: MapFd,
@@ -96,15 +96,15 @@ impl BpfMap {
     /// Creates a map. `name` has at most 15 letters, digits, dots and underscores.
     ///
     /// # Errors
-    /// The kernel's: EPERM without CAP_BPF.
+    /// The kernel's error: EPERM without CAP_BPF.
     pub fn create(name: &str, spec: BpfMapSpec) -> Result<Self, BpfError> {
         Self::create_with(name, spec, None)
     }
 
-    /// Creates an array of `max_entries` maps, which all have to be made like `inner`.
+    /// Creates an array of `max_entries` maps, all of which must have the specification of `inner`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn create_of_maps(name: &str, max_entries: u32, inner: &Self) -> Result<Self, BpfError> {
         let spec = BpfMapSpec::of_descriptors(BpfMapKind::ArrayOfMaps, max_entries);
         Self::create_with(name, spec, Some(inner))
@@ -127,17 +127,17 @@ impl BpfMap {
         Ok(Self { fd: MapFd::create(attr, name, copies).map_err(refused)?, spec })
     }
 
-    /// What it was created as.
+    /// The specification with which the map was created.
     #[must_use]
     pub fn spec(&self) -> BpfMapSpec {
         self.spec
     }
 
-    /// Returns a value, if there is one. With a value per CPU it is all of them, each padded to 8
-    /// bytes.
+    /// Returns the value of a key, if there is one. A map per CPU returns the values of all CPUs,
+    /// each padded to 8 bytes.
     ///
     /// # Errors
-    /// A key of the wrong size, or the kernel's.
+    /// The kernel's error, or that of a key of the wrong size.
     pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.fd.value_len()];
         match self.fd.lookup(key, &mut value) {
@@ -150,15 +150,16 @@ impl BpfMap {
     /// Sets a value.
     ///
     /// # Errors
-    /// A key or value of the wrong size, or the kernel's: E2BIG when the map is full.
+    /// The kernel's error (E2BIG when the map is full), or that of a key or value of the wrong
+    /// size.
     pub fn update(&self, key: &[u8], value: &[u8], mode: UpdateMode) -> io::Result<()> {
         self.fd.update(key, value, mode as u64)
     }
 
-    /// Sets many values with one call: keys one after the other, and values likewise.
+    /// Sets many values with one call; `keys` and `values` contain them one after the other.
     ///
     /// # Errors
-    /// As [`Self::update`]; values before the one that failed are set.
+    /// As [`Self::update`]; values before the failed one are set.
     pub fn update_batch(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
         self.fd.update_batch(keys, values)
     }
@@ -166,7 +167,7 @@ impl BpfMap {
     /// Removes a value; returns whether there was one.
     ///
     /// # Errors
-    /// A key of the wrong size, or the kernel's.
+    /// The kernel's error, or that of a key of the wrong size.
     pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
         match self.fd.delete(key) {
             Ok(()) => Ok(true),
@@ -175,14 +176,16 @@ impl BpfMap {
         }
     }
 
-    /// Returns all keys at this moment. While others change a hash, some may be missing or double.
+    /// Returns all keys at this moment. If other parties change a hash meanwhile, some keys may be
+    /// missing or occur twice.
     ///
     /// # Errors
     /// The kernel's.
     pub fn keys(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let mut next = vec![0; self.spec.key_size as usize];
-        // A hash that is changed meanwhile may start over again; it has no more than its capacity.
+        // A hash that is changed meanwhile may restart the iteration; the number of keys is limited
+        // to the map's capacity.
         while keys.len() < self.spec.max_entries as usize {
             match self.fd.next_key(keys.last().map(Vec::as_slice), &mut next) {
                 Ok(()) => keys.push(next.clone()),
@@ -193,18 +196,18 @@ impl BpfMap {
         Ok(keys)
     }
 
-    /// Puts a socket, program or map into an index of these.
+    /// Puts a socket, program or map into a map of such objects.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_descriptor(&self, index: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.set_number(index, fd.as_raw_fd() as u32)
     }
 
-    /// Sets a value of 4 bytes by an index: an interface of a [`BpfMapKind::DevMap`], for example.
+    /// Sets a value of 4 bytes by an index, such as an interface of a [`BpfMapKind::DevMap`].
     ///
     /// # Errors
-    /// The kernel's, or the map's keys or values have another size.
+    /// The kernel's error, or that of a map with other sizes of keys or values.
     pub fn set_number(&self, index: u32, value: u32) -> io::Result<()> {
         self.update(&index.to_ne_bytes(), &value.to_ne_bytes(), UpdateMode::Any)
     }
@@ -212,7 +215,7 @@ impl BpfMap {
     /// Maps the values of an array that is [`BpfMapSpec::mappable`].
     ///
     /// # Errors
-    /// The kernel's, if it is no such array.
+    /// The kernel's error, if the array cannot be mapped.
     pub fn map_values(&self) -> io::Result<MappedArray> {
         MappedArray::map(self.as_fd(), &self.spec)
     }
@@ -230,7 +233,7 @@ impl AsFd for BpfMap {
     }
 }
 
-/// CPUs that this machine may ever have: values of maps per CPU are as many.
+/// Number of CPUs that this machine may ever have: maps per CPU have as many values.
 fn possible_cpus() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     last_cpu(&text).map(|last| last + 1).ok_or_else(|| io::ErrorKind::InvalidData.into())

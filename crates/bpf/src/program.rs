@@ -10,23 +10,22 @@ use crate::sys::program as sys;
 /// Kinds of programs (`BPF_PROG_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfProgramKind {
-    /// For tcx: sees socket buffers.
+    /// For tcx: receives socket buffers.
     Classifier = 3,
-    /// For XDP: sees frames before they are socket buffers.
+    /// For XDP: receives frames before there is a socket buffer.
     Xdp = 6,
 }
 
 /// Load flags and bindings of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BpfProgramFlags {
-    /// Takes frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
+    /// Accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
     pub frags: bool,
-    /// Runs on this interface only and may use its metadata functions
-    /// (`BPF_F_XDP_DEV_BOUND_ONLY`).
+    /// Runs only on this interface and may use its metadata functions (`BPF_F_XDP_DEV_BOUND_ONLY`).
     pub bound_to: Option<u32>,
 }
 
-/// Where a program is attached (`enum bpf_attach_type`).
+/// The point at which a program is attached (`enum bpf_attach_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfAttachType {
     /// XDP, before the stack.
@@ -77,11 +76,11 @@ impl BpfProgram {
         })
     }
 
-    /// Attaches it to an interface as long as the link exists.
+    /// Attaches the program to an interface as long as the returned link exists.
     ///
     /// # Errors
-    /// The kernel's: EBUSY when another program is there, EOPNOTSUPP or ERANGE when the driver
-    /// cannot.
+    /// The kernel's error: EBUSY when another program is attached, EOPNOTSUPP or ERANGE when the
+    /// driver does not support the program.
     pub fn attach(
         &self,
         ifindex: u32,
@@ -91,21 +90,21 @@ impl BpfProgram {
         sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { fd })
     }
 
-    /// Runs an XDP program on a copy of `frame`, `repeat` times in a row, and returns what it made of
-    /// it. Redirects are not performed.
+    /// Runs an XDP program on a copy of `frame`, `repeat` times in a row, and returns the result.
+    /// Redirects are not performed.
     ///
     /// # Errors
-    /// The kernel's: EINVAL for frames shorter than an Ethernet header or longer than a page.
+    /// The kernel's error: EINVAL for frames shorter than an Ethernet header or longer than a page.
     pub fn test_run(&self, frame: &[u8], repeat: u32) -> io::Result<TestRun> {
         sys::test_run(self.fd.as_fd(), frame, repeat)
     }
 
-    /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on this thread's
-    /// loopback interface, and performs the resulting action: the fastest way to generate frames.
-    /// For tests and measurements.
+    /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on the loopback
+    /// interface of this thread's namespace, and performs the resulting action. This is the fastest
+    /// way to generate frames, for tests and measurements.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
         sys::run_live_frames(self.fd.as_fd(), frame, repeat, batch)
     }
@@ -118,33 +117,34 @@ impl AsFd for BpfProgram {
 }
 
 impl From<OwnedFd> for BpfProgram {
-    /// Takes over a descriptor that another process passed. That of anything else fails to attach.
+    /// Takes over a descriptor that another process passed. A descriptor of another type fails to
+    /// attach.
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
     }
 }
 
-/// Loads the program again, for the verifier's words only.
+/// Loads the program again, only to get the verifier's log.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
-    // The name serves people who list programs; this one is gone again at once.
+    // The name is for people who list programs; this program is removed again at once.
     let _ = sys::program_load(kind, "slipring_log", insns, flags, &mut log);
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()
 }
 
-/// What a program made of a frame in [`BpfProgram::test_run`].
+/// The result of [`BpfProgram::test_run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
-    /// Its result: an `XDP_*` action.
+    /// The program's result: an `XDP_*` action.
     pub result: u32,
-    /// The frame as the program left it.
+    /// The frame after the program's changes.
     pub frame: Vec<u8>,
     /// Average duration of a run.
     pub nanos: u32,
 }
 
-/// An attached program; dropping it, or the end of the process, detaches the program.
+/// An attached program. Dropping this value, or the end of the process, detaches the program.
 #[derive(Debug)]
 pub struct BpfLink {
     fd: OwnedFd,

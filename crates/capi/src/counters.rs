@@ -6,7 +6,7 @@ use crate::error::CallError;
 use crate::port::PortHandle;
 use crate::structs::SlipringStats;
 
-/// The counters of one queue, or of all of a port, the kernel's own included.
+/// The counters of one queue, or of all queues of a port, including the kernel's counts.
 fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     let mut sum = QueueSnapshot::default();
     for queue in port.some(queue)? {

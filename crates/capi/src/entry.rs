@@ -18,7 +18,8 @@ pub(crate) fn value<T>(otherwise: T, call: impl FnOnce() -> Result<T, CallError>
 }
 
 fn run<T>(call: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // Unwind safe: state that a panic leaves inconsistent is in a mutex, which is then poisoned.
+    // Unwind safe: any state that a panic leaves inconsistent is in a mutex, which is then
+    // poisoned.
     let result = catch_unwind(AssertUnwindSafe(call));
     let result = result.unwrap_or_else(|panic| Err(defect(panic.as_ref())));
     result.inspect_err(|error| {

@@ -78,7 +78,7 @@ thread_local! {
     static LAST: RefCell<LastError> = RefCell::default();
 }
 
-/// Makes `error` the last one of this thread.
+/// Stores `error` as the last error of this thread.
 pub(crate) fn remember(error: &CallError) {
     LAST.with_borrow_mut(|last| {
         *last = LastError {

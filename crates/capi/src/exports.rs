@@ -1,6 +1,7 @@
 //! The functions of `include/slipring.h`, which documents them.
 //!
-//! Each one turns C's arguments into references, and calls a safe function inside [`crate::entry`].
+//! Each function turns C's arguments into references, and calls a safe function inside
+//! [`crate::entry`].
 
 mod networks;
 mod ports;

@@ -1,4 +1,4 @@
-//! The frames inside a network, and those that have come out.
+//! The frames inside a network, and frames that have left it.
 
 use std::collections::VecDeque;
 

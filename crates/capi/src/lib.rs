@@ -15,8 +15,8 @@
 //!    calls from several threads are safe, if not parallel.
 //! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Invalid
 //!    pointers other than null cannot be detected.
-//! 4. Structures begin with their size, as the caller was compiled; fields that one side does not
-//!    know are zero.
+//! 4. Structures begin with their size in the version with which the caller was compiled; fields
+//!    that one side does not know are zero.
 //!
 //! Not for Rust programs, which use the crates below directly.
 #![deny(unsafe_code)]

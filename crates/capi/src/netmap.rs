@@ -7,14 +7,14 @@
 //!                                  nothing lent, once a second, after an error: the device syncs
 //! ```
 //!
-//! The rings of pipes are those of `slipring-ring`, the queues those of `slipring-port`, whose
-//! protocols `loom` explores. The descriptor stays the device's: all calls but syncs go there.
+//! Rings of pipes use the code of `slipring-ring`, queues that of `slipring-port`, whose protocols
+//! `loom` explores. The descriptor still belongs to the device: all calls except syncs go there.
 //!
 //! # Invariants
-//! 1. A forked child has no ports here: its table is gone ([`table`]).
-//! 2. The directions of a port have a lock each, so that two threads can use one descriptor.
-//! 3. If another file has got the number of a port that was closed without [`stop`], the port's half
-//!    is lent to another program or [`sweep`] finds it.
+//! 1. A forked child has no ports here, because it does not inherit the table ([`table`]).
+//! 2. Each direction of a port has a separate lock, so that two threads can use one descriptor.
+//! 3. If a port was closed without [`stop`] and another file got its descriptor number, this is
+//!    detected: the port's half is lent to another program, or [`sweep`] finds the change.
 
 mod device;
 mod rings;
@@ -71,13 +71,14 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Syncs the rings of a direction, unless the device is to do it this time.
+/// Syncs the rings of a direction, unless the device must do this sync.
 #[inline]
 pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> Synced {
     table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, direction, false))
 }
 
-/// As [`sync`] of the tx rings, by a poll that only waits for frames: programs may not want that.
+/// As [`sync`] of the tx rings, for a poll that only waits for frames; programs can disable syncs
+/// by such polls.
 #[inline]
 pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
     table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, SyncedDirection::Tx, true))
@@ -85,7 +86,7 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
 
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> Synced {
-    // The thread that is syncing will move whatever there is. Nothing is known to be ready.
+    // The thread that is syncing will move all pending slots. Whether a slot is ready is not known.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
         return Synced { done: true, ready: false };
     };
@@ -103,7 +104,8 @@ pub(crate) fn record_device(fd: c_int, failed: bool) {
     }
 }
 
-/// Number of queues of `fd` that are synced here; -1 for the end of a pipe, 0 if the device syncs it.
+/// Number of queues of `fd` that are synced here; -1 for the end of a pipe, 0 if the device syncs
+/// it.
 pub(crate) fn is_active(fd: c_int) -> c_int {
     table::slot(fd).map_or(0, PortSlot::active_queues)
 }

@@ -1,4 +1,4 @@
-//! Checked access to pointers from C, as far as they can be checked.
+//! Access to pointers from C, checked as far as possible.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -58,7 +58,7 @@ pub(crate) unsafe fn row<'a, T>(
 /// As [`row`], for writing.
 ///
 /// # Safety
-/// `first` is null, or points to `count` values that are not used otherwise during `'a`.
+/// `first` is null, or points to `count` values that are not otherwise used during `'a`.
 pub(crate) unsafe fn row_mut<'a, T>(
     first: *mut T,
     count: usize,
@@ -90,8 +90,8 @@ pub(crate) unsafe fn bytes_mut<'a>(
 /// A structure whose first field, a `u32`, is its size in the caller's version.
 ///
 /// # Safety
-/// It is `repr(C)`, begins with that field, and is valid for all-zero bytes and for any bytes that
-/// a caller may write.
+/// The type is `repr(C)`, begins with that field, and is valid for all-zero bytes and for any bytes
+/// that a caller may write.
 pub(crate) unsafe trait Sized32: Copy {}
 
 // SAFETY: integers and pointers after `size`.
@@ -109,7 +109,7 @@ unsafe impl Sized32 for SlipringLoss {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLinkStats {}
 
-/// Maximum size of such a structure that a caller may state: later versions stay below it.
+/// Maximum size that a caller may state for such a structure; later versions must stay below it.
 const MAX_STRUCT: u32 = 4096;
 
 /// Reads the size that the caller has written into `at`.
@@ -138,7 +138,7 @@ pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result
     unsafe { size_at(at, what) }.map(|_| ())
 }
 
-/// Reads a structure of the caller; fields that it does not have are zero.
+/// Reads a structure of the caller; fields that the caller's version does not have are zero.
 ///
 /// # Safety
 /// `from` is null, or points to a structure of the size in its first field.
@@ -160,11 +160,11 @@ pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Resul
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes a structure of the caller up to its size, which stays.
+/// Writes a structure of the caller up to its size; the size field stays.
 ///
 /// # Safety
-/// `to` is null, or points to a structure of the size in its first field, which is not used
-/// otherwise meanwhile.
+/// `to` is null, or points to a structure of the size in its first field, which is not otherwise
+/// used during the call.
 pub(crate) unsafe fn write_sized<T: Sized32>(
     to: *mut T,
     value: &T,

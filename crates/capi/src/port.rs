@@ -88,7 +88,7 @@ impl PortHandle {
         queue.lock().map_err(|_| self.broken())
     }
 
-    /// One queue, or all.
+    /// One queue, or all queues.
     pub(crate) fn some(&self, queue: u32) -> Result<&[LockedQueue], CallError> {
         if queue == SLIPRING_ALL_QUEUES {
             return Ok(&self.queues);

@@ -1,8 +1,8 @@
 //! Rings, syncs, and copying frames in and out.
 //!
 //! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The halves of
-//! `slipring-ring` have a copy of `head`, so each call that uses it takes over the ring's value
-//! first.
+//! `slipring-ring` have a copy of `head`, so each call that uses the copy first reads the ring's
+//! value.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::port::{LockedQueue, PortHandle};
 use crate::wait;
 
-/// The address of a ring; null for one without slots.
+/// The address of a ring; null for a ring without slots.
 fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
     if ring.num_slots() < 2 {
         return null_mut();
@@ -43,12 +43,12 @@ pub(crate) fn share_buffers(one: &PortHandle, other: &PortHandle) -> Result<c_in
     Ok((region(one)? == region(other)?).into())
 }
 
-/// Sends what was queued, on one queue or all.
+/// Sends queued frames, on one queue or all.
 pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
 }
 
-/// Takes what has arrived, on one queue or all.
+/// Returns read slots and takes over arrived frames, on one queue or all.
 pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
 }
@@ -71,7 +71,7 @@ pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int,
     Ok(ring.push(frame).into())
 }
 
-/// Takes a frame off the ring, and copies as much of it as fits; returns its length, or `None` if
+/// Removes a frame from the ring and copies as much of it as fits; returns its length, or `None` if
 /// there is no frame.
 pub(crate) fn receive(
     port: &PortHandle,
@@ -119,7 +119,8 @@ fn forward_one(
         queue.tx_sync()?;
         return Ok(moved);
     }
-    // In address order, so that two threads that forward in opposite directions do not deadlock.
+    // Locked in address order, so that two threads that forward in opposite directions do not
+    // deadlock.
     let early = (ptr::from_ref(from) < ptr::from_ref(to)).then(|| from_port.lock(from));
     let early = early.transpose()?;
     let mut target = to_port.lock(to)?;

@@ -54,7 +54,7 @@ pub const SLIPRING_WAIT_END: u32 = 4;
 
 /// Points where frames enter a network.
 pub const SLIPRING_ENTRIES: u32 = 0;
-/// Points where frames leave it.
+/// Points where frames leave a network.
 pub const SLIPRING_EXITS: u32 = 1;
 /// Its links.
 pub const SLIPRING_LINKS: u32 = 2;

@@ -1,4 +1,4 @@
-//! Waiting: on descriptors in the caller's own loop, or here.
+//! Waiting for ports: on descriptors in the caller's own loop, or in a call of this library.
 
 use std::ffi::c_int;
 use std::sync::MutexGuard;
@@ -63,8 +63,8 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
     Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
 }
 
-/// Syncs, and prepares for a sleep on the port's descriptor. Returns which events are ready, and
-/// when the sleep must end at the latest if there are none.
+/// Syncs, and prepares for a sleep on the port's descriptor. Returns the ready events and, if there
+/// are none, the latest end of the sleep.
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {

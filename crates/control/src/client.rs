@@ -30,10 +30,11 @@ pub struct ControlClient {
 }
 
 impl ControlClient {
-    /// Connects to the run of this name or process id in `dir`; without a target, to the only one.
+    /// Connects to the run with this name or process id in `dir`; without a target, to the only
+    /// run.
     ///
     /// # Errors
-    /// If there is none, if there are several and no target, or if the system refuses.
+    /// If there is no such run, there are several and no target was given, or the system refuses.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, ControlError> {
         let stream = directory::open(dir, target)?;
         let failed = |error| ControlError::system("set up", dir, error);
@@ -47,9 +48,9 @@ impl ControlClient {
         })
     }
 
-    /// Does the same, but without a target only runs that `hello` identifies as `program` count. A
-    /// run that does not answer within a second, or refuses this user, could be one, so it counts
-    /// too.
+    /// As [`Self::find`], but without a target it only considers runs that `hello` identifies as
+    /// `program`. A run that does not answer within a second, or refuses this user, might be one,
+    /// so it counts as one too.
     ///
     /// # Errors
     /// As for [`Self::find`].
@@ -95,7 +96,7 @@ impl ControlClient {
     /// Sends the request `what` with arguments `args`, an object, and waits for the answer.
     ///
     /// # Errors
-    /// The program's refusal, or that there was no answer.
+    /// The program's refusal, or a missing answer.
     pub fn request(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
         self.send(what, args)?;
         self.answer()
@@ -105,7 +106,7 @@ impl ControlClient {
     /// run ends.
     ///
     /// # Errors
-    /// The program's refusal, or that there was no answer.
+    /// The program's refusal, or a missing answer.
     pub fn watch(
         &mut self,
         period: Duration,
@@ -130,7 +131,7 @@ impl ControlClient {
         }
         let line = format!("{request}\n");
         match self.stream.write_all(line.as_bytes()) {
-            // The peer may have closed after an error message: the answer shows it.
+            // The peer may have closed the connection after an error message, which is read below.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(|error| self.no_answer(&error)),
         }

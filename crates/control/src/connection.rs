@@ -47,8 +47,8 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// Waits for a request, or until the next update is due; returns whether the client sent
-    /// something.
+    /// Waits for a request, or until the next update is due; returns whether the client has sent
+    /// data.
     fn wait_for_client(&self) -> io::Result<bool> {
         let left = self
             .subscription

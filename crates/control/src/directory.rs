@@ -1,4 +1,4 @@
-//! The run directory: sockets named by process id, and run names that are links to them.
+//! The run directory: sockets named by process id, and run names, which are links to sockets.
 
 use std::fmt;
 use std::fs;
@@ -37,7 +37,7 @@ impl fmt::Display for RunningProgram {
 }
 
 /// Returns every run that listens in `dir`, by process id. A directory that cannot be read or
-/// trusted has none.
+/// trusted counts as empty.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<RunningProgram> {
     if trust::check_dir(dir).is_err() {
@@ -69,10 +69,10 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens in `dir`, and under `name` if there is one; removes sockets of ended processes.
+    /// Listens in `dir`, and under `name` if it is given; removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-        // A cleanup must not see a socket between bind and listen.
+        // A cleanup by another process must not see a socket between bind and listen.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| available_name(dir, name)).transpose()?;
@@ -99,14 +99,14 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // The next start removes what cannot be removed now.
+        // Files that cannot be removed now are removed at the next start.
         for path in self.name.iter().chain(&self.path) {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Checks that only root and this user can have put sockets into `dir`, if it exists.
+/// Checks that only root and this user can have created sockets in `dir`, if it exists.
 ///
 /// # Errors
 /// [`ControlError::Untrusted`].
@@ -184,7 +184,7 @@ fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Cont
     }
 }
 
-/// Removes sockets without a listener, and then names that point nowhere.
+/// Removes sockets without a listener, and then names that point to no socket.
 fn remove_dead(dir: &Path) {
     let paths = sockets(dir);
     for path in paths.iter().filter(|path| pid_of(path).is_some()) {

@@ -1,4 +1,4 @@
-//! Errors of both sides.
+//! Errors of client and server.
 
 use std::io;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
-    /// The run directory, or the process that listens there, is not trusted.
+    /// The run directory is not trusted, or the process that listens there.
     #[error("{0}")]
     Untrusted(TrustError),
     /// The system refused.

@@ -39,7 +39,8 @@
 //! 2. A request that cannot be handled gets an error and does not affect the connection.
 //! 3. Sockets in the run directory without a listener are removed by the next start.
 //!
-//! [`metrics`] is the other socket of a long-running program: its counters for Prometheus.
+//! [`metrics`] is another socket of a long-running program, which serves its counters to
+//! Prometheus.
 //!
 //! # Not for
 //! The meaning of requests: that is up to the [`ControlService`]. Peers on other machines.

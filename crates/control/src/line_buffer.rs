@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Maximum bytes of a line, unless a service accepts longer ones.
+/// Maximum number of bytes in a line, unless a service accepts longer lines.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
 /// Bytes read from the stream at a time.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -15,7 +15,7 @@ pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
     /// Number of `bytes` already searched for the end of a line.
     searched: usize,
-    /// Whether the rest of an overlong line is still to come.
+    /// Whether the rest of an overlong line is still expected.
     skipping: bool,
 }
 

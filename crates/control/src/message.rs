@@ -23,7 +23,7 @@ pub struct ControlRequest {
 pub enum ControlReply {
     /// One value.
     Once(Value),
-    /// One value, and an action to run after it was sent, such as the end of the program.
+    /// A value, and an action to run after the value was sent, such as the end of the program.
     Then(Value, fn()),
     /// The answer to the request of this name, now and again after each period, until the client
     /// sends another request or closes.
@@ -37,7 +37,7 @@ pub struct ControlRefusal {
     pub code: String,
     /// What failed.
     pub summary: String,
-    /// The cause, if there is more to say.
+    /// The cause, if it is not obvious from the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// What to try next.
@@ -48,7 +48,7 @@ pub struct ControlRefusal {
 impl ControlRefusal {
     /// The code of malformed requests.
     pub const MALFORMED: &str = "SR0014";
-    /// The syntax of requests on the socket: the help of such a refusal.
+    /// The syntax of requests on the socket: the help text for a malformed request.
     pub const REQUEST_FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
 
     /// Creates the refusal of a malformed request, with its cause.
@@ -64,7 +64,7 @@ impl ControlRefusal {
 }
 
 impl ControlRequest {
-    /// Parses a line; an error comes with the request's id, if that could be read.
+    /// Parses a line; an error includes the request's id, if the id could be parsed.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, ControlRefusal)>> {
         let malformed = |id: Value, cause: String| Box::new((id, ControlRefusal::malformed(cause)));
         let UniqueKeys(value) = serde_json::from_slice(line).map_err(|error| {

@@ -1,8 +1,8 @@
-//! The OpenMetrics endpoint: a tiny HTTP server on its own thread.
+//! The OpenMetrics endpoint: a small HTTP server in a separate thread.
 //!
-//! It answers `GET /metrics` with what the closure says at that moment, `GET /` with a pointer to
-//! it, and everything else with an error; one request per connection. A client has two seconds and
-//! eight kilobytes to say what it wants, and two seconds to take the answer.
+//! It answers `GET /metrics` with the result of the closure, `GET /` with a reference to that path,
+//! and all other requests with an error; one request per connection. A client has two seconds and
+//! eight kilobytes for its request, and two seconds to read the answer.
 //!
 //! ```text
 //!   metrics.rs          address, start, end
@@ -10,9 +10,9 @@
 //!   metrics/exchange.rs one request and its answer, without I/O
 //! ```
 //!
-//! Clients that say nothing delay nobody: no connection is waited for alone, each user of the
-//! machine (or other machine) has a bounded number of them, and the end of the program waits for
-//! none.
+//! Silent clients cannot delay others: the server never blocks on a single connection, each user of
+//! the machine (or other machine) has a bounded number of connections, and the end of the program
+//! does not wait for any of them.
 //!
 //! Not for the web page, which `slipring serve` serves.
 
@@ -34,7 +34,7 @@ use server::{MetricsListener, MetricsServer};
 /// The content type of the text: OpenMetrics, version 1.0.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A running endpoint; dropped, it ends.
+/// A running endpoint, which ends when it is dropped.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: MetricsAddress,
@@ -43,7 +43,7 @@ pub struct MetricsEndpoint {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The address it listens on.
+/// The address on which the endpoint listens.
 #[derive(Debug, Clone)]
 enum MetricsAddress {
     /// An address and a port.
@@ -54,10 +54,10 @@ enum MetricsAddress {
 
 impl MetricsEndpoint {
     /// Checks an address: `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket,
-    /// which has a slash in it.
+    /// which contains a slash.
     ///
     /// # Errors
-    /// What is missing in the address.
+    /// The part of the address that is missing or wrong.
     pub fn check(text: &str) -> Result<(), &'static str> {
         if text.contains('/') {
             return Ok(());
@@ -75,10 +75,10 @@ impl MetricsEndpoint {
 
     /// Listens on `place`: an address with a port, or the path of a socket.
     ///
-    /// A socket that a killed program left is replaced.
+    /// A socket that a killed program left at the path is replaced.
     ///
     /// # Errors
-    /// If it is neither, or in use.
+    /// If `place` is neither an address with a port nor a path, or is in use.
     pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
         let (address, listener) = if place.contains('/') {
             let listener = listen_at(place)?;
@@ -94,7 +94,7 @@ impl MetricsEndpoint {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Returns the TCP address it listens on; a port 0 was replaced by a free one.
+    /// Returns the TCP address on which the endpoint listens; port 0 was replaced by a free port.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
@@ -125,11 +125,12 @@ impl Drop for MetricsEndpoint {
         // A counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let MetricsAddress::Unix(path) = &self.address {
-            // It may have been removed by hand.
+            // The socket may have been removed by hand.
             let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
-            // The thread never panics on a client's input; if it did, the run is over anyway.
+            // The thread never panics because of a client's input; if it did, the run is over
+            // anyway.
             let _ = thread.join();
         }
     }
@@ -243,13 +244,13 @@ mod tests {
     fn silent_connections_delay_nobody_who_asks() {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();
-        // As many as there is room for; each of them has its two seconds.
+        // As many connections as there are slots; each has two seconds for its request.
         let silent: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
         for mut half in &silent {
             half.write_all(b"GET /metrics").unwrap();
         }
         assert!(ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n").contains("200 OK"));
-        // None of them was waited for: all can still ask.
+        // The server waited for none of these clients, so all can still send a request.
         for mut half in &silent {
             half.write_all(b" HTTP/1.1\r\n\r\n").unwrap();
             let mut answer = String::new();
@@ -270,7 +271,7 @@ mod tests {
                 thread::park_timeout(std::time::Duration::from_millis(50));
             }
         });
-        // Its connection ends, by an end or a reset, though it always has said something lately.
+        // The connection ends, by a close or a reset, even though the client keeps sending.
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         ended.store(true, Ordering::Relaxed);
@@ -284,7 +285,7 @@ mod tests {
         let mut silent = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         assert!(ask(&endpoint, b"GET / HTTP/1.1\r\n\r\n").contains("200 OK"));
         drop(endpoint);
-        // It was cut off, not answered after its time.
+        // The connection was closed, not answered after its time.
         silent.set_nonblocking(true).unwrap();
         assert!(
             !matches!(silent.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)

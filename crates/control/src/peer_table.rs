@@ -1,16 +1,18 @@
-//! Assigns the slots for connections of a server, and decides which connection ends when all are
-//! taken.
+//! Assigns the slots for connections of a server, and decides which connection is closed when all
+//! slots are in use.
 //!
-//! A connection is *half-open* until a request on it was admitted. Half-open ones cost a stranger
-//! nothing, so they are never what a newcomer waits for:
+//! A connection is *half-open* until one of its requests was admitted. An attacker can create
+//! half-open connections at no cost, so a new connection never has to wait for them:
 //!
-//! 1. One peer has `MAX_HALF_OPEN_PER_PEER` of them at most; its next one ends its oldest.
-//! 2. When all places are taken, the oldest half-open one of the peer that has most of them ends;
-//!    where several have as many, trusted ones last.
-//! 3. When none is half-open, the oldest one that waits for its next request ends.
-//! 4. When all are being answered, the newcomer is sent away.
+//! 1. A peer has at most `MAX_HALF_OPEN_PER_PEER` half-open connections; its next connection closes
+//!    its oldest half-open one.
+//! 2. When all slots are in use, the oldest half-open connection of the peer with the most
+//!    half-open connections is closed; among peers with equally many, an untrusted one is chosen
+//!    first.
+//! 3. When no connection is half-open, the oldest one that waits for its next request is closed.
+//! 4. When requests of all connections are being answered, the new connection is refused.
 //!
-//! Not for: whether a request is admitted; that is the server's.
+//! Not for deciding whether a request is admitted, which is the server's task.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,19 +20,20 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::socket_owner;
 
-/// Connections at a time.
+/// Maximum number of connections.
 pub const MAX_CONNECTIONS: usize = 64;
-/// Of them, those of one peer that have not asked for anything yet.
+/// Maximum number of half-open connections per peer.
 const MAX_HALF_OPEN_PER_PEER: usize = 16;
 
-/// Whose a connection is.
+/// The owner of a connection's remote end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
-    /// A program of this user or root. It is not limited by rule 1.
+    /// A program of this user or of root. Rule 1 does not apply to it.
     Trusted,
-    /// Another user of this machine; `None`: those whose names are not known, all together.
+    /// Another user of this machine; `None` stands for all users that could not be determined.
     User(Option<u32>),
-    /// A machine; of IPv6, its network, in which it has as many addresses as it likes.
+    /// Another machine, by its IPv4 address or its IPv6 network, in which it may use many
+    /// addresses.
     Host(IpAddr),
 }
 
@@ -47,19 +50,19 @@ impl ConnectionPeer {
         }
     }
 
-    /// A user of this machine by number, where that is known.
+    /// The peer for a user of this machine; `None` if the user is unknown.
     #[must_use]
     pub fn user(owner: Option<u32>) -> Self {
         if owner.is_some_and(socket_owner::is_trusted) { Self::Trusted } else { Self::User(owner) }
     }
 }
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// Nothing was asked yet.
+    /// No request was admitted yet.
     HalfOpen,
-    /// Answered before, and silent now.
+    /// A request was answered before, and no request is pending.
     Waiting,
     /// Number of requests that are being answered.
     Busy(u32),
@@ -72,7 +75,7 @@ struct PeerEntry<T> {
     value: T,
 }
 
-/// All connections, by the order in which they came, with what the server keeps of each.
+/// All connections in order of creation, each with a value of the server.
 #[derive(Debug)]
 pub struct PeerTable<T> {
     next: u64,
@@ -86,8 +89,8 @@ impl<T> Default for PeerTable<T> {
 }
 
 impl<T> PeerTable<T> {
-    /// Takes a place; gives its number, and what was kept of those that had to make room. `None`
-    /// where all are busy.
+    /// Adds a connection; returns its number, and the values of the connections that were evicted.
+    /// `None` if requests of all connections are being answered.
     pub fn acquire(&mut self, peer: ConnectionPeer, value: T) -> Option<(u64, Vec<T>)> {
         let evicted = self.make_room(peer)?;
         let number = self.next;
@@ -96,34 +99,35 @@ impl<T> PeerTable<T> {
         Some((number, evicted))
     }
 
-    /// Frees a place, if it is not free yet.
+    /// Removes a connection and returns its value, if it still exists.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.entries.remove(&number).map(|entry| entry.value)
     }
 
-    /// Frees the places of those that `keep` does not want.
+    /// Removes the connections for which `keep` returns false.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.entries.retain(|_, entry| keep(&entry.value));
     }
 
-    /// What is kept of a connection, if it still has its place.
+    /// Returns the value of a connection, if it still exists.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.entries.get_mut(&number).map(|entry| &mut entry.value)
     }
 
-    /// What a connection does from now on, if it still has its place.
+    /// Changes the state of a connection, if it still exists.
     pub fn change(&mut self, number: u64, next: impl FnOnce(ConnectionState) -> ConnectionState) {
         if let Some(entry) = self.entries.get_mut(&number) {
             entry.state = next(entry.state);
         }
     }
 
-    /// All numbers and what is kept of them, the oldest first.
+    /// Returns all numbers and values, the oldest connection first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.entries.iter().map(|(number, entry)| (*number, &entry.value))
     }
 
-    /// Sees that there is a place for one more connection of `peer`.
+    /// Makes a slot available for a connection of `peer`; returns the values of evicted
+    /// connections.
     fn make_room(&mut self, peer: ConnectionPeer) -> Option<Vec<T>> {
         let half_open = self.half_open_by_peer();
         let own = half_open

@@ -34,8 +34,8 @@ pub trait ControlService: Send + Sync {
 }
 
 /// A reserved socket and name in a run directory, for a program that cannot answer yet: clients
-/// that connect wait. A program reserves them before it touches anything else, so that it ends at
-/// once if the name or the directory is unavailable.
+/// that connect wait. A program reserves them before any other action, so that it ends at once if
+/// the name or the directory is unavailable.
 #[derive(Debug)]
 pub struct Reservation {
     socket: ControlSocket,
@@ -43,7 +43,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves this process's socket in `dir`, and `name` if there is one.
+    /// Reserves this process's socket in `dir`, and `name` if it is given.
     ///
     /// # Errors
     /// If the directory cannot be created or trusted, the name is unavailable, or the system
@@ -71,7 +71,7 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens in `dir` under this process's id, and under `name` if there is one.
+    /// Listens in `dir` under this process's id, and under `name` if it is given.
     ///
     /// # Errors
     /// If the directory cannot be created or trusted, the name is unavailable, or the system
@@ -123,7 +123,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
     loop {
         let mut fds =
             [PollFd::new(woken, PollFlags::IN), PollFd::new(&socket.listener, PollFlags::IN)];
-        // Interrupted or not: accept shows what there is.
+        // Even if poll was interrupted, accept shows whether there is a client.
         let _ = poll(&mut fds, None);
         if !fds[0].revents().is_empty() {
             break;
@@ -149,7 +149,7 @@ fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlSer
         refuse(&stream, own);
         return;
     }
-    // Linux does not pass O_NONBLOCK on to accepted sockets, but documents this nowhere.
+    // On Linux, accepted sockets do not inherit O_NONBLOCK, but this is not documented.
     if stream.set_nonblocking(false).is_err() {
         return;
     }
@@ -162,8 +162,8 @@ fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlSer
     });
 }
 
-/// Tells an untrusted client why it gets no answer. The buffer of a new connection has room for
-/// that.
+/// Sends an untrusted client the reason for the refusal. The buffer of a new connection has space
+/// for that.
 fn refuse(mut stream: &UnixStream, own: u32) {
     let refusal = ControlRefusal {
         code: "SR0204".to_owned(),

@@ -1,28 +1,29 @@
-//! Whose program is at the other end of a connection over TCP within this machine.
+//! Determines the user at the other end of a TCP connection within this machine.
 //!
-//! The kernel knows the owner of each socket, and both ends of such a connection have one. So a
-//! server can keep to the rule of the control socket: this user and root, and under sudo the user
-//! who called it.
+//! The kernel knows the owner of each socket, and both ends of such a connection are sockets of
+//! this machine. So a server can apply the rule of the control socket: it admits this user and
+//! root, and under sudo the user who called sudo.
 //!
-//! It is asked by sock_diag(7), which looks up the one socket. Where that cannot be had, the table
-//! of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst), again where the socket
-//! is not in it: it is told by pieces, and who opens and closes sockets meanwhile shifts others
-//! out of what is read.
+//! The owner is queried by sock_diag(7), which looks up that socket. If sock_diag is not available,
+//! the table of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst). It is read
+//! again if the socket is not found: the kernel delivers the table in parts, and sockets that are
+//! opened or closed in between shift others out of the parts that are read.
 
 use std::net::{IpAddr, SocketAddr};
 
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// State of an established connection. In all others the owner may be lost, and 0 is written,
-/// which is root.
+/// State of an established connection. In other states the kernel may no longer know the owner, and
+/// then reports 0, which is root.
 const ESTABLISHED: u8 = 1;
-/// The same as the table has it.
+/// [`ESTABLISHED`] in the notation of the table.
 const TCP_ESTABLISHED: &str = "01";
-/// How often the table is read at most.
+/// Maximum number of times that the table is read.
 const TABLE_READS: u32 = 8;
 
-/// The user whose socket is the client's end of a connection, where that is on this machine.
+/// Returns the user who owns the client's end of a connection; `None` if that end is not on this
+/// machine.
 #[must_use]
 pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     match diagnosed_owner(client, server) {
@@ -32,7 +33,7 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     }
 }
 
-/// Whether a user may ask as if on the control socket.
+/// Whether a user has the same access as on the control socket.
 #[must_use]
 pub fn is_trusted(user: u32) -> bool {
     allowed(user, rustix::process::geteuid().as_raw(), caller())
@@ -42,12 +43,12 @@ fn allowed(owner: u32, own: u32, caller: Option<u32>) -> bool {
     owner == own || owner == 0 || (own == 0 && caller == Some(owner))
 }
 
-/// The user who called sudo. Only root believes it: everyone sets what he likes for himself.
+/// The user who called sudo. Only root may rely on this: any user can set the variable.
 fn caller() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// The owner by sock_diag; an error where the kernel does not answer such questions.
+/// Returns the owner by sock_diag; an error if the kernel does not answer such queries.
 fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result<Option<u32>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -57,7 +58,8 @@ fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result
     )?;
     rustix::net::send(&socket, &question(client, server), SendFlags::empty())?;
     let mut answer = [0; 512];
-    // The answer is there when the question was sent: it is looked up within that call.
+    // The answer is available as soon as the request was sent: the kernel looks the socket up
+    // within that call.
     let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
     diagnosis(&answer[..len], client, server)
 }
@@ -117,15 +119,16 @@ fn diagnosis(
         }
         _ => return Err(rustix::io::Errno::BADMSG),
     }
-    // Where the connection is gone, it tells of who listens at the address.
+    // If the connection no longer exists, the kernel returns the socket that listens at the
+    // address.
     let ports = answer.get(HEADER + 4..HEADER + 8);
     let same = ports == Some(&[client.port().to_be_bytes(), server.port().to_be_bytes()].concat());
     let established = answer.get(HEADER + 1) == Some(&ESTABLISHED);
-    // Behind the socket's name stand its timer and queues.
+    // The socket's name is followed by its timer and queues, and then by the owner.
     Ok(word(HEADER + 4 + 48 + 12).filter(|_| same && established))
 }
 
-/// The tables of this namespace. One that cannot be read has nobody.
+/// The TCP tables of this network namespace. A table that cannot be read counts as empty.
 fn tables() -> [String; 2] {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())
@@ -141,13 +144,13 @@ fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32
         let same = own == local && other == remote;
         let mapped = own == local_mapped && other == remote_mapped;
         let found = (same || mapped) && state == TCP_ESTABLISHED;
-        // Queues, timer and retransmissions stand between state and owner.
+        // Queues, timer and retransmissions are between state and owner.
         found.then(|| words.nth(3)?.parse().ok()).flatten()
     })
 }
 
-/// An address as the tables have it: words in the byte order of the machine, as it is, and for
-/// IPv4 as sockets of IPv6 have it.
+/// An address in the notation of the tables, words in host byte order: the address itself, and for
+/// IPv4 its IPv4-mapped IPv6 address, as IPv6 sockets have it.
 fn proc_address(address: SocketAddr) -> [String; 2] {
     let port = address.port();
     let word = |bytes: &[u8]| {

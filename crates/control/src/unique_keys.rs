@@ -1,7 +1,7 @@
 //! JSON whose objects contain each key only once.
 //!
-//! Most readers silently take the last value of a duplicate key: a request could say two things,
-//! and half of it would be done.
+//! Most readers silently take the last value of a duplicate key. A request could then contain two
+//! instructions, of which only one would be executed.
 //!
 //! Not for: JSON that our own programs write.
 

@@ -1,4 +1,4 @@
-//! The program's side.
+//! The program's end of the connection to its helper.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +17,10 @@ use crate::policy::HelperPolicy;
 use crate::serve::{ROLE, can_serve};
 use crate::transfer::{receive, send};
 
-/// A running helper. It ends when this is dropped, or with the process.
+/// A running helper. It ends when this value is dropped, or with the process.
 #[derive(Debug)]
 pub struct PrivilegedHelper {
-    /// Locked for a request and its answer.
+    /// Locked during a request and its answer.
     socket: Mutex<OwnedFd>,
 }
 
@@ -28,8 +28,8 @@ impl PrivilegedHelper {
     /// Starts a helper with this thread's capabilities, and waits until it has confined itself.
     ///
     /// # Errors
-    /// The system's; PermissionDenied if the helper does not get the capabilities that its
-    /// operations take, and Unsupported if this executable does not call
+    /// The system's error; PermissionDenied if the helper does not get the capabilities that its
+    /// operations need, and Unsupported if this executable does not call
     /// [`crate::serve_if_started_as_helper`].
     pub fn start(policy: &HelperPolicy) -> io::Result<Self> {
         if !can_serve() {
@@ -37,7 +37,7 @@ impl PrivilegedHelper {
         }
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // A process group of its own: a terminal's Ctrl-C is for the program.
+        // In a separate process group, because a terminal's Ctrl-C is meant for the program.
         Command::new("/proc/self/exe")
             .arg0(ROLE)
             .args(policy.to_args())
@@ -51,10 +51,11 @@ impl PrivilegedHelper {
         Ok(Self { socket: Mutex::new(ours) })
     }
 
-    /// Has something done; returns the descriptor that it yields, if any.
+    /// Sends a request and waits for the answer; returns the descriptor in it, if any.
     ///
     /// # Errors
-    /// The kernel's; EPERM if the policy does not allow it, BrokenPipe if the helper is gone.
+    /// The kernel's error; EPERM if the policy does not allow the request, BrokenPipe if the helper
+    /// has ended.
     pub fn request(
         &self,
         request: &HelperRequest,
@@ -63,7 +64,7 @@ impl PrivilegedHelper {
         self.exchange(&request.to_bytes(), descriptor)
     }
 
-    /// As [`Self::request`], with any bytes: what a compromised program can send.
+    /// As [`Self::request`], with arbitrary bytes, as a compromised program could send them.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -77,8 +78,8 @@ impl PrivilegedHelper {
         answer(&*socket)
     }
 
-    /// From now on this process is asked to end (SIGTERM) when the helper ends: without it, settings
-    /// could not be restored any more.
+    /// Makes the kernel send this process SIGTERM when the helper ends, because settings could not
+    /// be restored without the helper.
     ///
     /// # Errors
     /// The system's.
@@ -103,7 +104,7 @@ impl SettingsKeeper for PrivilegedHelper {
     }
 }
 
-/// Waits for the answer to the last request, or for the helper's first word.
+/// Waits for the answer to the last request, or for the message that the helper sends at its start.
 fn answer(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut errno = [0; 4];
     let got = receive(socket, &mut errno)?;

@@ -1,4 +1,4 @@
-//! A process that keeps a program's capabilities and answers a short list of requests.
+//! A helper process that keeps a program's capabilities and answers a short list of requests.
 //!
 //! ```text
 //!   program, no capability              helper, CAP_NET_ADMIN
@@ -7,16 +7,17 @@
 //!        '--- the socket ends with either process, and then the other one ends too ---'
 //! ```
 //!
-//! The helper is the same executable, started again with its role in `argv[0]`, so that it shares no
-//! memory, mapping or descriptor with the program. The operations and interfaces that it allows are
-//! its arguments: a program fixes them before it reads its first frame.
+//! The helper runs the same executable with its role in `argv[0]`, so it shares no memory, mapping
+//! or descriptor with the program. The allowed operations and interfaces are its arguments: the
+//! program fixes them before it reads its first frame.
 //!
-//! A program that breaks the protocol is taken for compromised: the helper ends at once, on a message
-//! of another size or version, an unknown operation, a descriptor that none asked for, and after
-//! [`MAX_REQUESTS`]. What is well-formed but not allowed is answered with EPERM.
+//! A program that violates the protocol is assumed to be compromised. The helper ends at once on a
+//! message of another size or version, an unknown operation or an unexpected descriptor, and after
+//! [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
 //!
 //! # Not for
-//! Requests with paths or commands. What a user may allow to others: it is bound to one program.
+//! Not for requests with paths or commands, nor for permissions between users: a helper serves one
+//! program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

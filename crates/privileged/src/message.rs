@@ -1,4 +1,4 @@
-//! The requests, as bytes.
+//! The requests in binary form.
 //!
 //! ```text
 //!   0       2           4         8         9      10       16         32
@@ -14,12 +14,12 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Requests that a helper answers before it takes its program for compromised.
+/// Number of requests after which the helper assumes that its program is compromised.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
 
-/// Something to do on an interface.
+/// An operation on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperRequest {
     /// Switches an offload.
@@ -28,10 +28,10 @@ pub enum HelperRequest {
         ifindex: u32,
         /// The offload.
         feature: Feature,
-        /// Whether it is to be on.
+        /// Whether to switch the offload on.
         on: bool,
     },
-    /// Removes the hidden link that the program made for the host rings of this interface.
+    /// Removes the hidden veth pair that the program created for the host rings of this interface.
     RemoveHiddenLink {
         /// The interface with the host rings.
         ifindex: u32,
@@ -47,7 +47,7 @@ pub enum HelperRequest {
         ifindex: u32,
         /// The address.
         address: IpAddr,
-        /// The length of its prefix.
+        /// The length of the address's prefix.
         prefix_len: u8,
     },
     /// Removes an address.
@@ -56,24 +56,25 @@ pub enum HelperRequest {
         ifindex: u32,
         /// The address.
         address: IpAddr,
-        /// The length of its prefix.
+        /// The length of the address's prefix.
         prefix_len: u8,
     },
-    /// Opens a packet socket that is bound to the interface; the answer carries it.
+    /// Opens a packet socket that is bound to the interface; the answer contains the socket.
     OpenPacketSocket {
         /// The interface.
         ifindex: u32,
     },
-    /// Attaches the XDP program whose descriptor goes along; the answer carries the link.
+    /// Attaches the XDP program whose descriptor is sent with the request; the answer contains the
+    /// BPF link.
     AttachXdp {
         /// The interface.
         ifindex: u32,
-        /// In the driver, or else in the stack.
+        /// Whether to attach in the driver instead of the stack.
         native: bool,
     },
 }
 
-/// Why bytes are no request.
+/// Why a message is not a valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
     /// Another size than [`REQUEST_LEN`].
@@ -82,11 +83,11 @@ pub enum RequestFault {
     Version(u16),
     /// No such operation.
     Operation(u16),
-    /// A field is out of range, or one that the operation does not use is not zero.
+    /// A field is out of range, or a field that the operation does not use is not zero.
     Field,
 }
 
-/// The bytes between a request's head and its address.
+/// The fields between a request's operation and its address.
 #[derive(Default)]
 struct Fields {
     detail: u8,
@@ -122,7 +123,7 @@ impl HelperRequest {
         }
     }
 
-    /// The interface that it is about.
+    /// The interface that the request concerns.
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         match *self {
@@ -175,7 +176,7 @@ impl HelperRequest {
         }
     }
 
-    /// Parses a request; only what [`Self::to_bytes`] makes is one.
+    /// Parses a request; accepts only bytes that [`Self::to_bytes`] produces.
     ///
     /// # Errors
     /// [`RequestFault`].
@@ -190,7 +191,7 @@ impl HelperRequest {
         let operation = HelperOperation::ALL.into_iter().find(|known| *known as u16 == number);
         let operation = operation.ok_or(RequestFault::Operation(number))?;
         let request = Self::read(operation, bytes).ok_or(RequestFault::Field)?;
-        // Unused bytes have one value, so that no two messages mean the same.
+        // Unused bytes must be zero, so that each request has exactly one form.
         if request.to_bytes() == *bytes { Ok(request) } else { Err(RequestFault::Field) }
     }
 

@@ -1,4 +1,4 @@
-//! What a helper may do, fixed when it starts.
+//! The operations that a helper may perform, fixed when it starts.
 
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 
@@ -32,9 +32,10 @@ impl HelperOperation {
 /// The operations and interfaces that a helper allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HelperPolicy {
-    /// The program that it serves: hidden links have its number in their names.
+    /// Process id of the program that the helper serves, which is part of the names of hidden
+    /// links.
     pub program: u32,
-    /// Allowed operations, on each of the interfaces.
+    /// Allowed operations; each is allowed on every allowed interface.
     pub operations: Vec<HelperOperation>,
     /// Allowed interfaces.
     pub interfaces: Vec<u32>,
@@ -46,7 +47,7 @@ impl HelperPolicy {
             && self.interfaces.contains(&request.ifindex())
     }
 
-    /// The capabilities that its operations take.
+    /// The capabilities that the allowed operations need.
     pub(crate) fn capabilities(&self) -> CapabilitySet {
         let of = |operation: &HelperOperation| match operation {
             HelperOperation::OpenPacketSocket => CapabilitySet::NET_RAW,
@@ -56,7 +57,7 @@ impl HelperPolicy {
         self.operations.iter().map(of).fold(CapabilitySet::empty(), CapabilitySet::union)
     }
 
-    /// The system calls that none of its operations makes.
+    /// The system calls that no allowed operation makes.
     pub(crate) fn forbidden_calls(&self) -> Vec<i64> {
         let uses_bpf = self.operations.contains(&HelperOperation::AttachXdp);
         let all = FORBIDDEN_CALLS.iter().chain(SETUP_ONLY_CALLS).copied();

@@ -27,8 +27,8 @@ pub(crate) fn can_serve() -> bool {
     CAN_SERVE.load(Ordering::Relaxed)
 }
 
-/// To be called first in `main`: serves if this process was started as a helper, and returns its
-/// exit code then. Without this call no helper can be started.
+/// Call this first in `main`: if this process was started as a helper, it serves requests and then
+/// returns its exit code. Without this call, helpers cannot be started.
 #[must_use]
 pub fn serve_if_started_as_helper() -> Option<ExitCode> {
     CAN_SERVE.store(true, Ordering::Relaxed);
@@ -58,8 +58,8 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     serve(socket.as_fd(), policy)
 }
 
-/// The helper ends with its program, and not before: the program restores settings at its own end.
-/// A service manager sends the signal to both.
+/// The helper must not end before its program, which restores settings at its own end. A service
+/// manager sends the signal to both.
 fn ignore_stop_signals() -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -68,7 +68,7 @@ fn ignore_stop_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Answers requests until the program ends, or breaks the protocol.
+/// Answers requests until the program ends or violates the protocol.
 fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     for _ in 0..MAX_REQUESTS {
@@ -108,7 +108,7 @@ fn errno_of(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
 }
 
-/// Does what was asked for; returns the descriptor that it made, if any.
+/// Performs a request; returns the descriptor that it created, if any.
 fn perform(
     request: HelperRequest,
     descriptor: Option<OwnedFd>,

@@ -25,12 +25,12 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// A message as it arrived.
+/// A received message.
 pub(crate) struct Received {
-    /// Bytes that the buffer has now; 0 after the end of the peer.
+    /// Number of valid bytes in the buffer; 0 after the peer has ended.
     pub(crate) len: usize,
     pub(crate) descriptor: Option<OwnedFd>,
-    /// There was more than fits: of bytes, or of descriptors.
+    /// Whether bytes or descriptors did not fit.
     pub(crate) truncated: bool,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
-    // The comparison is signed: flipping the top bits makes it one of unsigned numbers.
+    // The comparison is signed; flipping the top bits turns it into an unsigned comparison.
     let flip = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
     let (quads, _) = node.as_chunks::<4>();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Engines are `forbid(unsafe_code)`; the unsafe blocks that vector instructions need are here. A
-//! program, or an engine's constructor, makes a [`Simd`] and keeps it. Results never depend on the
-//! level: tests compare the twins for all lengths and alignments.
+//! program, or an engine's constructor, creates a [`Simd`] and keeps it. Results never depend on
+//! the level: tests compare both implementations for all lengths and alignments.
 //!
 //! # Invariant
 //! A [`Simd`] whose level is AVX2 exists only where the processor and the system support AVX2.
@@ -35,14 +35,15 @@ enum Level {
     Avx2,
 }
 
-/// What the processor can do, and the functions that depend on it.
+/// The level that the processor supports, and the functions that depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Simd {
     level: Level,
 }
 
 impl Simd {
-    /// The best that this processor has. Asks it once per process; later calls read a variable.
+    /// The best level that this processor supports. Detected once per process; later calls read a
+    /// variable.
     #[inline]
     #[must_use]
     pub fn detect() -> Self {
@@ -70,8 +71,9 @@ impl Simd {
         }
     }
 
-    /// Adds all 32-bit words of whole blocks of 32 bytes, in the host's byte order: modulo 0xffff
-    /// the sum that the Internet checksum is made from. At most 2^32 words are added exactly.
+    /// Adds all 32-bit words of whole blocks of 32 bytes, in the host's byte order. Modulo 0xffff,
+    /// this is the sum of which the Internet checksum is the complement. At most 2^32 words are
+    /// added exactly.
     #[inline]
     #[must_use]
     pub fn sum_words(self, blocks: &[[u8; 32]]) -> u64 {
@@ -84,8 +86,8 @@ impl Simd {
         }
     }
 
-    /// Number of keys that are not above `key`, in a node whose keys ascend: the child to follow in
-    /// a search tree. `N` is 4, 8, 12 or 16; other multiples of 4 work.
+    /// Number of keys that are not above `key`, in a node with ascending keys. In a search tree,
+    /// this is the index of the child to follow. `N` is 4, 8, 12 or 16; other multiples of 4 work.
     #[inline]
     #[must_use]
     pub fn rank<const N: usize>(self, node: &[u64; N], key: u64) -> usize {

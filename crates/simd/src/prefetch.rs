@@ -1,4 +1,4 @@
-//! Prefetch hints: they have no effect but on timing.
+//! Prefetch hints, which only affect timing.
 #![allow(unsafe_code)]
 
 /// Prefetches the first cache line of a value, without waiting for it.

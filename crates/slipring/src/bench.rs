@@ -1,4 +1,4 @@
-//! `slipring bench`: has `slipring-bench`, a program of its own, measure.
+//! `slipring bench`: runs `slipring-bench`, a separate program that does the measurements.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,15 +12,16 @@ use slipring_cli::{Diagnostic, Exit, Failure, Job, Verb, codes, find_sibling_pro
 pub(crate) const VERB: Verb =
     Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
-/// Where it lies, relative to `slipring`: below the build directory, and where `make install` puts
-/// it; a distribution may choose `libexec`.
+/// Directories of the program, relative to that of `slipring`: the same one in a build, and
+/// `lib/slipring` after `make install`; a distribution may use `libexec`.
 const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
 fn plan(_: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(|_| run()))
 }
 
-/// Becomes the other program, with this one's command line; it reads the same flags.
+/// Replaces this process by `slipring-bench` with the same command line; both programs have the
+/// same flags.
 fn run() -> Result<Exit, Failure> {
     let program = find_sibling_program(BENCH_PROGRAM, &DIRS).ok_or_else(missing)?;
     let mut args = std::env::args_os();

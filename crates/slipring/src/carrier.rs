@@ -1,5 +1,5 @@
-//! A link that is down or without a carrier sends nothing: this waits for it before the first frame,
-//! and says so.
+//! Before the first frame, waits for the link of a port, and prints that it waits: a link that is
+//! down or has no carrier sends no frames.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use slipring_datapath::opening;
 use slipring_port::iface::Iface;
 use slipring_port::{OpenOptions, native};
 
-/// Why nothing can be sent.
+/// Why no frame can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkObstacle {
     Down,
     NoCarrier,
 }
 
-/// Waits until the interface of `port` is up and has a carrier, or a signal comes.
+/// Waits until the interface of `port` is up and has a carrier, or a signal arrives.
 ///
-/// An interface that is not there is the port's business; so is one that is down, where that is to
-/// end the program.
+/// If the interface does not exist, opening the port reports that. The same applies if the
+/// interface is down and the options say that this ends the program.
 ///
 /// # Errors
-/// SR0113 when `wait` is over and nothing can be sent.
+/// SR0113 if no frame can be sent after `wait`.
 pub(crate) fn wait(
     port: &PortName,
     options: &OpenOptions,
@@ -50,19 +50,20 @@ pub(crate) fn wait(
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
-    // What came first may be over, and the other be there.
+    // The first obstacle may have ended, and the other one may now exist.
     Err(obstacle().unwrap_or(first).error(port, wait).into())
 }
 
-/// A TAP device has its carrier from whoever opens it, and host rings and pipes have none.
+/// Whether the port has a link to wait for. A TAP device gets its carrier when another program
+/// opens it, and host rings and pipes have none.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
 }
 
-/// Whether the interface is one of another network namespace, the daemon's: what it is like there
-/// cannot be seen from here.
+/// Whether the interface is in another network namespace, that of the daemon, so that its state
+/// cannot be read here.
 fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     let is_daemons = port.kind == PortNameKind::Kernel;
     is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)

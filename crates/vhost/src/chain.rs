@@ -10,23 +10,23 @@ use vm_memory::{
     Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileMemory, VolatileSlice,
 };
 
-/// Maximum number of descriptors followed in one chain; a Linux guest's have at most 19.
+/// Maximum number of descriptors followed in one chain; a Linux guest uses at most 19.
 const MAX_CHAIN_SEGMENTS: u32 = 64;
 /// Size of a descriptor in bytes.
 const DESCRIPTOR_LEN: usize = 16;
 
-/// A segment of the guest's memory. Whether it exists is checked at access.
+/// A segment of the guest's memory, which is checked at each access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuestSegment {
     pub(crate) at: u64,
     pub(crate) len: usize,
-    /// Whether the device writes to it; otherwise it only reads it.
+    /// Whether the device writes to the segment; otherwise it only reads it.
     pub(crate) is_writable: bool,
 }
 
 /// The chain; an iterator over its segments.
 pub(crate) struct DescriptorChain<'v> {
-    /// Index of its first descriptor, as the guest offered it.
+    /// Index of the chain's first descriptor, as the guest offered it.
     pub(crate) head: u16,
     memory: &'v GuestMemoryMmap,
     table: VolatileSlice<'v>,
@@ -48,7 +48,7 @@ impl<'v> DescriptorChain<'v> {
         self.is_whole
     }
 
-    /// Continues in the indirect table given by a descriptor; a chain has at most one.
+    /// Continues in the indirect table of a descriptor; a chain has at most one such table.
     fn enter_indirect(&mut self, at: u64, len: usize) -> Option<()> {
         if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR_LEN) {
             return None;
@@ -86,7 +86,7 @@ impl Iterator for DescriptorChain<'_> {
     }
 }
 
-/// Copies from the guest's memory; `None` if it is not mapped.
+/// Copies from the guest's memory; `None` if the memory is not mapped.
 #[inline]
 pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option<()> {
     let at = GuestAddress(at);
@@ -97,7 +97,7 @@ pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option
     }
 }
 
-/// Copies to the guest's memory; `None` if it is not mapped.
+/// Copies to the guest's memory; `None` if the memory is not mapped.
 #[inline]
 pub(crate) fn write(memory: &GuestMemoryMmap, at: u64, from: &[u8]) -> Option<()> {
     let at = GuestAddress(at);

@@ -1,6 +1,6 @@
 //! The vhost-user device: carries out the front-end's requests on its virtqueues.
 //!
-//! A virtqueue runs while it has memory, a layout, and is started and enabled. When a message
+//! A virtqueue runs while it has memory and a layout, and is started and enabled. When a message
 //! changes any of these, the queue is removed from its link and created again.
 
 use std::fs::File;
@@ -35,7 +35,7 @@ const fn bit(feature: u32) -> u64 {
     1 << feature
 }
 
-/// The offered features. No offloads: the port could not complete such frames.
+/// The offered features. No offloads are offered, because the port could not complete such frames.
 pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
     | bit(VIRTIO_NET_F_MRG_RXBUF)
     | bit(VIRTIO_RING_F_EVENT_IDX)
@@ -60,7 +60,7 @@ struct VirtqConfig {
     layout: Option<[u64; 3]>,
     kick: Option<OwnedFd>,
     call: Option<Arc<OwnedFd>>,
-    /// Whether it was started, and not stopped since.
+    /// Whether the queue was started, and not stopped since.
     started: bool,
     enabled: bool,
 }
@@ -75,7 +75,7 @@ impl VhostDevice {
         self.queues.get_mut(index as usize).ok_or(Error::InvalidParam)
     }
 
-    /// Removes a virtqueue from its link, and creates it again if it should run.
+    /// Removes a virtqueue from its link, and creates a new one if it should run.
     fn apply(&mut self, index: u32) -> Result<()> {
         let Self { links, queues, features, memory } = self;
         let (i, wish) = (index as usize, &mut queues[index as usize]);
@@ -91,7 +91,7 @@ impl VhostDevice {
             *place = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
-        // Frames may already be waiting in it.
+        // Frames may already be waiting in the queue.
         link.notify();
         Ok(())
     }
@@ -116,7 +116,7 @@ impl VhostDevice {
     /// Stops all virtqueues; the guest's memory is not accessed any more.
     pub(crate) fn stop_all(&mut self) {
         for index in 0..self.queues.len() as u32 {
-            // Stopping starts nothing, so it cannot fail.
+            // Stopping a queue creates none, so it cannot fail.
             let _ = self.stop(index);
         }
         self.memory = None;
@@ -149,7 +149,7 @@ fn negotiated(features: u64) -> NegotiatedFeatures {
     }
 }
 
-/// Checks that a descriptor is an eventfd, and so can be polled and written without blocking.
+/// Checks that a descriptor is an eventfd, which can be polled and written without blocking.
 fn into_eventfd(fd: File) -> Result<OwnedFd> {
     let checked = || -> io::Result<OwnedFd> {
         let fd = OwnedFd::from(fd);

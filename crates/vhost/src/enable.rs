@@ -1,7 +1,7 @@
 //! Handles `VHOST_USER_SET_VRING_ENABLE` before features are negotiated.
 //!
-//! QEMU sends it as soon as it has connected, which the message handler rejects. So these messages
-//! are taken from the socket before the handler sees them.
+//! QEMU sends this message as soon as it has connected, which the message handler would reject. So
+//! these messages are taken from the socket before the handler sees them.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,13 +17,13 @@ const SET_VRING_ENABLE: u32 = 18;
 const MESSAGE_WORDS: usize = 5;
 /// Flags of a reply: version 1, and the reply bit.
 const REPLY_FLAGS: u32 = 1 | 1 << 2;
-/// Flag of a request that wants a reply.
+/// Flag of a request that requires a reply.
 const NEED_REPLY_FLAG: u32 = 1 << 3;
 
-/// Handles the next message if it is of this kind; returns whether it was.
+/// Handles the next message if it is of this type; returns whether it was.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub(crate) fn handle_set_vring_enable(
     mut socket: &UnixStream,
     device: &mut VhostDevice,

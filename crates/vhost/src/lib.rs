@@ -8,18 +8,18 @@
 //!           one thread per port <--PATH-- QEMU: sends the layout, and starts and stops the queues
 //! ```
 //!
-//! The port is the back-end of vhost-user, and the guest's QEMU the front-end. The port listens at
-//! `PATH` and the front-end connects ([`VhostRole::Server`]), or the other way round
-//! ([`VhostRole::Client`]). The port serves one guest at a time. When the guest disconnects or is
-//! reset, the port has no peer: sent frames are dropped and counted, nothing is received, and the
-//! next guest may connect.
+//! The port is the back-end of vhost-user, and the guest's QEMU the front-end. Either the port
+//! listens at `PATH` and the front-end connects ([`VhostRole::Server`]), or the front-end listens
+//! and the port connects ([`VhostRole::Client`]). The port serves one guest at a time. When the
+//! guest disconnects or is reset, the port has no peer: sent frames are dropped and counted, no
+//! frames are received, and the next guest may connect.
 //!
 //! Frames are plain Ethernet: no checksum, segmentation or merging offload is offered, so guests do
-//! all that themselves. A received frame is at most as long as one buffer of the port's region.
+//! all of this themselves. A received frame is at most as long as one buffer of the port's region.
 //!
 //! # Invariants
-//! 1. Everything in the guest's memory may change at any time. Indices, addresses and lengths are
-//!    read once and checked; the work of a sync is bounded, whatever the guest wrote.
+//! 1. All values in the guest's memory may change at any time. Indices, addresses and lengths are
+//!    read once and checked; the work of a sync is bounded for any values that the guest writes.
 //! 2. Access to the guest's memory cannot fault: it must be a memfd sealed against shrinking, of
 //!    ordinary pages; other memory is refused. So a guest or its front-end can break only its own
 //!    port.

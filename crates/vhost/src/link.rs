@@ -20,7 +20,7 @@ pub(crate) struct VhostLink {
     is_notified: AtomicBool,
 }
 
-/// The running virtqueues; none while there is no guest.
+/// The running virtqueues; none while no guest is connected.
 #[derive(Debug, Default)]
 pub(crate) struct VhostRings {
     /// The guest's receive queue.
@@ -30,7 +30,7 @@ pub(crate) struct VhostRings {
 }
 
 impl VhostRings {
-    /// Returns one of them, by its number within the pair.
+    /// Returns one of the virtqueues, by its number within the pair.
     pub(crate) fn vring_mut(&mut self, number: usize) -> &mut Option<Vring> {
         if number == 0 { &mut self.send } else { &mut self.receive }
     }
@@ -58,19 +58,19 @@ impl VhostLink {
         self.epoll.as_fd()
     }
 
-    /// Polls a kick eventfd of the guest, edge-triggered: it is never read, because another process
-    /// that holds it could make the read block.
+    /// Polls a kick eventfd of the guest, edge-triggered. The eventfd is never read, because
+    /// another process that has it open could make the read block.
     pub(crate) fn add_kick(&self, kick: &OwnedFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, EventData::new_u64(0), flags)?)
     }
 
     pub(crate) fn remove_kick(&self, kick: &OwnedFd) {
-        // One that was never added cannot be deleted, which is fine.
+        // An eventfd that was never added cannot be deleted, which is harmless.
         let _ = epoll::delete(&self.epoll, kick);
     }
 
-    /// Wakes the program if it sleeps or is about to.
+    /// Wakes the program if it sleeps or is about to sleep.
     pub(crate) fn notify(&self) {
         self.is_notified.store(true, Ordering::Release);
         // If the counter is full, the descriptor is readable already.
@@ -80,7 +80,7 @@ impl VhostLink {
     /// Clears all pending wake-ups.
     pub(crate) fn clear_notification(&self) {
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 4];
-        // The result does not matter: edges that were reported do not wake again.
+        // The result is not needed: edges that were reported do not wake again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
         if self.is_notified.swap(false, Ordering::Acquire) {
             // If the counter is 0, another caller has read it.

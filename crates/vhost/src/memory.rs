@@ -33,7 +33,8 @@ impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
-    /// A file that may shrink or is too short, regions that overlap, and the kernel's errors.
+    /// For a file that may shrink or is too short, for regions that overlap, and for errors of the
+    /// kernel.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
@@ -68,8 +69,8 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap
         .ok_or_else(|| refused("the guest's memory ends beyond the last address"))
 }
 
-/// Refuses memory whose access may raise SIGBUS: that of a file that may shrink, and huge pages,
-/// which may run out.
+/// Refuses memory on which an access may raise SIGBUS: that of a file that may shrink, and huge
+/// pages, which the kernel may run out of.
 fn require_sealed(file: &File) -> io::Result<()> {
     if fstatfs(file)?.f_type as u32 == HUGETLBFS_MAGIC {
         return Err(refused("the guest's memory is of huge pages: leave hugetlb out"));

@@ -101,8 +101,8 @@ impl VhostQueue {
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
-    /// Asks the guest for notifications of frames, and of buffers if frames wait for them; returns
-    /// whether there are some already.
+    /// Requests notifications of frames from the guest, and of buffers if frames wait for them;
+    /// returns whether there are already some.
     fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;

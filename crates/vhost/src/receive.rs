@@ -42,7 +42,8 @@ pub(crate) fn receive(
     vring.publish_used()
 }
 
-/// Copies the frame of one chain, by way of `scratch`: two memories that others write to; its length.
+/// Copies the frame of one chain and returns its length. The copy goes through `scratch`, because
+/// both memories may be written by other processes.
 fn take_frame(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<'_>,
@@ -79,7 +80,7 @@ fn take_frame(
     Ok(filled)
 }
 
-/// Whether the frame is complete, as it must be since no offload was offered.
+/// Whether the frame is complete, which it must be because no offload was offered.
 fn needs_no_offload(head: [u8; MAX_HEADER_LEN]) -> bool {
     u32::from(head[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0
         && u32::from(head[1]) == VIRTIO_NET_HDR_GSO_NONE

@@ -58,10 +58,10 @@ pub(crate) fn send(
 /// A frame of one or several slots.
 pub(crate) struct TxFrame {
     start: SlotIdx,
-    /// The slot after it.
+    /// The slot after the frame.
     pub(crate) end: SlotIdx,
     len: usize,
-    /// Why it cannot be sent, if so.
+    /// Why the frame cannot be sent, if it cannot.
     fault: Option<DropCause>,
 }
 
@@ -90,23 +90,23 @@ impl TxFrame {
 /// Whether the guest has buffers for a frame.
 enum GuestRoom {
     Enough,
-    /// Not yet: wait until it offers more.
+    /// The guest has no buffers now: wait until it offers more.
     Wait,
-    /// Never: the frame does not fit what the guest offers.
+    /// The frame does not fit even all buffers that the guest can offer.
     Never,
 }
 
-/// The destination of one frame; reused to avoid allocations.
+/// The buffers for one frame; reused to avoid allocations.
 #[derive(Debug, Default)]
 pub(crate) struct SendScratch {
     segments: Vec<GuestSegment>,
     chains: Vec<TakenChain>,
-    /// A copy of what one slot holds.
+    /// A copy of one slot's bytes.
     bytes: Vec<u8>,
 }
 
 impl SendScratch {
-    /// For copies of a slot's bytes, either way.
+    /// For copies of a slot's bytes, in either direction.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -145,15 +145,15 @@ impl ChainFiller<'_> {
         Ok(GuestRoom::Enough)
     }
 
-    /// Takes one chain; returns its length.
+    /// Takes one chain; returns the number of bytes that it holds.
     fn pop_chain(&mut self) -> Result<Option<usize>, QueueViolation> {
         let Some(mut chain) = self.chains.pop()? else { return Ok(None) };
         let before = self.scratch.segments.len();
         self.scratch.segments.extend(chain.by_ref());
         let parts = &self.scratch.segments[before..];
         let len = parts.iter().map(|part| part.len).sum();
-        // A chain that we may not write to, that cannot hold the header, or whose end was not found
-        // is not a buffer.
+        // A chain is not a usable buffer if the device may not write to it, it cannot hold the
+        // header, or its end was not found.
         let writable = parts.iter().all(|part| part.is_writable);
         if !(writable && chain.is_whole() && len >= self.chains.negotiated.header) {
             return Err(QueueViolation);
@@ -189,7 +189,7 @@ impl ChainFiller<'_> {
         if written { Ok(()) } else { Err(DropCause::TxRefused) }
     }
 
-    /// Writes `bytes` at the cursor and advances it; returns whether the memory is mapped.
+    /// Writes `bytes` at the cursor and advances the cursor; returns whether the memory is mapped.
     fn write(&self, cursor: &mut SegmentCursor, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some(part) = self.scratch.segments.get(cursor.segment) else { return false };

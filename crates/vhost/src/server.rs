@@ -1,4 +1,4 @@
-//! The thread of a port: accepts or contacts front-ends, one after the other, and serves them.
+//! The thread of a port: accepts or connects to front-ends, one after the other, and serves them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,7 +30,7 @@ const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub enum VhostRole {
     /// The port creates the socket and waits for front-ends.
     Server,
-    /// A front-end creates it; the port connects, and reconnects when needed.
+    /// The front-end creates the socket; the port connects, and reconnects when needed.
     Client,
 }
 
@@ -80,7 +80,7 @@ impl VhostServer {
         let made = (role == VhostRole::Server).then(|| socket.to_owned());
         let host = VhostThread { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
         let thread = thread::Builder::new().name("vhost".to_owned());
-        // Created first: if the thread cannot start, dropping it removes the socket.
+        // Created first: if the thread cannot start, dropping the server removes the socket.
         let mut server = Self { links, stop, thread: None, socket: made };
         let work = move || {
             meeting.confine();
@@ -114,7 +114,7 @@ impl Drop for VhostServer {
 /// The error of connecting to a socket on which no process listens.
 const NO_LISTENER_ERROR: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
-/// Creates the socket. One that a killed program left is replaced, one in use is not.
+/// Creates the socket. An existing socket is replaced if no process listens on it any more.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     let file = |source| OpenCause::File { path: path.display().to_string(), source };
     let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
@@ -136,8 +136,9 @@ enum FrontendEndpoint {
 }
 
 impl FrontendEndpoint {
-    /// Drops all privileges of the calling thread that it does not need, since it reads what guests
-    /// write. To connect, it keeps DAC_OVERRIDE: a front-end's socket may be another user's.
+    /// Drops all privileges of the calling thread that it does not need, because it reads memory
+    /// that guests write. To connect, it keeps DAC_OVERRIDE: a front-end's socket may belong to
+    /// another user.
     fn confine(&self) {
         let kept = match self {
             Self::Listen(_) => CapabilitySet::empty(),
@@ -175,9 +176,9 @@ impl VhostThread {
         }
     }
 
-    /// Sleeps until it is time to try again, or until stopped.
+    /// Sleeps until the next attempt, or until stopped.
     fn sleep_before_retry(&self) {
-        // The result does not matter: the caller checks everything again.
+        // The result is not needed: the caller checks everything again.
         let _ =
             poll(&mut [PollFd::new(&self.stop.wake_event, PollFlags::IN)], Some(&RECONNECT_DELAY));
     }
@@ -186,7 +187,7 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// Returns the next front-end, if there is one. As the server, waits for it.
+    /// Returns the next front-end, if there is one. A server waits for it.
     fn next_frontend(&self, meeting: &FrontendEndpoint) -> Option<UnixStream> {
         match meeting {
             FrontendEndpoint::Listen(listener) => {
@@ -236,16 +237,17 @@ impl VhostThread {
             if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
-            // Also readable when the front-end is gone, so that the next one can be served.
+            // Also readable when the front-end has disconnected, so that the next one can be
+            // served.
             if is_readable(&&fds[1]) {
                 return true;
             }
             if let (Some(_), FrontendEndpoint::Listen(listener)) =
                 (fds.get(2).filter(is_readable), meeting)
             {
-                // A second front-end would wait for replies in vain, so it is disconnected. If even
-                // that fails for lack of descriptors, the listener is not polled until the next
-                // message.
+                // A second front-end would wait for replies in vain, so it is disconnected. If it
+                // cannot be accepted for lack of descriptors, the listener is not polled until the
+                // next message.
                 if listener.accept().is_err() {
                     fds.truncate(2);
                 }

@@ -1,5 +1,5 @@
 //! One running virtqueue (split, virtio 1.2 section 2.7): chains that the guest offers, and chains
-//! that are returned to it.
+//! that are returned to the guest.
 //!
 //! Chains are walked in [`crate::chain`]. Used chains are published once per batch: the guest must
 //! never see part of a frame in several chains, and a store per frame would cost the guest's
@@ -56,12 +56,12 @@ impl VirtqLayout {
         size.is_power_of_two() && size <= MAX_QUEUE_SIZE && aligned
     }
 
-    /// Offset in the avail ring of `used_event`, in which the guest asks for notifications.
+    /// Offset in the avail ring of `used_event`, by which the guest requests notifications.
     fn used_event(&self) -> usize {
         4 + 2 * usize::from(self.size)
     }
 
-    /// Offset in the used ring of `avail_event`, in which we ask for notifications.
+    /// Offset in the used ring of `avail_event`, by which the device requests notifications.
     fn avail_event(&self) -> usize {
         4 + 8 * usize::from(self.size)
     }
@@ -95,7 +95,7 @@ pub(crate) struct NegotiatedFeatures {
 pub(crate) struct UsedElem {
     /// Index of its first descriptor.
     pub(crate) head: u16,
-    /// Number of bytes written to it.
+    /// Number of bytes written to the chain.
     pub(crate) len: u32,
 }
 
@@ -190,7 +190,7 @@ impl Vring {
     fn avail_index(&self) -> Result<Wrapping<u16>, QueueViolation> {
         let offered = self.layout.avail(&self.memory)?.load::<u16>(2, Ordering::Acquire)?;
         let offered = Wrapping(u16::from_le(offered));
-        // At most the queue size, or a chain would be offered twice.
+        // At most the queue size, because otherwise a chain would be offered twice.
         let right = (offered - self.next_avail).0 <= self.layout.size;
         if right { Ok(offered) } else { Err(QueueViolation) }
     }
@@ -211,7 +211,7 @@ impl Vring {
         })
     }
 
-    /// Publishes the used chains of the batch, and notifies the guest if it wants that.
+    /// Publishes the used chains of the batch, and notifies the guest if it has requested that.
     pub(crate) fn publish_used(&mut self) -> Result<(), QueueViolation> {
         if self.used.is_empty() {
             return Ok(());
@@ -224,7 +224,7 @@ impl Vring {
             used.get_ref::<u64>(at)?.store(element.to_le());
             self.next_used += 1;
         }
-        // Release: the guest sees the data before it sees the new index.
+        // Release: the guest sees the data before the new index.
         used.store(self.next_used.0.to_le(), 2, Ordering::Release)?;
         if self.needs_call(old)? {
             self.signal_used();

@@ -1,8 +1,8 @@
-//! What instructions compute.
+//! The arithmetic of instructions.
 
 use crate::insn::{AluOp, AtomicOp, JumpIf};
 
-/// `a op b` in 64 bits, or nothing if the operation is unknown.
+/// `a op b` in 64 bits; `None` if the operation is unknown.
 pub(super) fn alu64(op: u8, a: u64, b: u64) -> Option<u64> {
     let shift = b as u32 & 63;
     Some(match op {
@@ -22,7 +22,7 @@ pub(super) fn alu64(op: u8, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// As [`alu64`], on the low 32 bits, clearing the rest.
+/// As [`alu64`] on the low 32 bits; the high bits are cleared.
 pub(super) fn alu32(op: u8, a: u64, b: u64) -> Option<u64> {
     let (low_a, low_b, shift) = (a as u32, b as u32, b as u32 & 31);
     Some(match op {
@@ -43,7 +43,7 @@ pub(super) fn to_big_endian(value: u64, bits: i32) -> Option<u64> {
     })
 }
 
-/// Whether a condition holds for 64 bits; sign-extended arguments give the one for 32.
+/// Whether a condition holds for 64-bit numbers; for 32-bit numbers, pass sign-extended arguments.
 pub(super) fn holds(condition: u8, a: u64, b: u64) -> Option<bool> {
     let (signed_a, signed_b) = (a as i64, b as i64);
     Some(match condition {
@@ -62,8 +62,8 @@ pub(super) fn holds(condition: u8, a: u64, b: u64) -> Option<bool> {
     })
 }
 
-/// What an atomic operation leaves in memory. `compare` is what [`AtomicOp::CompareExchange`]
-/// expects there.
+/// The value that an atomic operation writes to memory. `compare` is the value that
+/// [`AtomicOp::CompareExchange`] expects there.
 pub(super) fn atomic(op: i32, old: u64, operand: u64, compare: u64) -> Option<u64> {
     Some(match op {
         op if op == AtomicOp::Exchange as i32 => operand,
@@ -84,5 +84,5 @@ pub(super) fn atomic(op: i32, old: u64, operand: u64, compare: u64) -> Option<u6
     })
 }
 
-/// The former value goes into a register.
+/// The previous value goes into a register.
 pub(super) const FETCH: i32 = 1;

@@ -1,4 +1,4 @@
-//! The loop: one instruction after the other.
+//! The loop that executes one instruction after the other.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::insn::{
 
 const MAX_STEPS: usize = 1_000_000;
 
-/// What a register holds that a call has clobbered: no address, and no likely number.
+/// Value of registers that a call has clobbered: no valid address, and no likely number.
 const CLOBBERED: u64 = 0xdead_dead_dead_dead;
 
-/// What a run reads of the [`super::Interpreter`].
+/// The parts of [`super::Interpreter`] that a run only reads.
 #[derive(Clone, Copy)]
 pub(super) struct World<'w> {
     pub(super) now_ns: u64,
@@ -35,11 +35,11 @@ pub(super) struct Run<'w> {
     pub(super) tail_calls: u32,
 }
 
-/// What comes after an instruction.
+/// How execution continues after an instruction.
 pub(super) enum Next {
-    /// The slot this many after the next one.
+    /// At the slot this many slots after the next one.
     Skip(i64),
-    /// The start of another program.
+    /// At the start of another program.
     Program(usize),
     Exit,
 }

@@ -10,7 +10,7 @@ const XDP_ABORTED: u64 = 0;
 const XDP_REDIRECT: u64 = 4;
 const ENOENT: u64 = 2;
 const EINVAL: u64 = 22;
-/// Programs one after the other (`MAX_TAIL_CALL_CNT`).
+/// Maximum number of tail calls in a run (`MAX_TAIL_CALL_CNT`).
 const MAX_TAIL_CALLS: u32 = 33;
 
 impl Run<'_> {
@@ -77,7 +77,7 @@ impl Run<'_> {
     }
 
     fn redirect_map(&mut self) -> Result<u64, Fault> {
-        /// Actions that the flags may hold for the case that there is no entry.
+        /// The action bits of the flags: the result if the map has no entry.
         const ACTIONS: u64 = 3;
         let [_, r1, r2, r3, ..] = self.regs;
         let map = self.map_of(r1, &[BpfMapKind::DevMap, BpfMapKind::XskMap])?;
@@ -86,7 +86,7 @@ impl Run<'_> {
         Ok(XDP_REDIRECT)
     }
 
-    /// Goes on with the next instruction if there is no such program.
+    /// Continues with the next instruction if there is no such program.
     fn tail_call(&mut self) -> Result<Next, Fault> {
         let [_, _, r2, r3, ..] = self.regs;
         let map = self.map_of(r2, &[BpfMapKind::ProgramArray])?;
@@ -113,7 +113,7 @@ impl Run<'_> {
         fits.then_some(map).ok_or(Fault::WrongMap { at: self.at })
     }
 
-    /// The key that `R2` leads to, for the map in `R1`.
+    /// The key at the address in `R2`, for the map in `R1`.
     fn key(&mut self) -> Result<Vec<u8>, Fault> {
         let map = self.map_number(self.regs[1])?;
         let size = self.memory.maps[map].spec().key_size as usize;

@@ -1,4 +1,4 @@
-//! Maps of the interpreter, with the kernel's answers.
+//! Maps of the interpreter, which behave like the kernel's.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ const EINVAL: i32 = 22;
 const ONLY_NEW: u64 = UpdateMode::OnlyNew as u64;
 const ONLY_EXISTING: u64 = UpdateMode::OnlyExisting as u64;
 
-/// A map without a kernel. Values per CPU are those of one CPU.
+/// A map outside the kernel. Of values per CPU, there are those of one CPU.
 #[derive(Debug, Clone)]
 pub struct SimulatedMap {
     spec: BpfMapSpec,
-    /// Bytes from one value to the next.
+    /// Distance between two values in bytes.
     stride: usize,
     values: Vec<u8>,
-    /// Which value belongs to a key; unused by arrays.
+    /// The index of each key's value; unused by arrays.
     slots: BTreeMap<Vec<u8>, usize>,
     /// Values without a key; unused by arrays.
     free: Vec<usize>,
@@ -63,7 +63,7 @@ impl SimulatedMap {
     /// Removes a value.
     ///
     /// # Errors
-    /// The kernel's error number: ENOENT if there is none, EINVAL for arrays.
+    /// The kernel's error number: ENOENT if the key does not exist, EINVAL for arrays.
     pub fn remove(&mut self, key: &[u8]) -> Result<(), i32> {
         if self.is_array() || !self.takes(key) {
             return Err(EINVAL);
@@ -81,7 +81,7 @@ impl SimulatedMap {
         &mut self.values
     }
 
-    /// Where the value of a key starts in the storage.
+    /// Offset of the key's value in the storage.
     pub(super) fn offset_of(&self, key: &[u8]) -> Option<usize> {
         Some(self.find(key)? * self.stride)
     }
@@ -145,7 +145,7 @@ impl SimulatedMap {
         }
     }
 
-    /// The key as it is stored: a prefix's bits after its length do not count.
+    /// The key in the form in which it is stored: bits after a prefix's length are cleared.
     fn canonical(&self, key: &[u8]) -> Vec<u8> {
         let mut key = key.to_vec();
         if self.spec.kind == BpfMapKind::LpmTrie {
@@ -157,7 +157,7 @@ impl SimulatedMap {
     }
 }
 
-/// The number of bits that counts, at the start of a trie's key.
+/// The prefix length, which is at the start of a trie's key.
 fn prefix_len(key: &[u8]) -> usize {
     key.first_chunk().map_or(0, |len| u32::from_ne_bytes(*len) as usize)
 }

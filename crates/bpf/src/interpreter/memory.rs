@@ -1,24 +1,24 @@
-//! The memory that a program sees.
+//! The memory that a program can access.
 
 use super::{SimulatedMap, XdpMeta};
 
 pub(super) const CONTEXT: u64 = 1 << 32;
 pub(super) const STACK: u64 = 2 << 32;
 const PACKET: u64 = 3 << 32;
-/// Maps themselves, by number: addresses that are only handed to helpers.
+/// Addresses of the maps themselves, by number; they are only passed to helpers.
 pub(super) const MAPS: u64 = 4 << 32;
 const FIRST_VALUES_REGION: u64 = 16;
 
 pub(super) const STACK_SIZE: usize = 512;
 
-/// What `R1` leads to at the start.
+/// The context, to which `R1` points at the start.
 #[derive(Debug)]
 pub(super) enum Context {
     Xdp(XdpMeta),
     Plain(Vec<u8>),
 }
 
-/// A frame and the room around it.
+/// A frame, and the space before and after it.
 #[derive(Debug)]
 pub(super) struct Packet {
     buf: Vec<u8>,
@@ -26,13 +26,13 @@ pub(super) struct Packet {
     end: usize,
 }
 
-/// Bytes before a frame that a program may take: XDP_PACKET_HEADROOM less what the kernel keeps
-/// there (`struct xdp_frame`).
+/// Bytes before a frame that a program may use: XDP_PACKET_HEADROOM without `struct xdp_frame`,
+/// which the kernel puts there.
 const HEADROOM: usize = 256 - 40;
-/// Bytes after a frame of a page: less XDP_PACKET_HEADROOM and what the kernel keeps at the end
-/// (`struct skb_shared_info`).
+/// Bytes after a frame in a page, without XDP_PACKET_HEADROOM and `struct skb_shared_info`, which
+/// the kernel puts at the end.
 const FRAME_ROOM: usize = 4096 - 256 - 320;
-/// No program makes a frame shorter than an Ethernet header.
+/// A program cannot make a frame shorter than an Ethernet header.
 const MIN_FRAME: usize = 14;
 
 impl Packet {
@@ -47,14 +47,14 @@ impl Packet {
         &self.buf[self.start..self.end]
     }
 
-    /// Moves the start by `delta`; returns whether there is room.
+    /// Moves the start by `delta`; returns whether there is space.
     pub(super) fn move_start(&mut self, delta: i32) -> bool {
         let moved = self.start.checked_add_signed(delta as isize);
         let moved = moved.filter(|&start| start + MIN_FRAME <= self.end);
         moved.map(|start| self.start = start).is_some()
     }
 
-    /// Moves the end by `delta`, adding zeros; returns whether there is room.
+    /// Moves the end by `delta`, adding zeros; returns whether there is space.
     pub(super) fn move_end(&mut self, delta: i32) -> bool {
         let moved = self.end.checked_add_signed(delta as isize);
         let fits = |&end: &usize| end >= self.start + MIN_FRAME && end <= self.buf.len();
@@ -85,7 +85,7 @@ impl<'m> Memory<'m> {
         (FIRST_VALUES_REGION + map as u64) << 32 | offset as u64
     }
 
-    /// The bytes from an address on, or nothing if they are not all in one region.
+    /// The bytes at an address; `None` if they are not all in one region.
     pub(super) fn bytes(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
         let (region, offset) = (address >> 32 << 32, (address as u32) as usize);
         let range = offset..offset.checked_add(len)?;
@@ -122,7 +122,7 @@ impl<'m> Memory<'m> {
         Some(())
     }
 
-    /// A field of `struct xdp_md`. There are no metadata in front of the frame.
+    /// A field of `struct xdp_md`. There is no metadata before the frame.
     fn xdp_field(&self, address: u64, meta: XdpMeta) -> Option<u64> {
         match address - CONTEXT {
             0 | 8 => Some(PACKET | self.packet.start as u64),
@@ -135,12 +135,12 @@ impl<'m> Memory<'m> {
     }
 }
 
-/// The memory of a run, for functions that stand in for the kernel's.
+/// The memory of a run, for functions that replace the kernel's.
 #[derive(Debug)]
 pub struct MemoryView<'v, 'm>(pub(super) &'v mut Memory<'m>);
 
 impl MemoryView<'_, '_> {
-    /// The bytes from an address on, or nothing if they are not all in one region.
+    /// The bytes at an address; `None` if they are not all in one region.
     pub fn bytes(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
         self.0.bytes(address, len)
     }

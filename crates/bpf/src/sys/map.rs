@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::{BpfCommand, address, bpf, kernel_name, owned};
 
-/// Everything that BPF_MAP_CREATE is told.
+/// The structure of BPF_MAP_CREATE.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MapCreate {
@@ -26,7 +26,8 @@ unsafe impl BpfCommand for MapCreate {
     const NUMBER: libc::c_long = 0;
 }
 
-/// Takes map_fd, then 8-aligned addresses of a key and of a value or the next key, and flags.
+/// The structure of commands on elements: map_fd, then 8-aligned addresses of a key and of a value
+/// or the next key, and flags.
 #[repr(C)]
 struct MapElement<const COMMAND: libc::c_long> {
     map: u32,
@@ -65,11 +66,11 @@ unsafe impl BpfCommand for MapBatch {
     const NUMBER: libc::c_long = 26;
 }
 
-/// A map's descriptor, with the sizes of what the kernel copies for it.
+/// A map's descriptor, with the sizes of keys and values that the kernel copies.
 ///
 /// # Invariants
-/// `key_len` and `value_len` are what the kernel reads and writes for one key and one value of this
-/// map, for as long as it exists.
+/// The kernel reads or writes `key_len` bytes for one key and `value_len` bytes for one value of
+/// this map, as long as the map exists.
 #[derive(Debug)]
 pub(crate) struct MapFd {
     fd: OwnedFd,
@@ -78,8 +79,8 @@ pub(crate) struct MapFd {
 }
 
 impl MapFd {
-    /// Creates a map. `copies` is the number of values per key, each padded to 8 bytes: the possible
-    /// CPUs for maps per CPU, or `None`.
+    /// Creates a map. `copies` is the number of values per key, each padded to 8 bytes; for maps
+    /// per CPU, the number of possible CPUs, else `None`.
     pub(crate) fn create(
         mut attr: MapCreate,
         name: &str,
@@ -93,7 +94,7 @@ impl MapFd {
         Ok(Self { fd, key_len, value_len })
     }
 
-    /// Bytes of a value as system calls see it.
+    /// Bytes of a value in system calls.
     pub(crate) fn value_len(&self) -> usize {
         self.value_len
     }
@@ -128,11 +129,12 @@ impl MapFd {
         let out = next.as_mut_ptr().addr() as u64;
         let mut attr = self.element::<GET_NEXT_KEY>(key.map_or(0, address), out, 0);
         // SAFETY: `key` has the bytes that the kernel reads, or its address is 0, which the command
-        // takes as "none"; `out` has those that it writes, by the invariant, and is exclusive.
+        // takes as "none". `out` has the bytes that the kernel writes, by the invariant, and is
+        // exclusive.
         unsafe { bpf(&mut attr) }.map(drop)
     }
 
-    /// Sets as many values as there are whole keys.
+    /// Sets as many values as `keys` has whole keys.
     pub(crate) fn update_batch(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
         let count = keys.len() / self.key_len;
         expect_len(keys, count * self.key_len)?;

@@ -141,7 +141,7 @@ pub(crate) fn run_live_frames(
     unsafe { bpf(&mut attr) }.map(drop)
 }
 
-/// Room for frames that a program makes longer.
+/// Space for programs that make frames longer.
 const ROOM_TO_GROW: usize = 4096;
 
 pub(crate) fn test_run(

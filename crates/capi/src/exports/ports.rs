@@ -161,13 +161,13 @@ pub extern "C" fn slipring_share_buffers(
     entry::status(|| rings::share_buffers(there(one, PORT)?, there(other, PORT)?))
 }
 
-/// Sends what was queued.
+/// Sends queued frames; frees the slots of sent ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
     entry::status(|| rings::tx_sync(there(port, PORT)?, queue))
 }
 
-/// Takes what has arrived.
+/// Returns read slots and takes over arrived frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
     entry::status(|| rings::rx_sync(there(port, PORT)?, queue))

@@ -8,7 +8,7 @@ use std::ptr;
 
 use slipring_abi::NIOCKICK;
 
-/// An ioctl that reads and writes `argument`, which has the size that `request` says.
+/// Performs an ioctl that reads and writes `argument`, whose size `request` determines.
 pub(super) fn control<const N: usize>(
     fd: c_int,
     request: u32,
@@ -27,7 +27,8 @@ pub(super) fn kick(fd: c_int) {
     let _ = unsafe { libc::ioctl(fd, c_ulong::from(NIOCKICK), ptr::null_mut::<u8>()) };
 }
 
-/// Runs what may set `errno`, and leaves that as it is: no call of the program has failed.
+/// Runs a call that may set `errno`, and then restores `errno`, because no call of the program has
+/// failed.
 #[inline]
 pub(crate) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: always safe to call.
@@ -40,7 +41,7 @@ pub(crate) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Seconds and microseconds since 1970.
+/// The time in seconds and microseconds since 1970.
 #[inline]
 pub(super) fn time_of_day() -> (i64, i64) {
     let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };

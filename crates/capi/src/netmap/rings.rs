@@ -1,4 +1,4 @@
-//! Rings that the device has lent, and how they are borrowed.
+//! Rings that the device has lent, and how the library borrows them.
 
 use std::ffi::c_int;
 use std::fs;
@@ -23,7 +23,7 @@ use slipring_ring::{
 use super::device::{borrowed, control, keeping_errno, kick, proc_path, time_of_day};
 use super::{Synced, SyncedDirection};
 
-/// How long the native socket may keep the program waiting.
+/// Maximum time that the native socket may keep the program waiting.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a program wants its port to be synced.
@@ -95,7 +95,7 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // The party that is syncing will move whatever there is.
+        // The party that is syncing will move all pending slots.
         Err(HostedSyncError::Busy) => true,
         Err(_) => false,
     }
@@ -109,7 +109,7 @@ pub(super) struct SyncedRings {
     syncs_in_poll: bool,
     /// Whether every rx sync writes its time, even if the ring does not request it.
     writes_times: bool,
-    /// Set during a sync: one that has panicked leaves the rings to the device.
+    /// Set during a sync. If a sync has panicked, the device does all later syncs.
     is_syncing: bool,
 }
 
@@ -151,14 +151,14 @@ pub(super) type PortSockets = Vec<Arc<OwnedFd>>;
 /// A port whose rings the device has lent.
 #[derive(Debug)]
 pub(super) struct SyncedPort {
-    /// The file, as the kernel names it.
+    /// The file, identified as the kernel does.
     pub(super) file: PathBuf,
     pub(super) sockets: PortSockets,
     pub(super) tx: SyncedRings,
     pub(super) rx: SyncedRings,
 }
 
-/// Rings as the device has lent them.
+/// Rings that the device has lent.
 #[derive(Debug, Default)]
 struct Loan {
     tx: Vec<SyncedRing>,
@@ -168,10 +168,11 @@ struct Loan {
 }
 
 impl SyncedPort {
-    /// Borrows the rings that `fd` has bound; `None` if the device lends nothing.
+    /// Borrows the rings that `fd` has bound; `None` if the device does not lend them.
     pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncWishes) -> Option<Self> {
         let file = fs::read_link(proc_path(fd)).ok()?;
-        // A loan that we cannot use ends with the descriptor; until then the device syncs.
+        // A loan that the library cannot use ends with the descriptor; until then, the device does
+        // the syncs.
         let loan = borrow_pipe(fd, memory_bytes);
         let loan = loan.or_else(|| borrow_queues(fd, memory_bytes, &file))?;
         let rings = |rings: Vec<SyncedRing>, direction| SyncedRings {
@@ -191,12 +192,13 @@ fn with_view(ring: SyncedRing) -> (SyncedRing, RingView) {
     (ring, view)
 }
 
-/// Maps the memory of `fd`, with `max_bufs` buffers from where the ring at `ring` says.
+/// Maps the memory of `fd` as a region with at most `max_bufs` buffers, whose layout is read from
+/// the ring at `ring`.
 fn region(fd: c_int, memory_bytes: u64, ring: u64, max_bufs: u32) -> io::Result<Arc<Region>> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let refused = |_: RegionError| invalid();
     let device = borrowed(fd).ok_or_else(invalid)?;
-    // The port ends with the program's own descriptor, so we keep no other.
+    // The port ends when the program closes its descriptor, so the library keeps no other.
     let mapping = DeviceMapping::borrowing(device, memory_bytes).map_err(refused)?;
     let mut header = [0; size_of::<NetmapRing>()];
     let header = mapping.read(ring, &mut header).then(|| NetmapRing::read_from(&header)).flatten();

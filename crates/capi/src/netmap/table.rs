@@ -5,8 +5,9 @@
 //! ```
 //!
 //! A child shares rings and sockets with its parent, but may not sync: the words of the queues say
-//! that the parent does. So it sees no table, makes its own with its first port, and never touches
-//! the locks of its parent's, which another thread may have held during the fork.
+//! that the parent does. So the child starts without a table, creates one with its first port, and
+//! never touches the locks in the parent's table, which another thread may have held during the
+//! fork.
 
 use std::ffi::c_int;
 use std::fs;
@@ -22,7 +23,7 @@ use super::SyncedDirection;
 use super::device::{proc_path, seconds};
 use super::rings::{PortSockets, SyncedPort, SyncedRings};
 
-/// Descriptors from 0 to this one (exclusive) can be synced here.
+/// Descriptors below this number can be synced here.
 const MAX_DESCRIPTORS: usize = 1024;
 /// Bytes that are mapped for one pointer: a page, or part of one.
 const PAGE_BYTES: usize = 4096;
@@ -73,7 +74,7 @@ fn page() -> Option<&'static TablePointer> {
     unsafe { page.as_ref() }
 }
 
-/// Makes the table of this process, unless another thread does at the same time.
+/// Creates the table of this process, unless another thread does so at the same time.
 fn make_table() -> Option<&'static Table> {
     let page = page().or_else(make_page)?;
     let slots = std::iter::repeat_with(OnceLock::new).take(MAX_DESCRIPTORS);
@@ -86,7 +87,7 @@ fn make_table() -> Option<&'static Table> {
     table()
 }
 
-/// Maps the page, unless another thread does at the same time.
+/// Maps the page, unless another thread does so at the same time.
 fn make_page() -> Option<&'static TablePointer> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
@@ -105,28 +106,30 @@ fn make_page() -> Option<&'static TablePointer> {
     self::page()
 }
 
-/// The rings of one direction, on cache lines of their own: two threads may use the two directions.
+/// The rings of one direction, in separate cache lines, because two threads may use the two
+/// directions.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct RingsLock(spin::Mutex<Option<SyncedRings>>);
 
-/// The port that a descriptor has, if it has one. Slots are never freed, so a sync that races with
-/// a close finds an empty one.
+/// The port of a descriptor, if it has one. Slots are never freed, so a sync that races with a
+/// close finds an empty slot.
 #[derive(Debug, Default)]
 pub(super) struct PortSlot {
     tx: RingsLock,
     rx: RingsLock,
     open: Mutex<Option<OpenPort>>,
-    /// The second in which the device was asked last.
+    /// The second in which the device did the last sync.
     second: AtomicU32,
-    /// The device had an error: every sync asks it.
+    /// Whether the device returned an error; it then does every sync.
     failed: AtomicBool,
 }
 
-/// What only opening and closing use.
+/// Data that are only used when a port is opened or closed.
 #[derive(Debug)]
 struct OpenPort {
-    /// The file, as the kernel names it: another one may have the number by now.
+    /// The file, identified as the kernel does, because its descriptor number may now belong to
+    /// another file.
     file: PathBuf,
     sockets: PortSockets,
 }
@@ -154,7 +157,7 @@ impl PortSlot {
         *open = Some(OpenPort { file, sockets });
     }
 
-    /// Removes the port, whose rings the next opener may borrow then.
+    /// Removes the port; the next opener may then borrow its rings.
     pub(super) fn take(&self) {
         let mut open = self.lock_open();
         self.replace([None, None]);
@@ -173,14 +176,14 @@ impl PortSlot {
 
     fn replace(&self, rings: [Option<SyncedRings>; 2]) {
         for (direction, new) in [SyncedDirection::Tx, SyncedDirection::Rx].into_iter().zip(rings) {
-            // Not in one statement: the old rings are unmapped after the lock is free again.
+            // In two statements, so that the old rings are unmapped after the lock is released.
             let old = std::mem::replace(&mut *self.lock(direction), new);
             drop(old);
         }
     }
 
-    /// Whether `fd` is still the file that was opened, and all its rings are lent to us; also true
-    /// for an empty slot.
+    /// Whether `fd` is still the file that was opened, and all its rings are still lent to this
+    /// program; also true for an empty slot.
     pub(super) fn is_current(&self, fd: c_int) -> bool {
         let open = self.lock_open();
         let Some(port) = &*open else { return true };
@@ -190,8 +193,8 @@ impl PortSlot {
             && lent(SyncedDirection::Rx)
     }
 
-    /// Whether the device syncs this time: once a second, and after an error until it has none. It
-    /// alone knows that the interface or the daemon is gone.
+    /// Whether the device must do this sync: once a second, and after an error until it returns
+    /// none. Only the device knows whether the interface or the daemon has ended.
     #[inline]
     pub(super) fn asks_device(&self) -> bool {
         let now = seconds();
@@ -242,7 +245,7 @@ mod tests {
         let slot = PortSlot::default();
         slot.second.store(seconds().wrapping_sub(1), Ordering::Relaxed);
         assert!(slot.asks_device());
-        // The second may change meanwhile, but not each time.
+        // The second may change in between, but not each time.
         assert!((0..3).any(|_| !slot.asks_device()));
         slot.record_device(true);
         assert!(slot.asks_device() && slot.asks_device());

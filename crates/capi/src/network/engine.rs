@@ -119,7 +119,7 @@ impl NetworkHandle {
     }
 }
 
-/// How many entries, exits or links there are.
+/// Returns the number of entries, exits or links.
 pub(crate) fn count(network: &NetworkHandle, what: u32) -> Result<c_int, CallError> {
     Ok(network.list(what)?.len() as c_int)
 }
@@ -181,7 +181,8 @@ pub(crate) fn next(network: &NetworkHandle) -> Result<u64, CallError> {
     Ok(network.run()?.network.next_ns().unwrap_or(SLIPRING_NEVER))
 }
 
-/// Takes the next frame that leaves; its bytes stay valid until the next call of this function.
+/// Takes the next frame that leaves; the frame's bytes stay valid until the next call of this
+/// function.
 pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, CallError> {
     let mut run = network.run()?;
     if let Some(before) = run.shown.take() {

@@ -8,7 +8,7 @@ use crate::structs::{
     SlipringNetworkOptions,
 };
 
-/// A type without values: no network can be made.
+/// A type without values, since no network can be created.
 pub enum NetworkHandle {}
 
 fn left_out<T>() -> Result<T, CallError> {

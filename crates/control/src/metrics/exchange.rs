@@ -2,10 +2,10 @@
 
 use super::{CONTENT_TYPE, Metrics};
 
-/// Bytes of a request at most.
+/// Maximum number of bytes of a request.
 pub(super) const MAX_REQUEST_BYTES: usize = 8192;
 
-/// Whether the request's head is complete, or too long to become so.
+/// Whether the request's head is complete, or already too long.
 pub(super) fn is_complete(request: &[u8]) -> bool {
     request.len() >= MAX_REQUEST_BYTES || request.windows(4).any(|end| end == b"\r\n\r\n")
 }

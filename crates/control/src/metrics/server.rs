@@ -1,4 +1,4 @@
-//! The thread that answers: all connections at once, none of them waited for.
+//! The server thread: it polls all connections together and never blocks on a single one.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,29 +14,29 @@ use super::exchange::{answer, is_complete};
 use crate::peer_table::{ConnectionPeer, PeerTable};
 use crate::socket_owner;
 
-/// How long a client may take to ask, and how long to take its answer.
+/// Maximum time for a client to send its request, and again to read its answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a full table of descriptors is left to empty before the next look.
+/// How long accepting pauses when the process is out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Connections that are accepted before those that are there are looked at again.
+/// Maximum number of connections accepted before existing connections are served again.
 const ACCEPT_BATCH: usize = 16;
 
-/// Where clients come from.
+/// The listening socket of the endpoint.
 #[derive(Debug)]
 pub(super) enum MetricsListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// All that the thread has.
+/// The state of the server thread.
 pub(super) struct MetricsServer {
     listener: MetricsListener,
     stop: Arc<OwnedFd>,
     metrics: Metrics,
-    /// None of them is ever more than half-open here: one that is answered slowly is as cheap to
-    /// its client as one that is silent.
+    /// Connections of this server are always half-open in the sense of [`PeerTable`]: a client that
+    /// reads its answer slowly costs as little effort to create as a silent one.
     clients: PeerTable<MetricsConnection>,
-    /// Until then nothing is accepted.
+    /// No connection is accepted before this time.
     accept_after: Option<Instant>,
 }
 
@@ -54,11 +54,11 @@ enum MetricsStream {
     Unix(UnixStream),
 }
 
-/// What is still to come.
+/// The state of a connection.
 #[derive(Debug)]
 enum ExchangeState {
     Asking(Vec<u8>),
-    /// The answer, and how many bytes of it are written.
+    /// The answer, and the number of bytes of it that have been written.
     Answering(Vec<u8>, usize),
 }
 
@@ -77,10 +77,11 @@ impl MetricsServer {
         Ok(Self { listener, stop, metrics, clients: PeerTable::default(), accept_after: None })
     }
 
-    /// Answers until the end is said.
+    /// Serves clients until the endpoint is dropped.
     pub(super) fn run(mut self) {
         while let Some(ready) = self.wait() {
-            // What is said already is heard before anyone has to make room.
+            // Requests that have already arrived are read before a new connection may evict an old
+            // one.
             for number in ready {
                 self.advance(number);
             }
@@ -90,7 +91,7 @@ impl MetricsServer {
         }
     }
 
-    /// The connections that have something to do, or `None` at the end.
+    /// Waits; returns the connections that are ready, or `None` when the server must stop.
     fn wait(&mut self) -> Option<Vec<u64>> {
         let now = Instant::now();
         self.accept_after = self.accept_after.filter(|after| *after > now);
@@ -103,11 +104,12 @@ impl MetricsServer {
         let deadlines = self.clients.iter().map(|(_, client)| client.deadline);
         let next = deadlines.chain(self.accept_after).min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
-        // The rest of a millisecond would be polled away.
+        // One millisecond more, because poll would otherwise return repeatedly in the last fraction
+        // of one.
         let timeout =
             timeout.and_then(|timeout| Timespec::try_from(timeout + Duration::from_millis(1)).ok());
         if poll(&mut polled, timeout.as_ref()).is_err() {
-            // Interrupted: whatever is ready is so at the next look.
+            // Interrupted: ready descriptors will still be ready at the next poll.
             return Some(Vec::new());
         }
         if !polled[0].revents().is_empty() {
@@ -118,10 +120,10 @@ impl MetricsServer {
         Some(ready.map(|((number, _), _)| number).collect())
     }
 
-    /// Takes one connection as far as it goes now.
+    /// Reads and writes on one connection until it would block.
     fn advance(&mut self, number: u64) {
         let Some(client) = self.clients.get_mut(number) else { return };
-        // One that fails harms only itself.
+        // An error ends this connection only.
         if client.advance(&self.metrics).unwrap_or(true) {
             self.clients.remove(number);
         }
@@ -135,7 +137,7 @@ impl MetricsServer {
             match self.listener.accept() {
                 Ok((stream, peer)) => self.admit(stream, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // It left before it was accepted.
+                // The client disconnected before its connection was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Out of descriptors: others may give some back.
@@ -151,7 +153,7 @@ impl MetricsServer {
         let deadline = Instant::now() + CLIENT_TIMEOUT;
         let state = ExchangeState::Asking(Vec::new());
         let client = MetricsConnection { stream, state, deadline };
-        // Those that make room are closed by being dropped.
+        // Evicted connections are closed by being dropped.
         if let Some((number, _evicted)) = self.clients.acquire(peer, client) {
             self.advance(number);
         }
@@ -176,7 +178,7 @@ impl MetricsListener {
     }
 }
 
-/// Whose a connection over TCP is: a user's where the client is on this machine.
+/// Returns the peer of a TCP connection: a user if the client is on this machine, else a host.
 fn tcp_peer(client: SocketAddr, server: SocketAddr) -> ConnectionPeer {
     let ip = client.ip().to_canonical();
     if !ip.is_loopback() && ip != server.ip().to_canonical() {
@@ -203,7 +205,7 @@ impl MetricsConnection {
         PollFd::from_borrowed_fd(self.stream.as_fd(), interest)
     }
 
-    /// Reads and writes what can be; whether all is said.
+    /// Reads and writes until the socket would block; returns whether the exchange is complete.
     fn advance(&mut self, metrics: &Metrics) -> io::Result<bool> {
         loop {
             match self.step(metrics) {
