@@ -1,10 +1,11 @@
-//! Active queue management: when a queue drops or marks before it is full.
+//! Active queue management: algorithms that drop or mark packets before a queue is full.
 //!
 //! Two families of algorithms: either the caller owns the packets, or the algorithm does.
 //!
 //! | family | types | the caller |
 //! |---|---|---|
-//! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and asks the [`Aqm`] |
+//! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and
+//! consults the [`Aqm`] |
 //! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any of them as [`MultiQueue`] | enqueues and dequeues [`QueuedPacket`]s |
 //!
 //! ```text
@@ -21,7 +22,7 @@
 //!    parameters do.
 //! 3. In types that own packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
 //!
-//! Not for: limits of a plain FIFO (its owner compares them), payload, clocks.
+//! Not for limits of a plain FIFO (its owner compares them), payload, or clocks.
 //!
 //! ```
 //! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, AqmDeparture, AqmQueueView, AqmVerdict};

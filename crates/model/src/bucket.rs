@@ -1,13 +1,14 @@
 //! Token buckets, exact to the nanosecond, and two-rate meters built from them.
 //!
 //! Tokens are counted in bits times 10⁹, so that a bucket of `bps` gains exactly `bps` tokens per
-//! nanosecond. Nothing is rounded, at 1 bit/s as at 400 Gbit/s, however often the bucket is polled.
+//! nanosecond. Nothing is rounded at any rate, and it does not matter how often the bucket is
+//! polled.
 //!
 //! # Invariants
 //! 1. `0 <= tokens <= burst`.
 //! 2. Time never goes back; an earlier time counts as the latest.
 //!
-//! Not for: keeping packets, or releasing them in time.
+//! Not for keeping packets, or releasing them in time.
 
 mod meter;
 
@@ -15,7 +16,7 @@ pub use meter::{Colour, ColourMode, MeterKind, TwoRateSpec, TwoRateThreeColour};
 
 use crate::ParameterError;
 
-/// Tokens of one byte.
+/// Number of tokens for one byte.
 const TOKENS_PER_BYTE: u128 = 8 * crate::NANOS_PER_SEC as u128;
 
 /// A bucket that fills at a fixed rate up to a maximum burst.
@@ -38,7 +39,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Makes a bucket that is full at `now_ns`. With `bps` = 0 it never refills.
+    /// Creates a bucket that is full at `now_ns`. With `bps` = 0 it never refills.
     ///
     /// # Errors
     /// [`ParameterError`] if `burst_bytes` is zero: nothing could ever pass.
@@ -62,8 +63,8 @@ impl TokenBucket {
         (self.tokens_at(now_ns) / TOKENS_PER_BYTE) as u64
     }
 
-    /// When `bytes` can be taken if nothing else is taken: `now_ns` or later, rounded up to a ns.
-    /// `None`: never, because the burst is too small or the rate is zero.
+    /// When `bytes` can be taken if no other tokens are taken: `now_ns` or later, rounded up to a
+    /// ns. `None`: never, because the burst is too small or the rate is zero.
     #[must_use]
     pub fn ready_ns(&self, now_ns: u64, bytes: u32) -> Option<u64> {
         let now_ns = now_ns.max(self.filled_ns);
@@ -81,7 +82,7 @@ impl TokenBucket {
     /// Changes rate and burst at `now_ns`; keeps the tokens up to the new burst.
     ///
     /// # Errors
-    /// Same as [`Self::new`]; nothing changes then.
+    /// As [`Self::new`]; the bucket is then unchanged.
     pub fn retune(
         &mut self,
         now_ns: u64,

@@ -9,21 +9,21 @@
 //!   dy =  a (x - y) dt          correlation over a time t: (1 + a t) e^(-a t)
 //! ```
 //!
-//! The half-life is the time after which that correlation is one half. This holds exactly for a
-//! delay with a normal law. Other laws distort the process and come close (0.48 for a uniform one).
+//! The half-life is the time after which that correlation is one half. This is exact for a delay
+//! with a normal distribution. Other distributions distort the process and come close (0.48 for a
+//! uniform one).
 //!
-//! One filter would give a path with corners everywhere, which falls faster than time passes
-//! however small the jitter. The second filter gives the path a slope, of deviation `a`. A delay of
+//! With one filter, the path would not be smooth, and would fall faster than time passes for any
+//! jitter, however small. The second filter gives the path a slope, of deviation `a`. A delay of
 //! deviation `sd` driven by it therefore hardly ever lets a later packet overtake, once the
 //! half-life is 6.6 `sd` or more. The process runs in time, not in packets: its shape does not
 //! depend on the packet rate.
 //!
 //! The process is drawn exactly on a grid of 32 points per half-life. Between two points it is a
-//! cubic with the right value and slope at both ends. Values are a function of time: every 32
-//! half-lives there is an independent point. The points in between are drawn from their two
-//! neighbours, the middle one first, from the exact conditional law of the pair (x, y). A value
-//! therefore costs the same however long ago the last one was drawn, and does not depend on
-//! earlier draws.
+//! cubic with the right value and slope at both ends. Values are a function of time: there is an
+//! independent point every 32 half-lives. The points in between are drawn, the middle one first,
+//! from the exact distribution of the pair (x, y) conditioned on their two neighbours. So a value
+//! does not depend on earlier draws, and costs the same at any distance from the last draw.
 //!
 //! ```text
 //!   0                        512                       1024     independent
@@ -66,14 +66,14 @@ pub struct Correlated {
 const LEVELS: usize = 10;
 /// Not a number of any point.
 const NO_POINT: u64 = u64::MAX;
-/// Later times count as this one; it keeps all sums of times within 64 bits.
+/// Later times count as this time, so that all sums of times fit into 64 bits.
 const MAX_TIME_NS: u64 = 1 << 62;
 
 /// The time between two points of the grid, from the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
 struct GridCell {
     start_ns: u64,
-    /// One step; 0 before the first draw.
+    /// Length of one step; 0 before the first draw.
     len_ns: u64,
     /// Reciprocal of the step: steps per nanosecond.
     per_ns: f64,
@@ -87,10 +87,10 @@ impl Correlated {
     /// The `k` for which `(1 + k) e^(-k)` is one half.
     const HALF_LIFE_RATE: f64 = 1.678_346_990_016_660_6;
 
-    /// Upper limit of the half-life: 104 days. Longer ones are cut to it.
+    /// Upper limit of the half-life: 104 days. Longer half-lives are reduced to it.
     const MAX_HALF_LIFE_NS: u64 = 1 << 53;
 
-    /// Makes the process whose correlation has halved after `half_life_ns`, and whose grid begins
+    /// Creates the process whose correlation has halved after `half_life_ns`, and whose grid begins
     /// at `start_ns`.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Correlated {
         t_ns.saturating_sub(self.start_ns).min(MAX_TIME_NS)
     }
 
-    /// Makes the cell around `t_ns` the current one and returns it.
+    /// Makes the cell around `t_ns` the current cell and returns it.
     #[cold]
     fn advance(&mut self, t_ns: u64) -> GridCell {
         let number = t_ns / self.step_ns;
@@ -201,10 +201,10 @@ impl GridCell {
 
     #[inline(always)]
     fn draw_at(&self, t_ns: u64) -> u64 {
-        // Less than one step, so it fits a signed integer, which converts faster.
+        // Less than one step, so it fits into a signed integer, which converts faster.
         let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
-        // Signed relative to the median, then shifted to count from the bottom. The cast saturates
-        // where the cubic overshoots the last draws.
+        // Relative to the median, with a sign, then shifted so that the lowest draw is 0. The cast
+        // saturates where the cubic overshoots the last draws.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }
@@ -280,15 +280,15 @@ impl MidpointBridge {
     }
 }
 
-/// The transition matrix over a time of `k` over the filters' rate: how the state decays, and what
-/// the first filter feeds to the second.
+/// The transition matrix over a time of `k` divided by the filters' rate: how the state decays, and
+/// what the first filter adds to the second.
 fn transition(k: f64) -> Matrix2 {
     let keep = libm::exp(-k);
     [[keep, 0.0], [k * keep, keep]]
 }
 
-/// The covariance of the noise in that time: the stationary one minus what the old
-/// state contributes.
+/// The covariance of the noise in that time: the stationary covariance minus the contribution of
+/// the old state.
 fn noise(k: f64) -> Matrix2 {
     let kept = libm::exp(-2.0 * k);
     let xy = 1.0 - kept * (1.0 + 2.0 * k);

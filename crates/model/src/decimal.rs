@@ -10,7 +10,8 @@ use alloc::string::String;
 const MAX_DIGITS: usize = 17;
 
 /// The decimal with the fewest digits for which `reads_back` holds. `least` is the smallest such
-/// value, because reading truncates. If there is none, `least` with all its digits.
+/// value, because reading truncates. If there is no shorter decimal, the result is `least` with all
+/// its digits.
 ///
 /// ```
 /// use slipring_model::decimal::shortest;
@@ -34,8 +35,9 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     format!("{least}")
 }
 
-/// `value` in the unit that takes the fewest characters; of several, the largest unit. Each unit
-/// comes with its power of ten, the largest first; the last one is the unit of `value` itself.
+/// `value` in the unit that takes the fewest characters; if several do, in the largest of them.
+/// Each unit is given with its power of ten, the largest first; the last one is the unit of `value`
+/// itself.
 ///
 /// ```
 /// use slipring_model::decimal::in_units;

@@ -1,9 +1,8 @@
-//! A delay line: each handle comes out at its release time.
+//! A delay line: returns each handle at its release time.
 //!
-//! Two queues are behind one interface. Handles pushed in release order (constant delay, or
-//! any delay that never overtakes) go through a FIFO at constant cost; those that overtake go
-//! to a heap. Each push decides on its own, so a line with rare reordering stays as cheap as
-//! one without.
+//! One interface has two queues. Handles pushed in release order (constant delay, or any delay that
+//! never overtakes) go through a FIFO at constant cost; handles that overtake others go to a heap.
+//! Each push is decided separately, so a line with rare reordering stays as cheap as one without.
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by (release time, order of pushing).
@@ -46,14 +45,14 @@ impl<H> DelayLine<H> {
         Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), pushed: 0 }
     }
 
-    /// Makes an empty line that holds `capacity` handles in release order before it
-    /// allocates again.
+    /// Creates an empty line that holds `capacity` handles in release order before it allocates
+    /// again.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { in_order: VecDeque::with_capacity(capacity), ..Self::new() }
     }
 
-    /// Adds `handle`, to come out at `release_ns`.
+    /// Adds `handle`, which leaves at `release_ns`.
     ///
     /// Constant time if no queued handle is due later; otherwise logarithmic in the number of
     /// handles that overtook.
@@ -77,7 +76,7 @@ impl<H> DelayLine<H> {
         self.pop().map(|(_, handle)| handle)
     }
 
-    /// Removes the first handle, due or not, and returns it with its release time.
+    /// Removes the first handle, whether due or not, and returns it with its release time.
     pub fn pop(&mut self) -> Option<(u64, H)> {
         let entry = if self.first_overtakes() {
             self.overtaking.pop()?
@@ -87,7 +86,7 @@ impl<H> DelayLine<H> {
         Some((entry.release_ns, entry.handle))
     }
 
-    /// When the first handle is due: how long the caller may sleep.
+    /// When the first handle is due, so that the caller can sleep until then.
     #[must_use]
     #[inline]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -108,7 +107,7 @@ impl<H> DelayLine<H> {
         self.in_order.is_empty() && self.overtaking.is_empty()
     }
 
-    /// Whether the next handle to leave is one that overtook.
+    /// Whether the next handle to leave is one that overtakes others.
     fn first_overtakes(&self) -> bool {
         match (self.overtaking.peek(), self.in_order.front()) {
             (None, _) => false,
@@ -130,7 +129,8 @@ impl<H> DelayLineEntry<H> {
     }
 }
 
-/// Reversed, because [`BinaryHeap`] pops the greatest first and we want the earliest.
+/// Reversed, because [`BinaryHeap`] pops the greatest element first, and the line needs the
+/// earliest.
 impl<H> Ord for DelayLineEntry<H> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())

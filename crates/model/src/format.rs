@@ -1,8 +1,8 @@
 //! Text files that describe links: distributions, traces, profiles and loss patterns.
 //!
-//! Each reader parses a whole text into plain numbers; the engines decide what they mean to a link.
-//! Nothing is guessed: a number without a unit, a step back in time or an empty file is an error
-//! with line and column.
+//! Each reader parses a whole text into plain numbers; the engines decide how the numbers affect a
+//! link. Nothing is guessed: a number without a unit, a time before its predecessor or an empty
+//! file is an error with line and column.
 //!
 //! | file | reader | gives |
 //! |---|---|---|
@@ -16,7 +16,7 @@
 //! | `0` and `1` | [`loss_bits`] | which packets are lost |
 //! | TheaterQ | [`theaterq`] | delay, rate and loss over time |
 //!
-//! Not for: opening files, or captures (those are the `pcap` crate's).
+//! Not for opening files, or captures (those are in the `pcap` crate).
 
 mod bits;
 mod columns;
@@ -50,7 +50,7 @@ pub struct FormatError {
     pub column: usize,
     /// What is wrong.
     pub what: String,
-    /// What is allowed there.
+    /// The allowed values at that position.
     pub allowed: &'static str,
 }
 

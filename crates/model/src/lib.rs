@@ -3,8 +3,8 @@
 //! process, losses in bursts ([`GilbertElliott`], [`FourState`]), active queue management
 //! ([`aqm`]), token buckets ([`bucket`]), and numbers written as they were typed ([`decimal`]).
 //!
-//! Everything here is a pure function of its arguments. Time is a `u64` of nanoseconds on whatever
-//! clock the caller chose (monotonic, virtual, the capture file's) and is always passed in.
+//! Everything here is a pure function of its arguments. Time is a `u64` of nanoseconds on the
+//! caller's clock (monotonic, virtual, or that of a capture file) and is always passed in.
 //! Randomness comes from a seed and is the same on every machine. No component sees payload: the
 //! delay line carries opaque handles.
 //!

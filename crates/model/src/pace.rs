@@ -1,9 +1,8 @@
 //! An exact pacer: turns a rate into release times.
 //!
-//! Release times are rationals, kept as whole nanoseconds plus a remainder over the rate, so
-//! nothing is rounded away: packet number *n* of a 3 pps schedule is due at exactly *n*/3 s,
-//! whatever *n*. A time is rounded up to the next nanosecond only when it is returned, never in
-//! the state.
+//! Release times are rationals, stored as whole nanoseconds plus a remainder over the rate, so
+//! nothing is rounded: packet number *n* of a 3 pps schedule is due at exactly *n*/3 s for every
+//! *n*. A time is rounded up to the next nanosecond only when it is returned, never in the state.
 //!
 //! ```text
 //!   ideal schedule   |-----.|-----.|-----.|      period 6.5 ns
@@ -13,10 +12,10 @@
 //! # Invariants
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
-//! 2. Without catch-up loss, the returned release time of a packet is less than
-//!    1 ns after the exact one, and never before it.
+//! 2. If no arrears were forfeited, the returned release time of a packet is less than 1 ns after
+//!    the exact one, and never before it.
 //!
-//! Not for: sleeping, or choosing which packet goes (the caller does).
+//! Not for sleeping, or choosing which packet is sent (the caller does that).
 
 use core::num::NonZeroU64;
 
@@ -25,7 +24,7 @@ use crate::NANOS_PER_SEC;
 /// How fast packets may leave. Zero means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Packets per second, whatever their size.
+    /// Packets per second, of any size.
     PacketsPerSec(u64),
     /// Bits per second; the caller decides which bits count for a packet (with or without preamble,
     /// gap and checksum).
@@ -48,7 +47,7 @@ pub struct Pacer {
     unit: PacerUnit,
     due_ns: u64,
     due_fraction: u64,
-    /// Each packet costs this many times its own cost: the turns of the other sharers.
+    /// Each packet costs this multiple of its own cost, for the turns of the other sharers.
     stride: u32,
     catch_up_ns: u64,
     forfeited_ns: u64,
@@ -61,7 +60,7 @@ enum PacerUnit {
 }
 
 impl Pacer {
-    /// How far a pacer may lag before it forfeits the arrears, unless changed by
+    /// Maximum lag of a pacer before it forfeits the arrears, unless changed by
     /// [`Self::with_catch_up`]: 100 ms.
     pub const DEFAULT_CATCH_UP_NS: u64 = 100_000_000;
 
@@ -90,9 +89,9 @@ impl Pacer {
         Self { catch_up_ns, ..self }
     }
 
-    /// Makes this the `index`th of `sharers` pacers that together keep the rate: each takes every
-    /// `sharers`th turn. Packet rates interleave exactly; bit rates do too if all packets have
-    /// one size.
+    /// Makes this pacer number `index` of `sharers` pacers that together keep the rate: each takes
+    /// one turn in `sharers`. Packet rates interleave exactly; bit rates do too if all packets have
+    /// the same size.
     ///
     /// # Panics
     /// If `index >= sharers`.
@@ -133,7 +132,7 @@ impl Pacer {
         if self.due_ns() > now_ns {
             return 0;
         }
-        // Counted in units of 1/rate ns; all costs are multiples of it.
+        // Counted in units of 1/rate ns, of which all costs are multiples.
         let rate = u128::from(rate.get());
         let lag = u128::from(now_ns - self.due_ns) * rate - u128::from(self.due_fraction);
         let cost = self.cost(wire_bits);
@@ -143,8 +142,8 @@ impl Pacer {
         count
     }
 
-    /// Changes the rate from the next packet's due time on. The schedule up to then, the share and
-    /// the catch-up bound stay.
+    /// Changes the rate from the next packet's due time on. The schedule before that time, the
+    /// share and the catch-up bound stay.
     pub fn set_rate(&mut self, rate: Rate) {
         let due_ns = self.due_ns();
         let fresh = Self::new(rate, due_ns);
@@ -156,8 +155,8 @@ impl Pacer {
         };
     }
 
-    /// The scheduled time forfeited so far because the caller lagged beyond the catch-up bound.
-    /// Zero means the rate was kept exactly.
+    /// The scheduled time that was forfeited so far because the caller lagged beyond the catch-up
+    /// bound. Zero means that the rate was kept exactly.
     #[must_use]
     pub const fn forfeited_ns(&self) -> u64 {
         self.forfeited_ns
@@ -193,8 +192,8 @@ impl Pacer {
     }
 }
 
-/// Divides in 64 bits if they suffice: several times faster, and the usual case (any rate, batches
-/// below 18 s).
+/// Divides in 64 bits if they are enough, which is several times faster and the usual case (any
+/// rate, batches below 18 s).
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {

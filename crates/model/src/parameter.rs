@@ -11,9 +11,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} must be {must_be}, and is {value}")]
 pub struct ParameterError {
-    /// The name of the parameter that users know.
+    /// The name of the parameter in the user's terms.
     pub parameter: &'static str,
-    /// What is allowed, to follow "must be".
+    /// The allowed values, to be appended to "must be".
     pub must_be: &'static str,
     /// The rejected value.
     pub value: f64,

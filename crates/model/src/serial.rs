@@ -1,8 +1,9 @@
 //! Exact serialisation: when the last bit of each frame has left a line.
 //!
-//! Work is counted in bits times 10⁹, so a line of `bps` does `bps` units of it per nanosecond, and
-//! every time is a whole number of nanoseconds plus a remainder over the rate. The state is never
-//! rounded: after any number of frames the clock is exact. Only the returned times are rounded up.
+//! Work is counted in bits times 10⁹, so a line of `bps` does `bps` units of work per nanosecond,
+//! and every time is a whole number of nanoseconds plus a remainder over the rate. The state is
+//! never rounded: after any number of frames the clock is exact. Only the returned times are
+//! rounded up.
 //!
 //! # Invariants
 //! 1. The line is free at `ns + rem / bps` nanoseconds, and `rem < bps`.
@@ -51,7 +52,7 @@ impl BitRate {
         (quotient, rem)
     }
 
-    /// How long this many bits take, in ns, rounded up; `None` if the work does not fit in 64 bits.
+    /// Time for this many bits in ns, rounded up; `None` if the work does not fit in 64 bits.
     #[inline]
     #[must_use]
     pub const fn time_of(self, bits: u64) -> Option<u64> {
@@ -91,7 +92,7 @@ pub struct LineClock {
 }
 
 impl LineClock {
-    /// Makes a line that is free from `start_ns` on.
+    /// Creates a line that is free from `start_ns` on.
     #[must_use]
     pub const fn new(rate: BitRate, start_ns: u64) -> Self {
         Self { rate, ns: start_ns, rem: 0 }
@@ -117,7 +118,7 @@ impl LineClock {
         self.ns >= ns
     }
 
-    /// Moves the clock to `ready_ns` if the line is free by then: the line idles until that time.
+    /// Moves the clock to `ready_ns` if the line is free before: the line idles until that time.
     #[inline]
     pub fn wait_for(&mut self, ready_ns: u64) {
         if self.free_ns() <= ready_ns {
@@ -126,8 +127,8 @@ impl LineClock {
         }
     }
 
-    /// Occupies the line with `bits` from the time when it is free and they are ready. Returns when
-    /// the last bit has left, in ns, rounded up.
+    /// Occupies the line with `bits` from the time when the line is free and the bits are ready.
+    /// Returns when the last bit has left, in ns, rounded up.
     #[inline]
     pub fn occupy(&mut self, ready_ns: u64, bits: u64) -> u64 {
         self.wait_for(ready_ns);
@@ -140,15 +141,15 @@ impl LineClock {
         self.ns = self.ns.saturating_add(ns);
     }
 
-    /// Changes the rate from the time when the line is free. The fraction of a nanosecond left by
-    /// the old rate is carried over, rounded down.
+    /// Changes the rate from the time when the line is free. The fraction of a nanosecond of the
+    /// old rate is carried over, rounded down.
     pub fn set_rate(&mut self, rate: BitRate) {
         let rem = u128::from(self.rem) * u128::from(rate.bps()) / u128::from(self.rate.bps());
         (self.rate, self.rem) = (rate, rem as u64);
     }
 
     /// Occupies the line with as much of `work` (bits times 10⁹) as it can do before `end_ns`, and
-    /// returns the rest. The clock is at `end_ns` if there is a rest.
+    /// returns the remaining work. If work remains, the clock is at `end_ns`.
     #[must_use]
     pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
         let span = u128::from(end_ns.saturating_sub(self.ns)) * u128::from(self.rate.bps());

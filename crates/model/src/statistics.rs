@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 /// The Kolmogorov-Smirnov distance between `drawn` and a continuous distribution function, times
-/// the square root of the count. It is above 1.95 with a probability of 1 in 1000 if `drawn` does
-/// follow the function.
+/// the square root of the count. If `drawn` follows the function, the result exceeds 1.95 with a
+/// probability of 1 in 1000.
 pub(crate) fn kolmogorov(mut drawn: Vec<f64>, below: impl Fn(f64) -> f64) -> f64 {
     drawn.sort_by(f64::total_cmp);
     let count = drawn.len() as f64;

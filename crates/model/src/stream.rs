@@ -1,8 +1,8 @@
 //! Seeded random streams.
 //!
-//! Every random decision of an engine draws from its own stream, named by a seed and a label. A new
-//! decision with a new label therefore leaves all others exactly as they were, and the seed repeats
-//! a run.
+//! Every random decision of an engine draws from a separate stream, named by a seed and a label. A
+//! new decision with a new label therefore leaves all other decisions unchanged, and a run is
+//! repeated by using its seed.
 //!
 //! The generator is xoshiro256++: fast, well tested statistically, and not
 //! cryptographically secure.
@@ -36,8 +36,8 @@ impl Stream {
         Self::from_key(absorb(seed, label))
     }
 
-    /// Opens the `number`th of many streams with one label, such as one per
-    /// thread or per link.
+    /// Opens stream number `number` of many streams with the same label, such as one per thread or
+    /// per link.
     #[must_use]
     pub fn numbered(seed: u64, label: &str, number: u64) -> Self {
         Self::from_key(mix(absorb(seed, label) ^ mix(number)))
@@ -62,8 +62,8 @@ impl Stream {
 
     /// Returns whether an event of probability `chance` happens this time.
     ///
-    /// Draws exactly once whatever the probability, so changing it does not
-    /// shift later decisions of the same stream.
+    /// Draws exactly once for any probability, so changing it does not shift later decisions of the
+    /// same stream.
     #[inline]
     pub fn chance(&mut self, chance: Chance) -> bool {
         chance.covers(self.next_u64())
@@ -116,8 +116,8 @@ impl Stream {
 /// Random numbers by index: a frame's numbers depend only on the seed, the label and the frame's
 /// index, not on the draws for other frames or their order.
 ///
-/// This is SplitMix64 with random access to its sequence: one multiplication more than
-/// a [`Stream`].
+/// This is SplitMix64 with random access to its sequence, at the cost of one multiplication more
+/// than a [`Stream`].
 ///
 /// ```
 /// use slipring_model::Draws;
@@ -175,8 +175,8 @@ const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A probability, exact to 2⁻⁶³.
 ///
-/// Kept as an integer threshold so that a decision is one comparison and never
-/// depends on how a machine rounds floating point.
+/// Stored as an integer threshold, so that a decision is one comparison and does not depend on a
+/// machine's floating-point rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chance {
     /// How many of 2⁶³ equally likely draws make the event happen.
@@ -237,8 +237,8 @@ impl Chance {
     }
 }
 
-/// Folds a label into a seed, eight bytes at a time. The length goes last, so that padding cannot
-/// make two labels equal.
+/// Mixes a label into a seed, eight bytes at a time. The length is mixed in last, so that padding
+/// cannot make two labels equal.
 fn absorb(seed: u64, label: &str) -> u64 {
     let words = label.as_bytes().chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn below_draws_again_instead_of_favouring_some_values() {
-        // Of every four draws, a plain multiplication maps two to the same multiple of three, and
-        // one to each of the other values.
+        // Of every four draws, a plain multiplication maps two to one of three values, and one to
+        // each of the other two.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
         let threes = (0..30_000).filter(|_| stream.below(bound).is_multiple_of(3)).count();

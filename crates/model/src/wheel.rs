@@ -1,9 +1,9 @@
 //! A timing wheel: handles with any release times, returned in order of time.
 //!
 //! Time is divided into slots of about eight microseconds. A future slot is a list, so adding a
-//! handle costs the same however many there are; a slot is sorted to the nanosecond when its time
-//! comes. There are levels of 1024 slots, each level 1024 times coarser than the one below.
-//! Together they cover a `u64` of nanoseconds:
+//! handle costs the same for any number of handles; a slot is sorted to the nanosecond when it
+//! becomes current. There are levels of 1024 slots, each level 1024 times coarser than the level
+//! below. Together they cover a `u64` of nanoseconds:
 //!
 //! ```text
 //!   release time   ... | 10 bits | 10 bits | 13 bits |
@@ -13,18 +13,18 @@
 //!
 //! A handle is on the level of the highest digit in which its slot differs from the current one, as
 //! in Varghese and Lauck's hierarchical wheels (SOSP 1987). When time enters a slot of a higher
-//! level, its handles spread over the lower ones.
+//! level, its handles are distributed over the lower levels.
 //!
 //! # Invariants
-//! 1. `ready` and `late` hold the handles of slots up to `current`, the levels
-//!    all later ones.
-//! 2. `ready` is sorted, the first handle last; `late` holds handles pushed after
-//!    their slot had become current. Of equal times, those in `ready` were pushed first.
-//! 3. A list is in push order, because it is emptied into lower levels
-//!    before anything is pushed there directly.
-//! 4. Every slot that holds handles on a level comes before any on higher levels.
+//! 1. `ready` and `late` hold the handles of slots up to `current`, and the levels hold all later
+//!    ones.
+//! 2. `ready` is sorted, the first handle last; `late` holds handles pushed after their slot had
+//!    become current. If times are equal, those in `ready` were pushed first.
+//! 3. A list is in push order, because it is emptied into lower levels before any handle is pushed
+//!    there directly.
+//! 4. Every slot that holds handles on a level comes before all such slots on higher levels.
 //!
-//! Not for: delays that never overtake, where [`DelayLine`] alone is cheaper.
+//! Not for delays that never overtake, for which [`DelayLine`] is cheaper.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -79,9 +79,9 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Adds `handle`, to come out at `release_ns`.
+    /// Adds `handle`, which leaves at `release_ns`.
     ///
-    /// Constant time, unless `release_ns` is in the current slot or before it: then the cost is
+    /// Constant time, unless `release_ns` is in the current slot or before it; then the cost is
     /// that of [`DelayLine::push`].
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
@@ -112,7 +112,7 @@ impl<H: Copy> Wheel<H> {
         Some(handle)
     }
 
-    /// When the first handle is due: how long the caller may sleep.
+    /// When the first handle is due, so that the caller can sleep until then.
     #[inline]
     #[must_use]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -164,7 +164,7 @@ impl<H: Copy> Wheel<H> {
     }
 
     /// Distributes the entries of a list that was just closed, now in `ready`, to lower levels;
-    /// those of the current slot stay.
+    /// entries of the current slot stay.
     fn spread(&mut self, depth: u32, list: u32) {
         let mut entries = core::mem::take(&mut self.ready);
         for entry in entries.drain(..) {
@@ -263,7 +263,7 @@ struct WheelEntry<H> {
     handle: H,
 }
 
-/// Slots of one size. A slot has a list of entries while it holds any.
+/// Slots of the same size. A slot has a list while it holds entries.
 ///
 /// Closed lists are reused, the last one first, and keep their memory: there are only as many lists
 /// as the level needs.

@@ -140,7 +140,7 @@ impl BridgePlan {
         Ok(Exit::Done)
     }
 
-    /// Prints, as netmap's bridge does on start, whether it can exchange buffers.
+    /// Prints, as netmap's bridge does at its start, whether the bridge exchanges buffers.
     fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
         if session.reporter.format() != ReportFormat::Text {
             return Ok(());
@@ -169,8 +169,8 @@ impl BridgePlan {
     }
 }
 
-/// Checks that frames pass in at least one direction, and warns about a direction in which they do
-/// not.
+/// Checks that frames can pass in at least one direction, and warns about a direction in which they
+/// cannot.
 fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
     // A single port sends its frames back.
     let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
@@ -188,7 +188,7 @@ fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Whether an interface is named twice; netmap's bridge then joins it with its host rings.
+/// Whether both names are the same interface; netmap's bridge then connects it with its host rings.
 fn is_one_interface(ports: &[PortName]) -> bool {
     let [one, other] = ports else { return false };
     let nic = matches!(one.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Kernel)
@@ -203,7 +203,7 @@ fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, 
         (1, false) => {
             let mut host = ports[0].clone();
             host.rings = RingSelection::Host;
-            // The host rings come last, so that no frame of the host is lost in between.
+            // The host rings are opened last, so that no frame of the host is lost in between.
             ports.push(host);
             Ok(ports)
         }

@@ -1,4 +1,4 @@
-//! `slipring dedup`: forwards frames from one port to another, each only once.
+//! `slipring dedup`: forwards frames from one port to another, and drops duplicates.
 
 mod engine;
 mod flags;

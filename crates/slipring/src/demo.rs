@@ -1,4 +1,4 @@
-//! `slipring demo`: two networks, an emulated link between them, and traffic of real programs.
+//! `slipring demo`: two networks, an emulated link between them, and traffic from real programs.
 //!
 //! ```text
 //!   namespace "left"            the program's own             namespace "right"
@@ -46,8 +46,8 @@ pub(crate) const VERB: Verb = Verb {
 
 /// Interval between reports.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// The link in each direction: its rate on the wire, its delay, and the size of its queue, which is
-/// what one TCP connection needs to fill the link.
+/// The link in each direction: its rate on the wire, its delay, and the size of its queue. One TCP
+/// connection needs a queue of this size to fill the link.
 const RATE_BPS: u64 = 10_000_000;
 const DELAY_NS: u64 = 20_000_000;
 const QUEUE_BYTES: u64 = 64_000;
@@ -151,7 +151,7 @@ struct DemoRun {
 }
 
 impl DemoRun {
-    /// Sends traffic through, one probe after the other.
+    /// Sends traffic over the link, one probe after the other.
     fn run_probes(
         &mut self,
         site: &DemoSandbox,

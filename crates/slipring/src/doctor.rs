@@ -1,10 +1,10 @@
-//! `slipring doctor`: what this machine can do for slipring, and how to make it do more.
+//! `slipring doctor`: what slipring can do on this machine, and how to improve that.
 //!
-//! Facts are read from `/proc`, `/sys` and netlink. Facts that need a trial are tried on objects
-//! that no other process can see: an unbound socket, a program that is not attached, a pair of
-//! links in a network namespace that vanishes with the trial.
+//! Most facts are read from `/proc`, `/sys` and netlink. Facts that need a trial are tried on
+//! objects that no other process can see: an unbound socket, a program that is not attached, a pair
+//! of links in a network namespace that ends with the trial.
 //!
-//! A *warning* costs speed or a feature. A *failure* keeps slipring, or the requested port, from
+//! A *warning* costs speed or a feature. A *failure* prevents slipring, or the requested port, from
 //! working here.
 
 mod machine;

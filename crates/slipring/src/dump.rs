@@ -17,8 +17,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     slipring_dump::plan(matches, interfaces)
 }
 
-/// Returns what can be captured here: interfaces, and the ports that programs have bound at the
-/// daemon of this run directory, each through a monitor port.
+/// Returns the ports that can be captured here: interfaces, and ports that programs have bound at
+/// the daemon of this run directory, each through a monitor port.
 pub(crate) fn interfaces(run_dir: &Path) -> Vec<DumpInterface> {
     let rows = ports::list().unwrap_or_default();
     let interfaces = rows.iter().filter(|row| !row.modes.is_empty()).map(interface);

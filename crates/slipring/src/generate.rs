@@ -1,5 +1,5 @@
-//! `slipring gen`: sends and receives packets, and reports exactly what became of them. Under
-//! pkt-gen's name, it takes pkt-gen's flags and prints pkt-gen's texts.
+//! `slipring gen`: sends and receives packets, and reports how many were sent, received and lost.
+//! Under pkt-gen's name, it takes pkt-gen's flags and prints pkt-gen's texts.
 //!
 //! ```text
 //!   tx    source -> schedule -> tx ring -> port            send.rs
@@ -188,7 +188,7 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         self.session.reporter.end(&sample, text)
     }
 
-    /// Prints what pkt-gen never reported, in addition to its texts: losses and latencies.
+    /// Prints figures that pkt-gen never reported, in addition to its texts: losses and latencies.
     fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
         let heard = figures.received.as_ref().map(|heard| report::receive_summary(figures, heard));
         let text = heard.unwrap_or_default() + &report::drops(ports);

@@ -1,4 +1,4 @@
-//! `slipring lb`: spreads the flows of one port over groups of outputs.
+//! `slipring lb`: distributes the flows of one port over groups of outputs.
 
 mod classic;
 mod engine;
@@ -29,7 +29,7 @@ use slipring_datapath::workers::Workers;
 pub(crate) const VERB: Verb =
     Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// netmap's lb exits with 1 for any failure (it gave 0 for a wrong flag).
+/// netmap's lb exits with 1 for any failure (but with 0 for a wrong flag).
 const CLASSIC: ClassicName =
     ClassicName { name: "lb", status: |exit| u8::from(exit != Exit::Done) };
 

@@ -1,4 +1,4 @@
-//! netmap for stock Linux: one binary for every program.
+//! netmap for stock Linux: one binary with all programs.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use slipring_cli::{CliProgram, Verb};
 
-/// Makes [`VERBS`] of one line a command: `mod NAME;` for a folder or file of this crate with a
-/// `VERB` in it, or the path of another crate's.
+/// Creates [`VERBS`] from lines of commands. A line is `mod NAME;` for a folder or file of this
+/// crate with a `VERB` in it, or the path of a `VERB` in another crate.
 macro_rules! commands {
     (@ [$($verbs:tt)*] mod $name:ident; $($more:tt)*) => {
         mod $name;

@@ -3,7 +3,7 @@
 use slipring_cli::{Diagnostic, codes};
 use slipring_port::{Port, PortInfo};
 
-/// Whether frames can go from one port to the other.
+/// Whether frames can pass from one port to the other.
 pub(crate) fn can_pass(from: &PortInfo, to: &PortInfo) -> bool {
     from.caps.rx && to.caps.tx
 }

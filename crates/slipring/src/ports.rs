@@ -1,7 +1,7 @@
-//! `slipring ports`: lists what can be opened in this network namespace, the best mode for each,
-//! and the processes that use it.
+//! `slipring ports`: lists the ports that can be opened in this network namespace, the best mode
+//! for each, and the processes that use it.
 //!
-//! It only queries: nothing is attached, opened or changed.
+//! It only queries the system: nothing is attached, opened or changed.
 
 mod features;
 mod message;
@@ -53,7 +53,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
             .with_help("see what the kernel answers: ip link")
     })?;
     if slipring_port::in_user_namespace() {
-        // All other ways take BPF, which is for nobody there, whatever drivers offer.
+        // All other modes need BPF, which is not available there, even if drivers support it.
         let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
         rows.iter_mut().for_each(|row| row.modes.retain(packet));
     }
@@ -61,7 +61,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
         true => rows.iter().map(|row| row.port.clone()).collect::<Vec<_>>().join("\n"),
         false => table(&rows),
     };
-    // An empty list prints nothing, rather than an empty line.
+    // An empty list prints nothing, not even an empty line.
     if !(text.is_empty() && session.reporter.format() == slipring_cli::ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": rows }), text)?;
     }
@@ -71,15 +71,15 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InterfaceRow {
-    /// The name to open it with.
+    /// The name by which the port is opened.
     pub(crate) port: String,
     /// The name of the interface.
     pub(crate) interface: String,
     /// `veth`, `tun`, …; empty for hardware.
     pub(crate) link_kind: String,
-    /// Its driver, if it reports one.
+    /// The interface's driver, if reported.
     pub(crate) driver: String,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub(crate) up: bool,
     /// MTU in bytes.
     pub(crate) mtu: u32,
@@ -87,13 +87,13 @@ pub(crate) struct InterfaceRow {
     pub(crate) rx_queues: u32,
     /// Number of transmit queues.
     pub(crate) tx_queues: u32,
-    /// Modes that can open it, best first; empty if it has no Ethernet frames.
+    /// Modes in which the interface can be opened, best first; empty if it has no Ethernet frames.
     pub(crate) modes: Vec<InterfaceMode>,
-    /// Whether multi-buffer frames pass natively; `null` if the kernel cannot be asked.
+    /// Whether multi-buffer frames pass natively; `null` if the kernel does not report it.
     pub(crate) multi_buffer: Option<bool>,
-    /// Whether a default route uses it.
+    /// Whether a default route uses the interface.
     pub(crate) default_route: bool,
-    /// Processes that hold it.
+    /// Processes that hold the interface.
     pub(crate) owners: Vec<InterfaceOwner>,
 }
 

@@ -1,14 +1,14 @@
-//! `slipring replay`: sends a capture with its own timing, and reports how accurately. Takes
-//! nmreplay's flags under nmreplay's name.
+//! `slipring replay`: sends a capture with its own timing, and reports the accuracy of the timing.
+//! Under nmreplay's name, it takes nmreplay's flags.
 //!
 //! ```text
 //!   capture -> pace (when each frame is due) -> network (effects of the link) -> port
 //! ```
 //!
-//! The schedule is known ahead of time. So the engine that emulates links decides some milliseconds
-//! ahead what happens to each frame, and the sending loop only has to be on time. With `--virtual`
-//! the frames go to a capture instead of a port, with the times at which they were due: this proves
-//! the timing, without a port or a privilege.
+//! The schedule is known ahead of time. So the link engine decides on each frame some milliseconds
+//! ahead, and the sending loop only has to send on time. With `--virtual`, the frames go to a
+//! capture instead of a port, with the times at which they were due: this shows the timing without
+//! a port or a privilege.
 //!
 //! Not for: generating frames (`slipring gen`) or waiting for answers.
 
@@ -92,7 +92,7 @@ impl ReplayPlan {
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
         let target = target(matches, file)?;
-        // The links run on the capture's clock, whatever sends the frames afterwards.
+        // The links run on the capture's clock, for both kinds of output.
         let output = match &target {
             ReplayTarget::Capture(path) => {
                 refuse_ports_flags(matches)?;
@@ -134,7 +134,7 @@ impl ReplayPlan {
         }
     }
 
-    /// Returns how often the capture is sent; `None` means forever. nmreplay never ends.
+    /// Returns how often the capture is sent; `None` means endlessly. nmreplay never ends.
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
             (Some(0), _)
@@ -198,7 +198,7 @@ impl ReplayPlan {
         self.report(&done, quiet, session)
     }
 
-    /// Reports the result. With `quiet`, the capture uses stdout, so the report goes to stderr.
+    /// Reports the result. With `quiet`, stdout is the capture, so the report goes to stderr.
     fn report(
         &self,
         done: &VirtualResult,
@@ -227,9 +227,9 @@ impl ReplayPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns an error if there was nothing to send.
+    /// Returns an error if there were no frames to send.
     fn refuse_empty(&self, frames: u64, signals: &Signals) -> Result<(), Failure> {
-        // No error if the user ended it before the first frame came through a pipe.
+        // No error if the user ended the run before the first frame arrived through a pipe.
         if frames > 0 || signals.stopping() {
             return Ok(());
         }

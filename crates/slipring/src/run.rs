@@ -1,27 +1,28 @@
-//! `slipring run`: runs a command behind an emulated link.
+//! `slipring run`: runs a command whose traffic passes an emulated link.
 //!
 //! ```text
 //!   the command's namespace                       the namespace that we were called in
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
 //! ```
-//! Root gets the first variant if this namespace forwards; the second needs no privilege and no
-//! setting. Neither changes any setting here: not `ip_forward`, no interface, table or file except
-//! our own. If nothing forwards, root gets the second variant, or a warning that names what the
-//! first lacks. In the command's namespace, which is ours, forwarding is on, so that runs nest, as
-//! mahimahi's shells do, and each adds its delay.
+//! Root gets the first variant if this namespace forwards packets; the second variant needs no
+//! privilege and no setting. Neither changes settings of this namespace: not `ip_forward`, and no
+//! interface, table or file that the run has not created. If the namespace does not forward, root
+//! gets the second variant, or a warning that names what the first variant lacks. In the command's
+//! namespace, forwarding is on, so that runs can be nested, as mahimahi's shells can, and each run
+//! adds its delay.
 //!
 //! # Cleanup
-//! Nothing remains, however the run ends: descriptors hold namespaces and devices, a socket holds
-//! the address translation, and the kernel's parent-death signal ends the command and slirp4netns.
-//! When the command ends, its remaining processes are ended too. After KILL, only the command's own
-//! children may survive, in a namespace without a link.
+//! Nothing remains after the run ends for any reason: descriptors hold namespaces and devices, a
+//! socket holds the address translation, and the kernel's parent-death signal ends the command and
+//! slirp4netns. When the command ends, its remaining processes are ended too. After KILL, only the
+//! command's own children may survive, in a namespace without a link.
 //!
 //! # Not for
 //! Isolation: the command is an ordinary process of this user. It can bypass the link through this
-//! host's sockets in the file system, such as a resolver reached over D-Bus. And a firewall here
-//! that drops forwarded packets drops those of the command as well: `--nat user` does not need
-//! forwarding.
+//! host's sockets in the file system, such as a resolver reached over D-Bus. A firewall in this
+//! namespace that drops forwarded packets also drops those of the command; `--nat user` does not
+//! need forwarding.
 
 mod addresses;
 mod command;
@@ -57,7 +58,7 @@ use slipring_emulation::{
 
 pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan, no_metrics: None };
 
-/// A shell's statuses for a missing program, and for one that it may not execute.
+/// A shell's exit status for a missing program, and for a program that it may not execute.
 const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
 
@@ -100,7 +101,7 @@ struct RunPlan {
     links: emulation::EmulationPlan,
     nat_choice: NatChoice,
     report: Option<PathBuf>,
-    /// Whether to print nothing but the command's own output.
+    /// Whether to print only the command's own output.
     quiet: bool,
     words: Vec<OsString>,
 }
@@ -120,7 +121,7 @@ impl RunPlan {
         let report = matches.get_one::<PathBuf>("report").cloned();
         let quiet = flags::format(matches) == ReportFormat::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
-        // We create the ports ourselves, so there is no clock to choose.
+        // The run creates the ports itself, so there is no clock to choose.
         let mut links = emulation::EmulationPlan::with_clock(matches, |_| {
             Ok(RunClock::Virtual(CapturePairs::default()))
         })?;
@@ -158,7 +159,8 @@ impl RunPlan {
         }
         let status = self.run_command(&site, ports, place, &mut forwarded, session)?;
         drop(site);
-        // Everything is reported and cleaned up; only the command's status is left.
+        // All results have been reported and everything is cleaned up; only the command's status
+        // remains.
         std::process::exit(status)
     }
 
@@ -227,8 +229,8 @@ impl RunPlan {
         RunCommand { program, args: words.collect(), env }
     }
 
-    /// Adds the link to a shell's prompt, after those of outer runs. Shells set their prompts when
-    /// they start; bash lets us change it afterwards.
+    /// Adds the link to a shell's prompt, after the links of outer runs. Shells set their prompts
+    /// when they start; in bash, the prompt can be changed afterwards.
     fn prompt(&self) -> [(&'static str, String); 2] {
         let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();
         let mut links: Vec<_> = self
@@ -240,7 +242,7 @@ impl RunPlan {
             .map(|asked| format!("{} {}", asked.rate, asked.delay))
             .collect();
         links.dedup();
-        // The shell must not expand what the user typed, such as a file name.
+        // The shell must not expand text that the user typed, such as a file name.
         let plain = |c: &char| c.is_ascii_alphanumeric() || " ./,+-:%()".contains(*c);
         let own: String = links.join(", ").chars().filter(plain).collect();
         let prompt = format!("{outer}[{own}] ");
@@ -269,7 +271,7 @@ fn not_executed(
 /// Relays queries to a name server that the command cannot reach.
 fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
-        // A server that listens on all addresses answers at this one, too.
+        // A server that listens on all addresses also answers at this one.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         started => {
             started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))
@@ -281,7 +283,7 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| Diagnostic::unwritable(path, &error).into())
 }
 
-/// Rings the doorbell when the task ends, even by an error.
+/// Rings the doorbell when the task ends, even with an error.
 fn ring_when_done(task: WorkerTask, bell: Arc<Doorbell>) -> WorkerTask {
     Box::new(move |stop| {
         let result = task(stop);

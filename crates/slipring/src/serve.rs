@@ -1,6 +1,6 @@
 //! `slipring serve`: the web page of running emulators, and their JSON API over HTTP.
 //!
-//! The web crate does the work; this module has its flags, and the signals that end it.
+//! The web crate does the work; this module has the flags, and the signals that end the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `slipring top`: shows what a running program does, from its shared counters only.
+//! `slipring top`: shows the activity of a running program, from its shared counters only.
 //!
 //! The `top` crate does the work; this module has its flags.
 
@@ -55,7 +55,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let top = TopCommand {
         target: matches.get_one::<String>("target").cloned(),
         once: matches.get_flag("once"),
-        // A period of 0 would show nothing, so it means the default.
+        // A period of 0 would show nothing, so the default is used.
         period: flags::period_of(matches).unwrap_or(Duration::from_secs(1)),
     };
     Ok(Box::new(move |session| {
@@ -97,7 +97,7 @@ impl TopCommand {
         Ok(Exit::Done)
     }
 
-    /// Serves the watched program's counters to Prometheus as well, if `--metrics` asks for that.
+    /// Serves the watched program's counters to Prometheus as well, if `--metrics` is given.
     fn serve(&self, session: &Session<'_>) -> Result<Option<MetricsEndpoint>, Failure> {
         if session.metrics.is_none() {
             return Ok(None);

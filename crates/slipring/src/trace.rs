@@ -1,8 +1,8 @@
-//! `slipring trace`: shows passing frames, one line each, with tcpdump's format and filters.
+//! `slipring trace`: prints passing frames, one line each, with tcpdump's format and filters.
 //!
 //! Ports have the same meaning as for `slipring dump`. An interface named alone or by `packet:` is
 //! only monitored, so that nothing is taken from it and both directions are visible. A capture is
-//! read. Any other port, `netmap:eth0` too, is opened as by every command, and its frames are
+//! read. Any other port, including `netmap:eth0`, is opened as by every command, and its frames are
 //! taken.
 //!
 //! Not for capturing at full speed: `--capture` of any command writes the frames of its ports.
@@ -120,7 +120,7 @@ struct TracePlan {
 struct TraceReportExtra {
     /// Frames that matched the filter.
     matched: u64,
-    /// The matching frames, in one JSON document; with `--json` only.
+    /// The matching frames in a single JSON document; with `--json` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
@@ -191,7 +191,7 @@ impl TraceRun {
                 let enough = plan.count == Some(*matched) || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // Write what is buffered before waiting for more.
+            // Buffered frames are written before waiting for more.
             sink.flush()?;
             if let Some(shown) = &*shown {
                 shown.update(source, |report| {

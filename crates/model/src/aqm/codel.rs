@@ -1,7 +1,8 @@
 //! CoDel: controls the time that packets spend in a queue (RFC 8289).
 //!
-//! When every packet of an interval waited longer than the target, CoDel drops one packet. It drops
-//! more at shrinking distances, interval / sqrt(count), until a packet waits less than the target.
+//! If every packet of an interval waited longer than the target, CoDel drops one packet. It drops
+//! further packets at decreasing intervals, interval / sqrt(count), until a packet waits less than
+//! the target.
 //!
 //! ```text
 //!   sojourn > target since   t0        t0+I        +I/√1       +I/√2    +I/√3
@@ -9,12 +10,13 @@
 //!                            keep       drop 1      drop 2      drop 3   drop 4
 //! ```
 //!
-//! The RFC drops in a loop within one call; here each packet is one call. The states are the same:
-//! the packet that the loop would take next is the packet of the next call.
+//! The RFC drops packets in a loop within one call; here each packet is a separate call. The states
+//! are the same: the next packet of the loop is the packet of the next call.
 //!
 //! # Invariants
 //! 1. `count >= 1` once `dropping`.
-//! 2. The last packet of a queue is never dropped, because what remains is within one MTU.
+//! 2. The last packet of a queue is never dropped, because the rest of the queue is then within one
+//!    MTU.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use super::param;
@@ -73,7 +75,8 @@ pub struct CoDel {
     /// The value of `count` at the start of this drop state.
     last_count: u32,
     dropping: bool,
-    /// A drop was just made. If the next packet is late too, `drop_next_ns` moves on first.
+    /// Whether a packet was just dropped. If the next packet is late too, `drop_next_ns` is
+    /// advanced first.
     reschedule: bool,
 }
 
@@ -111,7 +114,8 @@ impl CoDel {
         &self.spec
     }
 
-    /// The number of drops that sets the present pace, or `None` outside the drop state.
+    /// The number of drops that determines the current interval between drops, or `None` outside
+    /// the drop state.
     #[must_use]
     pub fn drop_count(&self) -> Option<u32> {
         self.dropping.then_some(self.count)
@@ -151,7 +155,7 @@ impl CoDel {
             self.enter(now_ns);
         } else {
             self.count = self.count.saturating_add(1);
-            // After a drop the RFC looks at the next packet before it schedules.
+            // After a drop, the RFC examines the next packet before it schedules the next drop.
             self.reschedule = !mark;
             if mark {
                 self.drop_next_ns = self.control_law(self.drop_next_ns);

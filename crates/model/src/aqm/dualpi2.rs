@@ -1,9 +1,9 @@
 //! DualPI2: low latency and classic traffic side by side (RFC 9332, appendix A).
 //!
-//! L4S packets (ECN field ECT(1) or CE) have their own queue, which early and frequent marking
-//! keeps short. All others queue as with PIE. One controller serves both: its base probability p'
-//! sets the classic drop probability p'^2 and the L4S marking probability k p', so that flows of
-//! both kinds get about the same rate.
+//! L4S packets (ECN field ECT(1) or CE) have a separate queue, which is kept short by early and
+//! frequent marking. All other packets are queued as with PIE. One controller serves both queues:
+//! its base probability p' determines the classic drop probability p'^2 and the L4S marking
+//! probability k p', so that flows of both kinds get about the same rate.
 //!
 //! ```text
 //!              +--- L --- mark: max(ramp(sojourn), k p') ---+
@@ -12,11 +12,11 @@
 //!                         p' by PI over the longer delay
 //! ```
 //!
-//! Drops and marks are spread evenly: each queue adds up its probability and hits when the sum
-//! reaches one, as in the RFC. This needs no random numbers.
+//! Drops and marks are spread evenly: each queue adds up its probability, and a packet is dropped
+//! or marked when the sum reaches one, as in the RFC. This needs no random numbers.
 //!
 //! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects packets. The classic queue
-//! drops what it would mark, and the L4S queue drops with p'^2 before it marks.
+//! drops packets that it would otherwise mark, and the L4S queue drops with p'^2 before it marks.
 //!
 //! # Invariants
 //! 1. `0 <= p' <= 1`.
@@ -34,7 +34,7 @@ use crate::ParameterError;
 pub enum DualPi2Schedule {
     /// Weighted round robin by bytes: the classic queue has this share of the link, in percent.
     Weighted {
-        /// From 0 (only what L4S leaves) to 100.
+        /// From 0 (only capacity that L4S leaves) to 100.
         classic_percent: u32,
     },
     /// Time-shifted FIFO: the L4S packet goes first unless the classic one is older by more than
@@ -45,11 +45,11 @@ pub enum DualPi2Schedule {
     },
 }
 
-/// Parameters of [`DualPi2`]. The defaults are those of RFC 9332, appendix A, and of Linux where
-/// it leaves a choice.
+/// Parameters of [`DualPi2`]. The defaults are those of RFC 9332, appendix A, and those of Linux
+/// where the RFC leaves a choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Spec {
-    /// Delay that the controller holds, in ns; 15 ms.
+    /// Target delay of the controller, in ns; 15 ms.
     pub target_ns: u64,
     /// Update period in ns; 16 ms.
     pub update_ns: u64,
@@ -69,9 +69,9 @@ pub struct DualPi2Spec {
     pub ramp_packets: u32,
     /// How to choose between the queues; 10 % for classic.
     pub schedule: DualPi2Schedule,
-    /// Most packets in both queues; 10000.
+    /// Maximum number of packets in both queues; 10000.
     pub limit_packets: u32,
-    /// Most bytes in both queues; 15,000,000.
+    /// Maximum number of bytes in both queues; 15,000,000.
     pub limit_bytes: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct DualPi2<H> {
     l4s: DualPi2Queue,
     classic: DualPi2Queue,
     controller: Pi2Controller,
-    /// Bytes by which the classic queue is ahead of its share (negative: it lags).
+    /// Bytes by which the classic queue is ahead of its share; negative if it is behind.
     classic_credit: i64,
 }
 
@@ -228,7 +228,7 @@ impl<H> DualPi2<H> {
         self.store.push(&mut lane.queue, SlabPacket { entry, mark: false });
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets dropped on the way go to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets dropped in the process go to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -328,7 +328,7 @@ impl<H> DualPi2<H> {
         }
     }
 
-    /// Makes the updates that are due by `now_ns`.
+    /// Performs the updates that are due by `now_ns`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64) {
         let next_ns = *self

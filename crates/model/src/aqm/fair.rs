@@ -1,8 +1,9 @@
 //! Flow queueing: FQ-CoDel (RFC 8290) and FQ-PIE.
 //!
-//! Packets are sorted by a hash of their flow into queues, each with its own algorithm. Queues take
-//! turns by deficit round robin. A queue that was empty goes first for a quantum, so that sparse
-//! flows (DNS, the first packets of a page) need not wait for bulk traffic.
+//! Packets are sorted by a hash of their flow into queues, each with a separate instance of the
+//! algorithm. Queues are served by deficit round robin. A queue that was empty is served first for
+//! one quantum, so that sparse flows (DNS, the first packets of a page) need not wait for bulk
+//! traffic.
 //!
 //! ```text
 //!            hash    +--- queue + CoDel ---+    new --> served first, for one quantum
@@ -40,7 +41,7 @@ pub type FqPie<H> = FairQueue<H, Pie>;
 pub struct FairSpec {
     /// Number of queues that flows are hashed to; 1024.
     pub flows: u32,
-    /// Bytes a queue may send per turn; 1514.
+    /// Bytes that a queue may send per turn; 1514.
     pub quantum: u32,
     /// Most packets in all queues together; 10240.
     pub limit_packets: u32,
@@ -98,7 +99,7 @@ pub struct FairQueue<H, A> {
     old: FlowList,
     store: PacketSlab<H>,
     total: AqmQueueView,
-    /// Finds the longest queue; made when a limit is exceeded for the first time.
+    /// Finds the longest queue; created when a limit is exceeded for the first time.
     longest: Option<LongestQueue>,
 }
 
@@ -106,7 +107,7 @@ pub struct FairQueue<H, A> {
 struct FairFlow<A> {
     queue: SlabQueue,
     aqm: A,
-    /// Bytes it may still send in this turn.
+    /// Bytes that the queue may still send in this turn.
     deficit: i64,
     /// The next flow in its list.
     next: u32,
@@ -199,7 +200,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         &self.spec
     }
 
-    /// Enqueues `entry` at `now_ns`. Packets dropped, `entry` or others, go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Dropped packets, `entry` or others, go to `lost`.
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -218,8 +219,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.drop_from_longest(lost);
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops on the way go
-    /// to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops in the process
+    /// go to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -328,7 +329,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         *index
     }
 
-    /// The queue whose turn it is. A queue that used up its turn goes to the end of `old`.
+    /// The queue whose turn it is. A queue that has used up its turn is moved to the end of `old`.
     fn next_turn(&mut self) -> Option<u32> {
         loop {
             let turns = if self.new.head == NO_FLOW { &mut self.old } else { &mut self.new };
@@ -343,8 +344,9 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Takes an empty queue off its list. A new queue waits once in `old`; otherwise a flow that
-    /// sends one packet at a time would stay new for ever (RFC 8290, section 4.2).
+    /// Removes an empty queue from its list. A new queue passes once through `old`, because
+    /// otherwise a flow that sends one packet at a time would stay new for ever (RFC 8290, section
+    /// 4.2).
     fn end_turn(&mut self, index: u32) {
         if self.new.head == index {
             self.new.pop(&mut self.flows);

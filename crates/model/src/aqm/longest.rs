@@ -1,4 +1,4 @@
-//! Finds the longest of many queues: a tournament over their lengths.
+//! Finds the longest of many queues: a tournament tree over their lengths.
 //!
 //! ```text
 //!                  7             each node is the greater of its two children
@@ -6,8 +6,9 @@
 //!            3   0   7   2       lengths of the queues
 //! ```
 //!
-//! A change propagates up the tree until it no longer matters, so it takes at most as many steps as
-//! the number of queues has bits. A scan would let a flood of many small flows stall a link.
+//! A change propagates up the tree until it has no further effect, so the number of steps is at
+//! most the number of bits in the number of queues. With a linear scan, a flood of many small flows
+//! could stall a link.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -18,7 +18,7 @@ pub enum MultiQueue<H> {
 }
 
 impl<H> MultiQueue<H> {
-    /// Enqueues `entry` at `now_ns`. Packets dropped, `entry` or others, go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Dropped packets, `entry` or others, go to `lost`.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -34,8 +34,8 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Dequeues the packet that leaves at `now_ns`; `None` if nothing is left. Packets dropped on
-    /// the way go to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`; `None` if no packet is left. Packets dropped in
+    /// the process go to `lost`.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -49,7 +49,8 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Empties it in the order of arrival, for a change of discipline.
+    /// Empties the queues and returns the packets in the order of arrival, for a change of
+    /// discipline.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         match self {
             Self::FqCoDel(fair) => fair.drain(),

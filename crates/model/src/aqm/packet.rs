@@ -2,37 +2,37 @@
 
 use crate::{NANOS_PER_SEC, Stream};
 
-/// What an algorithm decides about a packet.
+/// The decision of an algorithm about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AqmVerdict {
-    /// Nothing happens to it.
+    /// The packet is unchanged.
     Keep,
-    /// It goes on, with its ECN field set to "congestion experienced".
+    /// The packet continues, with its ECN field set to "congestion experienced".
     Mark,
     /// It is lost.
     Drop,
 }
 
-/// What is in a queue, without the packet that a decision is about.
+/// The contents of a queue, without the packet that a decision is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqmQueueView {
     /// Bytes waiting.
     pub bytes: u64,
     /// Packets waiting.
     pub packets: u64,
-    /// How long a packet that arrives now will wait, in ns, if the owner knows. Only
+    /// How long a packet that arrives now will wait, in ns, if the queue's owner knows. Only
     /// [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
     pub delay_ns: u64,
 }
 
-/// A packet that wants to enter a queue.
+/// A packet that arrives at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqmArrival {
     /// The time, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
-    /// What is in the queue before it.
+    /// The contents of the queue before the packet enters.
     pub queue: AqmQueueView,
 }
 
@@ -43,18 +43,18 @@ pub struct AqmDeparture {
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
-    /// How long it waited, in ns.
+    /// How long the packet waited, in ns.
     pub sojourn_ns: u64,
-    /// What it leaves behind.
+    /// The contents of the queue without the packet.
     pub queue: AqmQueueView,
 }
 
-/// An algorithm that watches over one FIFO, which the caller owns.
+/// An algorithm for one FIFO, which the caller owns.
 ///
-/// `ecn_capable` is asked at most once, and only when the answer matters, so that the bytes of a
-/// packet are looked at only then.
+/// `ecn_capable` is called at most once, and only when the result is needed, because it reads the
+/// packet's bytes.
 pub trait Aqm {
-    /// Decides about a packet that arrives, before it is put into the queue.
+    /// Decides about a packet that arrives, before it enters the queue.
     fn admit(
         &mut self,
         packet: &AqmArrival,
@@ -62,8 +62,9 @@ pub trait Aqm {
         random: &mut Stream,
     ) -> AqmVerdict;
 
-    /// Decides about a packet that was taken from the queue. After [`AqmVerdict::Drop`](super::AqmVerdict::Drop) the caller
-    /// takes the next one at the same time.
+    /// Decides about a packet that was taken from the queue. After
+    /// [`AqmVerdict::Drop`](super::AqmVerdict::Drop), the caller takes the next packet at the same
+    /// time.
     fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
 }
 
@@ -78,7 +79,7 @@ pub enum Ecn {
     Ect1 = 1,
     /// ECN-capable transport, codepoint ECT(0).
     Ect0 = 2,
-    /// Congestion experienced: marked on the way here.
+    /// Congestion experienced: marked on its path so far.
     Ce = 3,
 }
 
@@ -110,11 +111,11 @@ impl Ecn {
 /// A packet in a queue that owns its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPacket<H> {
-    /// The caller's name for it.
+    /// The caller's handle of the packet.
     pub handle: H,
     /// Its length in bytes.
     pub len: u32,
-    /// When it entered, in ns.
+    /// When the packet entered the queue, in ns.
     pub arrival_ns: u64,
     /// Hash of its flow, all 32 bits well mixed.
     pub flow: u32,
@@ -122,10 +123,10 @@ pub struct QueuedPacket<H> {
     pub ecn: Ecn,
 }
 
-/// A packet that left a queue towards the link.
+/// A packet that left a queue for the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DequeuedPacket<H> {
-    /// The packet as it was handed in.
+    /// The packet as it was enqueued.
     pub entry: QueuedPacket<H>,
     /// Whether its ECN field is to be set to "congestion experienced".
     pub mark: bool,
@@ -136,12 +137,12 @@ pub struct DequeuedPacket<H> {
 pub enum AqmDropCause {
     /// The queue was full.
     Limit,
-    /// The algorithm chose it.
+    /// The algorithm decided to drop the packet.
     Aqm,
 }
 
 /// `to - from`, in seconds.
 pub(super) fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    // Both are exact in f64 up to 2^53 ns = 104 days.
+    // Both times are exact in f64 up to 2^53 ns = 104 days.
     (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
 }

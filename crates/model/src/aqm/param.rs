@@ -2,10 +2,9 @@
 
 use crate::ParameterError;
 
-/// Longest time constant that is accepted, in ns: one hour. It keeps sums of a few of them far from
-/// overflow.
+/// Longest accepted time constant in ns: one hour. Sums of a few such times cannot overflow.
 const MAX_TIME_NS: u64 = 3_600_000_000_000;
-/// Largest gain that is accepted: 1 ms above the target is then a certain drop.
+/// Largest accepted gain: 1 ms above the target then means a drop with certainty.
 const MAX_GAIN: f64 = 1000.0;
 
 /// Returns an error unless `ok`.

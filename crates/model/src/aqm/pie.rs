@@ -1,15 +1,16 @@
-//! PIE: holds the queueing delay at a target by means of a drop probability (RFC 8033).
+//! PIE: keeps the queueing delay at a target by dropping packets with a probability (RFC 8033).
 //!
-//! A proportional integral controller updates the probability every period from the present delay
-//! and its change. Its gains shrink with the probability, so that it is stable at small ones and
-//! quick at large ones. Bursts pass: nothing is dropped while the burst allowance lasts.
+//! A proportional integral controller updates the probability every period from the current delay
+//! and its change. Its gains are lower at small probabilities, so that it is stable there, and
+//! higher at large ones, so that it reacts fast. Bursts pass: no packet is dropped while the burst
+//! allowance lasts.
 //!
 //! ```text
 //!   p += tune(p) * (alpha * (delay - target) + beta * (delay - last delay))       each period
 //! ```
 //!
-//! Updates that came due between two calls are made at the next call. Nothing entered or left in
-//! between, so all inputs of an update are unchanged. Once updates change nothing any more, the
+//! Updates that became due between two calls are performed at the next call. No packet entered or
+//! left in between, so all inputs of an update are unchanged. Once an update has no effect, the
 //! remaining ones are skipped.
 //!
 //! # Invariants
@@ -44,7 +45,7 @@ pub struct PieSpec {
     pub alpha: f64,
     /// Gain on the change of the delay, per second of delay; 1.25.
     pub beta: f64,
-    /// How long a burst may last from an empty queue before anything is dropped, in ns; 150 ms.
+    /// How long a burst into an empty queue may last before packets are dropped, in ns; 150 ms.
     pub max_burst_ns: u64,
     /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
@@ -56,10 +57,11 @@ pub struct PieSpec {
     pub derandomize: bool,
     /// The source of the delay; the departure rate.
     pub delay_from: DelaySource,
-    /// Usual length of a packet in bytes; a queue of at most two of them is left alone; 1000.
+    /// Typical length of a packet in bytes; no packet is dropped from a queue of at most two such
+    /// packets; 1000.
     pub mean_len: u32,
-    /// Sleep until the queue holds this many bytes, and again once delay and probability are zero
-    /// (section 5.7); 0: always awake.
+    /// Be inactive until the queue holds this many bytes, and again once delay and probability are
+    /// zero (section 5.7); 0: always active.
     pub wake_bytes: u64,
 }
 
@@ -112,7 +114,7 @@ pub struct Pie {
     /// When the next update is due; `None` before the first packet.
     next_update_ns: Option<u64>,
     p: f64,
-    /// Sum of the probabilities since the last hit.
+    /// Sum of the probabilities since the last drop or mark.
     accumulated_p: f64,
     old_delay_ns: u64,
     burst_left_ns: u64,
@@ -172,7 +174,7 @@ impl Pie {
         self.p
     }
 
-    /// Makes the updates that are due by `now_ns`, while the queue was as in `queue`.
+    /// Performs the updates that are due by `now_ns`, with the queue in the state `queue`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64, queue: &AqmQueueView) {
         let first_ns = now_ns.saturating_add(self.spec.update_ns);
@@ -199,7 +201,7 @@ impl Pie {
         }
     }
 
-    /// The delay at `at_ns`, estimated from what is known at `now_ns`.
+    /// The delay at `at_ns`, estimated from the data at `now_ns`.
     fn delay_ns(&self, queue: &AqmQueueView, now_ns: u64, at_ns: u64) -> u64 {
         match self.spec.delay_from {
             DelaySource::DepartureRate => self.rate.delay_ns(queue.bytes),
@@ -223,7 +225,8 @@ impl Pie {
         self.p = (self.p + self.step(delay_ns)).clamp(0.0, 1.0);
         if delay_ns == 0 && self.old_delay_ns == 0 {
             self.p *= 0.98;
-            // The RFC leaves the decay to the number format. It ends at the smallest step.
+            // The RFC leaves the end of the decay to the number format. Here it ends at the
+            // smallest step.
             if self.p < SMALLEST_P {
                 self.p = 0.0;
             }
@@ -331,13 +334,13 @@ fn tuning(p: f64) -> f64 {
 
 /// Measures how fast a queue drains while it is long (RFC 8033, section 5.3).
 ///
-/// The packet at which a measurement begins is not counted: its bytes left before the
+/// The packet at which a measurement begins is not counted, because its bytes left before the
 /// measured time.
 #[derive(Clone, Debug, Default)]
 struct RateMeter {
     /// Start of the measurement in ns, and the bytes that left since; `None` while idle.
     running: Option<(u64, u64)>,
-    /// Average time in ns for [`RATE_BYTES`] to leave; zero: not known yet.
+    /// Average time in ns in which [`RATE_BYTES`] leave; zero: not known yet.
     average_ns: f64,
 }
 

@@ -9,16 +9,16 @@
 //!                           min   max      2 max
 //! ```
 //!
-//! The average is exponential and moves when packets arrive. Time with an empty queue counts as the
-//! packets that the link could have sent meanwhile. Hits are spread: the probability of each packet
-//! grows with the number of packets since the last hit, so that the distance between two hits is
-//! uniform instead of geometric.
+//! The average is exponential and is updated when packets arrive. Time with an empty queue counts
+//! as the packets that the link could have sent meanwhile. Drops and marks ("hits") are spread: the
+//! probability of each packet grows with the number of packets since the last hit, so that the
+//! distance between two hits is uniformly instead of geometrically distributed.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use super::param;
 use crate::{ParameterError, Stream};
 
-/// What the average of [`Red`] counts.
+/// The unit of the average of [`Red`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RedUnit {
     /// The number of packets.
@@ -30,7 +30,7 @@ pub enum RedUnit {
 /// Parameters of [`Red`]. Thresholds are in `unit`s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSpec {
-    /// What the thresholds and the average count; packets.
+    /// The unit of the thresholds and the average; packets.
     pub unit: RedUnit,
     /// Average above which packets may be hit; 5.
     pub min: f64,
@@ -47,14 +47,14 @@ pub struct RedSpec {
     pub wait: bool,
     /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
-    /// Drop ECN-capable packets as well where everything is hit (RFC 3168, section 7); true.
+    /// Drop ECN-capable packets as well when every packet is hit (RFC 3168, section 7); true.
     pub hard_drop: bool,
     /// Scale the probability by length / `mean_len`: byte mode; false.
     pub by_length: bool,
     /// Usual length of a packet in bytes; 500. Used only by `by_length`.
     pub mean_len: u32,
-    /// Transmission time of a usual packet in ns. The average decays at this pace while the queue
-    /// is empty. Zero: it resets at once.
+    /// Transmission time of a typical packet in ns. The average decays at this pace while the queue
+    /// is empty. Zero: it is reset at once.
     pub idle_packet_ns: u64,
 }
 
@@ -94,7 +94,7 @@ impl RedSpec {
     }
 }
 
-/// Far beyond any queue, and within the integers that `f64` holds exactly.
+/// Far above any queue length, and within the integers that `f64` represents exactly.
 const MAX_THRESHOLD: f64 = 1e15;
 
 /// The state of RED for one queue.
@@ -164,7 +164,7 @@ impl Red {
         };
     }
 
-    /// The probability from the average alone; `None`: everything is hit.
+    /// The probability from the average alone; `None`: every packet is hit.
     fn base_probability(&self, len: u32) -> Option<f64> {
         let RedSpec { min, max, max_p, .. } = self.spec;
         let p = if self.average < max {

@@ -30,7 +30,7 @@ struct SlabSlot<H> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabPacket<H> {
     pub(super) entry: QueuedPacket<H>,
-    /// Whether it was marked when it was admitted.
+    /// Whether the packet was marked when it was admitted.
     pub(super) mark: bool,
 }
 

@@ -2,8 +2,10 @@
 //!
 //! | kind | a packet is green | yellow | red |
 //! |---|---|---|---|
-//! | RFC 2698 | within peak and committed bucket: takes both | within the peak bucket: takes it | else |
-//! | RFC 4115 | within the committed bucket: takes it | within the excess bucket: takes it | else |
+//! | RFC 2698 | within peak and committed bucket: takes tokens of both | within the peak bucket:
+//! takes its tokens | else |
+//! | RFC 4115 | within the committed bucket: takes its tokens | within the excess bucket: takes its
+//! tokens | else |
 //!
 //! A colour-aware meter never improves the colour that a packet arrived with.
 
@@ -35,7 +37,7 @@ pub enum MeterKind {
 pub enum ColourMode {
     /// All packets count as green.
     Blind,
-    /// A packet keeps its colour or gets a worse one.
+    /// A packet keeps its colour or gets a worse colour.
     Aware,
 }
 
@@ -83,7 +85,7 @@ pub struct TwoRateThreeColour {
 }
 
 impl TwoRateThreeColour {
-    /// Makes a meter whose buckets are full at `now_ns`.
+    /// Creates a meter whose buckets are full at `now_ns`.
     ///
     /// # Errors
     /// [`ParameterError`] if a burst is zero, or the peak rate below the committed one.
@@ -99,7 +101,7 @@ impl TwoRateThreeColour {
         Ok(Self { kind: spec.kind, mode: spec.mode, committed, other })
     }
 
-    /// Meters a packet of `bytes` that arrived with colour `came`.
+    /// Meters a packet of `bytes` whose colour on arrival was `came`.
     pub fn colour(&mut self, now_ns: u64, bytes: u32, came: Colour) -> Colour {
         let came = match self.mode {
             ColourMode::Blind => Colour::Green,

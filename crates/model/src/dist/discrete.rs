@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use super::law_table::MAX_NS;
 use crate::ParameterError;
 
-/// Values of which each draw picks one.
+/// Values, one of which is selected by each draw.
 ///
 /// # Invariants
 /// There is at least one value, and they are sorted in ascending order.
@@ -95,13 +95,13 @@ impl Playback {
     /// Makes a playback of `values_ns`.
     ///
     /// # Errors
-    /// Returns an error if there are none, or one is beyond 104 days.
+    /// Returns an error if there are no values, or one is above 104 days.
     pub fn new(values_ns: &[u64]) -> Result<Self, ParameterError> {
         check(values_ns)?;
         Ok(Self { values: values_ns.into(), next: 0 })
     }
 
-    /// The next value; after the last one, the first again.
+    /// The next value; after the last value, the first again.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         let value = self.values[self.next];

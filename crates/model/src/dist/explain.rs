@@ -1,4 +1,4 @@
-//! Describes what a distribution really is, after truncation and rounding, in numbers and words.
+//! Describes the effective distribution, after truncation and rounding, in numbers and words.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -28,7 +28,8 @@ impl Dist {
         }
     }
 
-    /// The mean of what is really drawn, in ns; infinite if the law has none.
+    /// The mean of the values that are actually drawn, in ns; infinite if the distribution has
+    /// none.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.moments().0
@@ -58,7 +59,8 @@ impl Dist {
         }
     }
 
-    /// The standard deviation of what is really drawn, in ns; infinite if the law has none.
+    /// The standard deviation of the values that are actually drawn, in ns; infinite if the
+    /// distribution has none.
     #[must_use]
     pub fn sd_ns(&self) -> f64 {
         libm::sqrt(self.moments().1.max(0.0))

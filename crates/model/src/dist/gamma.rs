@@ -40,8 +40,8 @@ pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     libm::exp(t)
 }
 
-/// The logarithm of the ratio of the tail at `x` to the wanted one, signed so that it grows with
-/// `x`, and its slope over ln `x`.
+/// The logarithm of the ratio of the tail at `x` to the requested tail, with a sign such that it
+/// grows with `x`, and its slope over ln `x`.
 fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     let weight = power(a, x);
     match tail {

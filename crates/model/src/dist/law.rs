@@ -70,8 +70,8 @@ impl Law {
         }
     }
 
-    /// The negative logarithm of the probability above `x`, from a closed formula where the law
-    /// has one.
+    /// The negative logarithm of the probability above `x`, from a closed formula if the law has
+    /// one.
     fn hazard(&self, x: f64) -> f64 {
         match *self {
             Self::Exponential { mean } => (x / mean).max(0.0),

@@ -12,8 +12,8 @@
 //!   cells  exact |||||||| | | | | |   |   |   |   |   |   |
 //! ```
 //!
-//! Values are integers in units of 2⁻¹⁰ ns, so a draw costs one multiplication and rounds alike on
-//! every machine.
+//! Values are integers in units of 2⁻¹⁰ ns, so a draw costs one multiplication and rounds in the
+//! same way on every machine.
 
 use alloc::boxed::Box;
 
@@ -62,9 +62,10 @@ impl LawTable {
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let side = draw >> 63;
-        // Count from the nearer end.
+        // Counted from the nearer end.
         let folded = draw ^ side.wrapping_neg();
-        // The lowest bit does not matter here, and leading zeros of a nonzero number count faster.
+        // The lowest bit has no effect here, and leading zeros of a nonzero number are counted
+        // faster.
         let zeros = (folded | 1).leading_zeros();
         if zeros > OCTAVES {
             return self.exact(draw);
@@ -76,7 +77,7 @@ impl LawTable {
         let inside = (aligned << (1 + CELL_BITS)) >> 1;
         let edge = (octave * CELLS_PER_OCTAVE + cell) as usize + side as usize * EDGES_PER_HALF;
         let (from, to) = (self.table[edge], self.table[edge + 1]);
-        // The upper half falls towards the median, so the step has a sign.
+        // In the upper half, values decrease towards the median, so the step has a sign.
         let step = i128::from(to.wrapping_sub(from) as i64) * i128::from(inside as i64);
         let value = from.wrapping_add((step >> 63) as u64);
         (value + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS

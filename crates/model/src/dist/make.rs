@@ -41,7 +41,7 @@ impl Dist {
         law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
     }
 
-    /// `min_ns` plus an exponentially distributed rest; the sum has the mean `mean_ns`.
+    /// `min_ns` plus an exponentially distributed time; the sum has the mean `mean_ns`.
     ///
     /// # Errors
     /// Returns an error if `mean_ns` is not a number greater than `min_ns`.
@@ -93,8 +93,8 @@ impl Dist {
     /// A table in netem's format: every entry `t` is equally likely and means `mean_ns + sd_ns * t
     /// / 8192`, rounded half away from zero. Entries below 0 become 0, as in netem.
     ///
-    /// The deviation is `sd_ns` only if that of the table is 8192; of netem's own tables only
-    /// `normal` has it. [`Self::sd_ns`] returns the real one.
+    /// The deviation is `sd_ns` only if that of the table is 8192; of netem's own tables, only
+    /// `normal` has this deviation. [`Self::sd_ns`] returns the actual one.
     ///
     /// # Errors
     /// Returns an error if the table has no entry or more than [`Self::MAX_TABLE`], or a parameter
@@ -118,14 +118,14 @@ impl Dist {
     /// see [`Playback`](crate::Playback).
     ///
     /// # Errors
-    /// Returns an error if there are none, or one is beyond 104 days.
+    /// Returns an error if there are no values, or one is above 104 days.
     pub fn samples(values_ns: &[u64]) -> DistResult {
         picks(DiscreteValues::new(values_ns.into(), ValueOrigin::Samples)?)
     }
 
     /// A cumulative distribution function given by points, with straight lines between them. Two
-    /// points of one value are a step: that value has the difference of their probabilities. The
-    /// first value is a step too if its probability is not 0.
+    /// points of the same value are a step: the probability of that value is the difference of
+    /// theirs. The first value is a step too if its probability is not 0.
     ///
     /// # Errors
     /// Returns an error if there are fewer than two points, values or probabilities decrease, or

@@ -7,19 +7,19 @@
 //!
 //! # Guarantees
 //! 1. Times are never negative. The part of a normal law below 0 is never drawn.
-//! 2. A range ([`Dist::within`]) is a condition: within it all proportions stay
-//!    as they were, as if values outside were drawn again until one fits. Nothing
-//!    piles up at the ends, as it would with clamping. Mean and deviation move;
-//!    [`Dist::mean_ns`] and [`Dist::sd_ns`] return the new ones.
-//! 3. One draw takes exactly one number from its stream, whatever the law, so
-//!    another law does not change later decisions of that stream.
+//! 2. A range ([`Dist::within`]) is a condition: within the range all proportions stay the same, as
+//!    if values outside were drawn again until one fits. Values do not accumulate at the ends, as
+//!    they would with clamping. Mean and deviation change; [`Dist::mean_ns`] and [`Dist::sd_ns`]
+//!    return the new ones.
+//! 3. One draw takes exactly one number from its stream for any law, so another law does not change
+//!    later decisions of that stream.
 //! 4. The same numbers give the same times on every machine.
 //!
 //! Tables in netem's format are the only exception to 2, at zero: as in netem, entries below 0
 //! become 0.
 //!
-//! Not for: correlation between draws (see [`Correlated`]), or values that are
-//! played back in order (see [`Playback`]).
+//! Not for correlation between draws (see [`Correlated`]), or values that are played back in order
+//! (see [`Playback`]).
 //!
 //! [`Correlated`]: crate::Correlated
 
@@ -83,7 +83,7 @@ impl Dist {
         self.at(stream.next_u64())
     }
 
-    /// Turns some draws into their times, each as [`Self::at`] does.
+    /// Converts draws to times, each as [`Self::at`] does.
     #[inline]
     pub fn all_at(&self, draws: &mut [u64]) {
         match &self.0 {

@@ -40,7 +40,7 @@ impl CdfSegments {
     }
 
     fn tabulate(points: Vec<CdfPoint>) -> Self {
-        // Points that no draw reaches would only widen the bounds.
+        // Points that no draw reaches are left out, because they would only widen the bounds.
         let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
         let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
         let points: Box<[CdfPoint]> = points[first..=last].into();

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::FormatError;
 
-/// Reads a pattern: `1` lets a packet through, `0` loses it, and other characters separate or
-/// comment. `true` in the result means lost.
+/// Parses a pattern: `1` lets a packet through, `0` loses it, and other characters are separators
+/// or comments. `true` in the result means lost.
 ///
 /// # Errors
 /// Returns an error if there is neither a `0` nor a `1`.

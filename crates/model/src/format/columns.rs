@@ -24,7 +24,7 @@ pub(super) struct Columns<'t, const N: usize> {
 const ALLOWED: &str = "one row per line, with the columns the format has";
 
 impl<'t, const N: usize> Columns<'t, N> {
-    /// Splits the text and reads its header, if it has one.
+    /// Splits the text and parses its header, if there is one.
     pub(super) fn read(text: &'t str, kinds: [ColumnQuantity; N]) -> Result<Self, FormatError> {
         let lines = text.lines().zip(1..).map(|(line, number)| fields(line, number));
         let mut lines: Vec<_> = lines.filter(|fields| !fields.is_empty()).collect();
@@ -40,7 +40,7 @@ impl<'t, const N: usize> Columns<'t, N> {
         Ok(Self { kinds, units, lines })
     }
 
-    /// The rows, each with as many words as there are columns.
+    /// The rows; each has as many words as there are columns.
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<[FormatWord<'t>; N], FormatError>> {
         self.lines.iter().map(|fields| {
             fields.as_slice().try_into().map_err(|_| {

@@ -25,10 +25,10 @@ pub struct DummynetProfile {
     pub name: Option<String>,
     /// The link's bandwidth in bit/s, if the profile sets it.
     pub bits_per_sec: Option<u64>,
-    /// The share of draws that do not lose their packet.
+    /// The share of draws whose packet is not lost.
     pub loss_level: f64,
     /// Extra time on the link in ms, one entry per draw, all equally likely, in ascending order. An
-    /// entry that no two points enclose is 0.
+    /// entry outside all pairs of points is 0.
     pub extra_ms: Vec<u32>,
 }
 
@@ -62,7 +62,7 @@ impl DummynetProfile {
     /// Reads a profile.
     ///
     /// # Errors
-    /// Returns an error if a line is neither a keyword with its value nor a pair, a keyword is
+    /// Returns an error if a line is neither a keyword with its value nor a point, a keyword is
     /// repeated, or there are fewer than two points.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let mut reading = ProfileParser {
@@ -87,7 +87,8 @@ impl DummynetProfile {
     /// The first of the draws `0..extra_ms.len()` that loses its packet.
     #[must_use]
     pub fn first_lost(&self) -> usize {
-        // A draw is lost if it is not below the product, so the number of draws kept rounds up.
+        // A draw is lost if it is not below the product, so the number of remaining draws is
+        // rounded up.
         let kept = self.loss_level * self.extra_ms.len() as f64;
         let whole = kept as usize;
         whole + usize::from((whole as f64) < kept)
@@ -198,8 +199,8 @@ fn fill(extra_ms: &mut [u32], from: ProfilePoint, to: ProfilePoint) {
     let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
     for (index, entry) in extra_ms.iter_mut().enumerate().take(end).skip(first) {
         let share = (index as f64 / number - from.probability) / width;
-        // The small term keeps values that are whole except for rounding errors from truncating to
-        // one less.
+        // Without this small term, a value that is only slightly below a whole number because of
+        // rounding errors would be truncated to the next lower number.
         *entry = (from.delay_ms + rise * share.max(0.0) + 1e-9) as u32;
     }
 }

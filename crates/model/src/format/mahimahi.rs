@@ -29,9 +29,9 @@ impl TimeUnit {
 
 const ALLOWED: &str = "one time per line, never before the line above";
 
-/// Reads a trace: each line is a time at which one packet may leave, in ns from the start. A
-/// repeated line permits another packet. Unlike in mahimahi, times may have decimals or their own
-/// unit (`us`, `ns`).
+/// Parses a trace: each line is a time at which one packet may leave, in ns from the start. A
+/// repeated line permits another packet. Unlike in mahimahi, times may have decimals or a unit
+/// (`us`, `ns`).
 ///
 /// # Errors
 /// Returns an error if a line is empty or not a time, time goes backwards, or the trace ends at 0

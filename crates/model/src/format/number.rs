@@ -11,11 +11,11 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// More digits than any value here can resolve; further decimals are dropped.
+    /// More digits than any value here needs; further decimals are dropped.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
-    /// Splits a number off the front of a text; `None` unless a digit comes first, so a sign or
-    /// `nan` is not a number.
+    /// Splits a number off the front of a text; `None` unless the text starts with a digit, so a
+    /// sign or `nan` is not a number.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let mut number = Self { mantissa: 0, exponent: 0 };
         let whole = number.take_digits(text, false);
@@ -45,7 +45,7 @@ impl ParsedDecimal {
         (!digits.is_empty()).then_some(rest)
     }
 
-    /// Parses `e-3`, `E+6`, `e9`; an `e` without digits belongs to the rest.
+    /// Parses `e-3`, `E+6`, `e9`; an `e` without digits belongs to the remaining text.
     fn take_exponent<'t>(&mut self, text: &'t str) -> &'t str {
         let Some(rest) = text.strip_prefix(['e', 'E']) else { return text };
         let (negative, digits) = match rest.strip_prefix('-') {

@@ -9,8 +9,8 @@ use super::FormatError;
 use super::columns::Columns;
 use super::number::ColumnQuantity;
 
-/// Reads rows of `delay,probability`. Neither may decrease (a rise of one alone is a step or a
-/// gap), and the last probability is 1.
+/// Parses rows of `delay,probability`. Neither may decrease (a step if only the probability rises,
+/// a gap if only the delay rises), and the last probability is 1.
 ///
 /// # Errors
 /// Returns an error if a row is not such a pair, a value decreases, or the last probability is
@@ -45,7 +45,7 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
 /// Reads one delay per line, in ns, in the order of the file.
 ///
 /// # Errors
-/// Returns an error if a line is not a time with a unit, or there is none.
+/// Returns an error if a line is not a time with a unit, or there are no lines.
 pub fn samples(text: &str) -> Result<Vec<u64>, FormatError> {
     let columns = Columns::read(text, [ColumnQuantity::Time])?;
     let rows = columns.rows().map(|row| row.and_then(|[word]| columns.value(0, &word)));

@@ -7,7 +7,7 @@ use super::FormatError;
 use super::columns::Columns;
 use super::number::ColumnQuantity;
 
-/// A value that holds from a given time on.
+/// A value that applies from a given time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceStep {
     /// The time in ns from the start of the file.

@@ -1,8 +1,9 @@
 //! Trace files of the TheaterQ queueing discipline.
 //!
-//! A row is valid for its first field, in µs, and has five fields, `keep,latency,rate,loss,limit`,
-//! or ten, `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that do
-//! not start with a digit are headers and comments. Loss is in units of 1/2^32 (all ones: every
+//! A row applies for the time in its first field, in µs, and has five fields,
+//! `keep,latency,rate,loss,limit`, or ten,
+//! `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that do not
+//! start with a digit are headers and comments. Loss is in units of 1/2^32 (all ones: every
 //! packet), the rate in bit/s with -1 for no limit.
 
 use alloc::format;
@@ -13,15 +14,15 @@ use super::FormatError;
 /// Link parameters that hold for some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TheaterqRow {
-    /// For how long, in ns.
+    /// How long the row applies, in ns.
     pub keep_ns: u64,
     /// Delay in ns.
     pub latency_ns: u64,
     /// Standard deviation of the delay, in ns.
     pub jitter_ns: u64,
-    /// In bit/s; `None` without a limit.
+    /// The rate in bit/s; `None` without a limit.
     pub bits_per_sec: Option<u64>,
-    /// Share of packets lost, in 1/2^32; all ones is every packet.
+    /// Share of lost packets, in 1/2^32; all ones means every packet.
     pub loss: u32,
     /// Maximum number of packets in the queue.
     pub limit: u64,
@@ -57,7 +58,7 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // Where the fields of a row of ten are in a row of five.
+    // Positions that the fields of a row of ten have in a row of five.
     let places = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),

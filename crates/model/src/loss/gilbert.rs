@@ -24,9 +24,9 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Makes a chain that turns bad with probability `p` and recovers with `r` after each packet.
+    /// Creates a chain that turns bad with probability `p` and good with `r` after each packet.
     /// Packets are lost with probability `bad` in the bad state (often written 1 - h) and with
-    /// `good` in the good one (1 - k).
+    /// `good` in the good state (1 - k).
     #[must_use]
     pub const fn new(p: Chance, r: Chance, bad: Chance, good: Chance) -> Self {
         Self { leave: [p, r], lose: [good, bad], bad: false }
@@ -42,7 +42,7 @@ impl GilbertElliott {
     /// one for the state change after it.
     #[inline(always)]
     pub fn lost_by(&mut self, loss: u64, change: u64) -> bool {
-        // Computes both results without a branch, so there is nothing to mispredict.
+        // Computes both results without a branch, so that no branch is mispredicted.
         let [good, bad] = self.lose.map(|chance| chance.covers(loss));
         let [leave, recover] = self.leave.map(|chance| chance.covers(change));
         let lost = if self.bad { bad } else { good };

@@ -1,14 +1,15 @@
 //! The Gilbert-Elliott model in continuous time.
 //!
-//! The state is a function of time: it does not depend on which packets query it or how often. To
-//! spare a packet after a long pause the walk through all states of the pause, time is divided into
-//! spans of about a thousand changes. Each span starts with a state drawn from the long-run shares.
-//! A state ends with its span, which shortens one in about a thousand states.
+//! The state is a function of time: it does not depend on which packets query it or how often. So
+//! that the first packet after a long pause need not step through all states of the pause, time is
+//! divided into spans of about a thousand changes. Each span starts with a state drawn from the
+//! long-run shares. A state ends at the latest with its span, so about one state in a thousand is
+//! shortened.
 
 use crate::{Chance, Draws, ParameterError, Stream};
 
-/// A chain of two states, good and bad, with exponentially distributed durations, each with its own
-/// loss probability: outages that last equally long however many packets they hit.
+/// A chain of two states, good and bad, with exponentially distributed durations and a loss
+/// probability for each: outages whose duration does not depend on the number of packets.
 ///
 /// The state at time 0 is drawn from the long-run shares.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +30,8 @@ pub struct TimedGilbertElliott {
 const CYCLES_PER_SPAN: f64 = 512.0;
 
 impl TimedGilbertElliott {
-    /// Makes a chain from the mean durations of its states. Packets are lost with probability `bad`
-    /// in the bad state and with `good` in the good one.
+    /// Creates a chain from the mean durations of its states. Packets are lost with probability
+    /// `bad` in the bad state and with `good` in the good state.
     ///
     /// # Errors
     /// Returns an error if a mean time is not positive, or not a number.
@@ -54,8 +55,9 @@ impl TimedGilbertElliott {
         })
     }
 
-    /// Whether a packet at `now_ns` is lost. `states` drives the states, and `draw` decides the
-    /// packet. Times must not go back; an earlier time uses the state that was reached already.
+    /// Whether a packet at `now_ns` is lost. `states` are the draws for the states, and `draw` is
+    /// the draw for the packet. Times must not decrease; an earlier time uses the state that was
+    /// already reached.
     #[inline]
     pub fn lost_at(&mut self, now_ns: u64, states: Draws, draw: u64) -> bool {
         if self.until_ns <= now_ns || self.span.is_none() {

@@ -1,4 +1,4 @@
-//! What `slipring bridge` does with frames.
+//! The frame processing of `slipring bridge`.
 
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
@@ -9,9 +9,9 @@ use slipring_ring::{RxRing, TxRing};
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
 pub(crate) type ForwardFn = fn(&mut RxRing, &mut TxRing, u32) -> u32;
 
-/// Forwards every queue of a worker to one other, or back to itself.
+/// Forwards the frames of each queue of a worker to another queue, or back to the same queue.
 pub(crate) struct BridgeProcessor {
-    /// By input: where its frames go.
+    /// For each input, the queue to which its frames go.
     outputs: Vec<usize>,
     /// Maximum slots moved at a time.
     burst: u32,
@@ -19,9 +19,9 @@ pub(crate) struct BridgeProcessor {
     forward: ForwardFn,
 }
 
-/// Creates the worker between the queues of both sides that one thread forwards between: queue `i`
-/// of one side to queue `i` of the other, modulo their number. If `right` is empty, frames of the
-/// other side go back where they came from.
+/// Creates the worker for the queues of both sides between which one thread forwards: queue `i` of
+/// one side to queue `i` of the other, modulo their number. If `right` is empty, frames of the left
+/// side are sent back on their queue.
 pub(crate) fn worker(
     left: Vec<Box<dyn Queue>>,
     right: Vec<Box<dyn Queue>>,
@@ -52,7 +52,7 @@ impl FrameProcessor for BridgeProcessor {
         moved
     }
 
-    /// Whether one queue has ended: a capture that is read.
+    /// Whether one queue has ended, such as that of a capture that is read.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.is_any_exhausted()
     }

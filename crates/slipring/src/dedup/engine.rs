@@ -1,6 +1,6 @@
-//! What `slipring dedup` does with frames.
+//! The frame processing of `slipring dedup`.
 //!
-//! One thread serves all queues, since copies of a frame may arrive on different ones. A frame
+//! One thread serves all queues, since copies of a frame may arrive on different queues. A frame
 //! leaves on the queue with the number of its input queue. All frames of a batch have the same
 //! arrival time.
 
@@ -40,7 +40,7 @@ pub(super) struct DedupProcessor {
     options: DedupOptions,
     /// Hold mode: the output of each frame in the window, oldest first.
     window_outputs: VecDeque<usize>,
-    /// Hold mode: the oldest frame is due, and finds no room.
+    /// Hold mode: whether the oldest frame is due, but there is no space for it.
     is_late: bool,
     stats: Arc<SharedDedupStats>,
     scratch: Vec<u8>,
@@ -119,8 +119,8 @@ impl FrameProcessor for DedupProcessor {
         if self.options.hold { self.send_due(queues, clock.now()) } else { 0 }
     }
 
-    /// Returns when the oldest frame leaves the window, in hold mode. If it waits for room, only
-    /// room makes it leave.
+    /// Returns when the oldest frame leaves the window, in hold mode. If the frame waits for space,
+    /// no time is returned, because only space lets it leave.
     fn next_due(&self) -> Option<Nanos> {
         if self.options.hold && !self.is_late { self.dedup.due_ns() } else { None }
     }
@@ -140,8 +140,8 @@ impl FrameProcessor for DedupProcessor {
     }
 }
 
-/// Sends the oldest frame in the window; returns false if there is none, or no room, which is then
-/// waited for.
+/// Sends the oldest frame in the window; returns false if there is none, or no space for it. In the
+/// latter case, the next wait ends when there is space.
 fn send_oldest(
     dedup: &mut Dedup,
     window_outputs: &mut VecDeque<usize>,

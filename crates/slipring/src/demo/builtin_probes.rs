@@ -37,7 +37,7 @@ pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Optio
     }))
 }
 
-/// Returns the time until one datagram is back; `None` if it is lost.
+/// Returns the time until the echo of one datagram arrives; `None` if it is lost.
 fn round_trip(client: &UdpSocket, server: &UdpSocket, number: u32) -> io::Result<Option<Duration>> {
     let start = Instant::now();
     client.send(&number.to_be_bytes())?;
@@ -47,7 +47,7 @@ fn round_trip(client: &UdpSocket, server: &UdpSocket, number: u32) -> io::Result
     Ok(timeout_as_none(client.recv(&mut bytes))?.map(|_| start.elapsed()))
 }
 
-/// Turns a timeout into `None`; other errors stay errors.
+/// Turns a timeout into `None`; returns other errors unchanged.
 fn timeout_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -96,7 +96,7 @@ pub(super) fn transfer(
     })
 }
 
-/// Sends until the time is over; the end of the stream then stops the receiver.
+/// Sends until the time is over, and then closes the stream, which ends the receiver.
 fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Result<()> {
     stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     let chunk = vec![0x5a; WRITE_CHUNK_BYTES];
@@ -107,7 +107,7 @@ fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Re
     Ok(())
 }
 
-/// Returns the bytes received, and how long that took.
+/// Returns the number of received bytes, and the time that this took.
 fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Duration)> {
     stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let start = Instant::now();

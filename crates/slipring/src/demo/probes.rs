@@ -141,11 +141,11 @@ fn iperf3(
     })
 }
 
-/// Runs the server, reports when it is ready, and ends it when the client is done.
+/// Runs the server, reports when it is ready, and ends it when the client has finished.
 fn serve(ready: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) -> io::Result<()> {
     let mut server = DemoChild::start(Command::new("iperf3").args(["-s", "-1", "--forceflush"]))?;
     server.wait_for_line("listening")?;
-    // Nothing is ever sent: the end of the channel is the message.
+    // No value is ever sent: the end of the channel is the message.
     if ready.send(()).is_ok() {
         let _ = is_over.recv();
     }

@@ -41,8 +41,8 @@ impl DemoChild {
         }
     }
 
-    /// Returns all output until the program ends; `None` if `stop` comes first. For outputs that
-    /// fit into a pipe.
+    /// Returns all output until the program ends; `None` if `stop` is set before. For output that
+    /// fits into a pipe.
     pub(super) fn output(mut self, stop: &WorkersStop) -> io::Result<Option<String>> {
         let pid = Pid::from_child(&self.child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;

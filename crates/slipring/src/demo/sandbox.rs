@@ -1,4 +1,4 @@
-//! The demo's sandbox: two network namespaces, and the two ports that join them.
+//! The demo's sandbox: two network namespaces, and the two ports that connect them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,9 +23,9 @@ const LOOPBACK_IFINDEX: u32 = 1;
 /// The privileges of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SandboxPrivilege {
-    /// It may create namespaces as it is.
+    /// The process may create namespaces itself.
     Privileged,
-    /// It had to become root of a user namespace, which gives no rights outside.
+    /// The process had to become root of a user namespace, which gives it no rights outside.
     OwnUser,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct DemoNamespaces {
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,
     pub(super) kind: DemoPortKind,
-    /// Why the best kind could not be used.
+    /// Why the preferred kind could not be used.
     pub(super) fallback_cause: Option<String>,
     pub(super) namespaces: Arc<DemoNamespaces>,
 }
@@ -152,8 +152,8 @@ fn make_veth(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result<()> {
     netlink.set_up(index(name)?)
 }
 
-/// Creates a TAP device for each side. They are created here, so that both ports share one region,
-/// and then moved; their descriptors stay with the ports.
+/// Creates a TAP device for each side. The devices are created here, so that both ports share one
+/// region, and then moved; the ports keep their descriptors.
 fn taps(net: &DemoNamespaces) -> Result<Vec<Port>, Failure> {
     let ports = open(DemoPortKind::Tap)?;
     move_and_configure("left", &net.left, LEFT_ADDR)

@@ -144,7 +144,8 @@ fn counted(port: &PortReport) -> String {
     format!("received {rx:>8}   sent {tx:>8}   dropped {lost}")
 }
 
-/// Drops of received frames count against those sent; the others were never received.
+/// Drops of received frames are subtracted from the other side's sent frames; frames that were
+/// dropped elsewhere were never received.
 fn balance<X>(sample: &ReportSample<X>) -> String {
     let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
     let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));

@@ -4,7 +4,7 @@ use std::fs;
 
 use slipring_core::kinds::Finding;
 
-/// Returns the trimmed text of a file below `/proc` or `/sys`, if there is one.
+/// Returns the trimmed text of a file below `/proc` or `/sys`, if the file exists.
 pub(super) fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -72,7 +72,7 @@ fn processors() -> Finding {
     }
 }
 
-/// `None` if the kernel does not control frequencies, as in most virtual machines.
+/// `None` if the kernel does not control the CPU frequency, as in most virtual machines.
 fn governor() -> Option<Finding> {
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")?;
     Some(match governor.as_str() {
@@ -106,7 +106,7 @@ fn numa() -> Option<Finding> {
     })
 }
 
-/// Never a warning: slipring works without them, only a little slower.
+/// Never a warning: without huge pages, slipring is only a little slower.
 fn huge_pages() -> Finding {
     let dir = "/sys/kernel/mm/hugepages/hugepages-2048kB";
     let number = |file| read(&format!("{dir}/{file}")).and_then(|n| n.parse::<u64>().ok());
@@ -118,7 +118,7 @@ fn huge_pages() -> Finding {
     }
 }
 
-/// Returns settings that hurt; nothing for good ones.
+/// Returns findings about unsuitable settings; none if all are suitable.
 fn sysctls() -> Vec<Finding> {
     let bad = [
         (

@@ -3,7 +3,7 @@
 //! The hardware collects frames for one interrupt (`ethtool -C`), and the kernel may delay that
 //! interrupt again (`napi_defer_hard_irqs` replaces interrupts by polls, one every
 //! `gro_flush_timeout`). Both raise the throughput of a machine and cost microseconds of latency,
-//! which no emulator can undo.
+//! which an emulator cannot subtract.
 
 use slipring_port::iface::{Coalescing, Iface};
 

@@ -1,4 +1,4 @@
-//! One interface: whether it can be opened, how well, and what is in the way.
+//! One interface: whether it can be opened, in which mode, and what prevents it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -156,7 +156,7 @@ fn offloads(row: &InterfaceRow) -> Option<Finding> {
     Some(Finding::ok("offloads", text))
 }
 
-/// Checks which CPUs get the interface's interrupts; `None` if it has none.
+/// Checks which CPUs handle the interface's interrupts; `None` if it has none.
 fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
@@ -188,8 +188,8 @@ fn owned(row: &InterfaceRow, owner: &InterfaceOwner) -> Finding {
         .with_fix(format!("end {process}, or take packet:{}", row.interface))
 }
 
-/// Returns the interface's directory in sysfs. sysfs shows the namespace in which it was mounted:
-/// it describes our interface only if the interface number matches, too.
+/// Returns the interface's directory in sysfs. sysfs shows the namespace in which it was mounted,
+/// so the directory is that of this interface only if the interface index matches, too.
 fn directory(interface: &str) -> Option<String> {
     let dir = format!("/sys/class/net/{interface}");
     let index = Iface::find(interface).ok()?.index;

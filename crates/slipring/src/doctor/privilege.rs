@@ -48,7 +48,7 @@ impl Privileges {
         own || number == 39 && self.effective >> CAP_SYS_ADMIN & 1 == 1
     }
 
-    /// Whether it may create and configure network devices here.
+    /// Whether the process may create and configure network devices here.
     pub(super) fn may_make_devices(&self) -> bool {
         self.has(12)
     }
@@ -114,8 +114,8 @@ fn unprivileged_bpf() -> Finding {
     Finding::ok("bpf policy", text)
 }
 
-/// Checks whether an ordinary user can have a private network here. For an ordinary user this is
-/// tried, which moves the process into another namespace: no other check may follow.
+/// Checks whether an ordinary user can have a private network here. As an ordinary user, this
+/// function tries it, which moves the process into another namespace, so no other check may follow.
 pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     let check = "user namespaces";
     if privileges.root {

@@ -72,13 +72,13 @@ fn tun() -> Finding {
     }
 }
 
-/// What could be attached to a temporary pair of links.
+/// The programs that could be attached to a temporary pair of links.
 struct AttachTrial {
     native: Result<(), String>,
     tcx: Result<(), String>,
 }
 
-/// Returns nothing without the privileges that the trial itself needs.
+/// Returns no finding without the privileges that the trial itself needs.
 fn on_a_throwaway_link() -> Vec<Finding> {
     // `program` has already reported why programs cannot be loaded.
     if load().is_err() {

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The text after time and place.
+    /// Returns the text of a line after time and place.
     fn body(line: &str) -> &str {
         line.split_once("] ").unwrap().1
     }

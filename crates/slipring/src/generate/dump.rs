@@ -6,6 +6,6 @@ use slipring_wire::summary::{HexDump, Summary};
 
 /// Prints a frame: a one-line summary, then the bytes.
 pub(super) fn dump(way: &str, frame: &[u8]) {
-    // If stderr is closed, there is nowhere to report that.
+    // If stderr is closed, the error cannot be reported.
     let _ = write!(std::io::stderr().lock(), "{way} {:#}\n{}", Summary::new(frame), HexDump(frame));
 }

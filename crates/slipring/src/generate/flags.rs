@@ -15,7 +15,7 @@ Examples:
   slipring gen -i netmap:eth1 -f rx
   slipring gen -i pcap:out.pcap -f tx -n 500 --rate 1kpps --seed 1";
 
-/// The one flag table.
+/// The table of flags.
 pub(super) fn command() -> Command {
     let command = Command::new("gen")
         .about("Send and receive packets at a set rate; count loss, order and latency")
@@ -210,7 +210,7 @@ fn expectations() -> [Arg; 2] {
     .map(|arg| arg.help_heading("Expectations"))
 }
 
-/// pkt-gen's flags that have no use here, but that scripts pass.
+/// pkt-gen's flags that have no effect here, accepted because scripts pass them.
 fn old() -> Vec<Arg> {
     let old = [
         switch("indirect", 'I', "Accepted for pkt-gen's sake: frames are written in place anyway"),

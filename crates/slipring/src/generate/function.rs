@@ -3,7 +3,7 @@
 use slipring_port::Interest;
 use slipring_traffic::StampCheck;
 
-/// What to do with the port.
+/// The function of the run: how it uses the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GenFunction {
     Tx,
@@ -39,12 +39,12 @@ impl GenFunction {
         }
     }
 
-    /// Whether it generates frames.
+    /// Whether the function generates frames.
     pub(super) fn sends(self) -> bool {
         matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
     }
 
-    /// Whether it only receives.
+    /// Whether the function only receives.
     pub(super) fn only_receives(self) -> bool {
         matches!(self, Self::Rx | Self::RxSeq)
     }
@@ -58,7 +58,8 @@ impl GenFunction {
         }
     }
 
-    /// Returns how closely to check received frames: plain receiving counts at full speed.
+    /// Returns how thoroughly received frames are checked: plain receiving only counts them, at
+    /// full speed.
     pub(super) fn verify(self) -> StampCheck {
         if self == Self::Rx { StampCheck::Mark } else { StampCheck::Checksum }
     }

@@ -22,7 +22,7 @@ pub(super) struct Pinger<S> {
     pub(super) queues: RxQueues,
     /// The pings.
     pub(super) source: S,
-    /// When they go; if unpaced, the next one goes when the last is answered.
+    /// When requests are sent; without a rate, the next one is sent when the last is answered.
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,
@@ -38,7 +38,7 @@ pub(super) struct Pinger<S> {
 
 /// Maximum time for an answer.
 const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// A sleep may end this much too late; this close to the deadline, poll instead.
+/// A sleep may end late by this much; closer to the deadline, poll instead.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 impl<S: GenSource> Pinger<S> {
@@ -61,7 +61,7 @@ impl<S: GenSource> Pinger<S> {
             };
             self.receive_until(&mut waiter, &all, &mut answered, next, stop)?;
             if !self.schedule.is_paced() {
-                // A lost one is not waited for again.
+                // Lost requests are not waited for again.
                 answered = sent;
             }
         }
@@ -93,7 +93,7 @@ impl<S: GenSource> Pinger<S> {
         Ok(batch.packets)
     }
 
-    /// Receives answers until a time, or until there are enough of them.
+    /// Receives answers until a time, or until enough have arrived.
     fn receive_until(
         &mut self,
         waiter: &mut Waiter,
@@ -117,7 +117,7 @@ impl<S: GenSource> Pinger<S> {
         }
     }
 
-    /// Receives what has arrived; returns the number of new answers.
+    /// Receives arrived frames; returns the number of new answers.
     fn receive(&mut self, all: &PacketBudget) -> Result<u64, RunError> {
         let mut ear = lock(&self.rx_stats);
         let mut new = 0;
@@ -128,18 +128,18 @@ impl<S: GenSource> Pinger<S> {
     }
 }
 
-/// Sends every frame back where it came from, on the queue it came from.
+/// Sends every frame back to its sender, on the queue on which it arrived.
 pub(super) struct Ponger {
     /// The queues.
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// What each queue waits for: frames, or room for answers.
+    /// The interest of each queue: frames, or space for answers.
     pub(super) interests: Vec<Interest>,
     /// Maximum slots at a time.
     pub(super) burst: u32,
     /// Maximum frames that all threads together may answer.
     pub(super) budget: Arc<PacketBudget>,
-    /// Bytes before each frame, which go back with it: a checksum that was still to be completed
-    /// stays to be completed.
+    /// Bytes before each frame that are sent back with it: a checksum that had to be completed
+    /// still has to be.
     pub(super) header: usize,
     /// The source address of answers to multicast and broadcast frames.
     pub(super) mac: MacAddr,

@@ -28,14 +28,15 @@ pub(super) struct GenPlan {
     pub(super) opening: PortOpening,
     pub(super) function: GenFunction,
     pub(super) frames: GenFrames,
-    /// Take the source MAC address from the port.
+    /// Whether to take the source MAC address from the port.
     pub(super) mac_of_port: bool,
     pub(super) seed: u64,
     pub(super) stream: u16,
     /// `u64::MAX` for no limit.
     pub(super) packets: u64,
     pub(super) rate: slipring_model::Rate,
-    /// Bytes that each frame occupies on the wire in addition to its own, as far as they count.
+    /// Bytes that each frame occupies on the wire in addition to its own, if the report includes
+    /// them.
     pub(super) framing: usize,
     pub(super) send_options: SendOptions,
     pub(super) threads: u16,
@@ -57,7 +58,7 @@ pub(super) struct GenPlan {
 #[derive(Debug)]
 pub(super) enum GenFrames {
     Pattern(Box<TrafficPattern>),
-    /// Frames whose bytes are not written: only their length is used.
+    /// Frames whose bytes are not written; this is their length.
     Unwritten(usize),
     Recorded {
         path: String,
@@ -147,7 +148,7 @@ impl GenPlan {
         self.opening.options.vnet_hdr as usize
     }
 
-    /// Refuses a virtio-net header on ports that do not carry one.
+    /// Refuses a virtio-net header on ports that do not support one.
     fn check_header(&self) -> Result<(), Failure> {
         let bare = |port: &&PortName| port.kind != PortNameKind::Tap;
         let port = [Some(&self.port), self.sink.as_ref()].into_iter().flatten().find(bare);

@@ -11,7 +11,7 @@ pub(super) struct Progress {
     packets: AtomicU64,
     bytes: AtomicU64,
     batches: AtomicU64,
-    /// Least space (or fill) of the ring since the last query.
+    /// Minimum free (or filled) slots of the ring since the last query.
     min_space: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
@@ -19,20 +19,20 @@ pub(super) struct Progress {
     done: AtomicBool,
 }
 
-/// The values of one or several [`Progress`] at one moment.
+/// The sum of one or several [`Progress`] values at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProgressCounts {
     /// Number of packets.
     pub(super) packets: u64,
     /// Their bytes.
     pub(super) bytes: u64,
-    /// Batches in which they came.
+    /// Number of batches of these packets.
     pub(super) batches: u64,
-    /// Time of the first packet; 0 if there is none yet.
+    /// Time of the first packet; 0 if there was none yet.
     pub(super) first: Nanos,
     /// Time of the last packet.
     pub(super) last: Nanos,
-    /// Scheduled time that was given up, in ns.
+    /// Scheduled time in ns that was forfeited.
     pub(super) forfeited: Nanos,
 }
 
@@ -55,8 +55,8 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Sets the time at which the first packet is due. The run counts from then, so that a late
-    /// first packet does not make the rate look higher.
+    /// Sets the time at which the first packet is due. The duration of the run starts there, so
+    /// that a late first packet does not make the rate look higher.
     pub(super) fn begin(&self, time: Nanos) {
         self.first.store(time, Relaxed);
     }
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// Marks the end: no more packets will come. The time up to `last` counts.
+    /// Marks the end: no more packets will come. The duration of the run ends at `last`.
     pub(super) fn finish(&self, last: Nanos, forfeited: Nanos) {
         if self.first.load(Relaxed) != 0 {
             self.last.store(last, Relaxed);
@@ -112,7 +112,7 @@ impl Progress {
         }
     }
 
-    /// Returns the least space since the last call.
+    /// Returns the minimum number of slots since the last call.
     pub(super) fn take_min_space(&self) -> u64 {
         self.min_space.swap(NO_SPACE, Relaxed)
     }

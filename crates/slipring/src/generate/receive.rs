@@ -33,10 +33,10 @@ pub(super) struct GenReceiver {
 pub(super) enum ReceiveUntil {
     /// When the port has no more frames.
     Ended,
-    /// When no packet has come for a second, after the first.
+    /// When no packet has arrived for a second, after the first packet.
     Idle,
-    /// When all packets of these senders have arrived, or none has come for a while since they
-    /// ended.
+    /// When all packets of these senders have arrived, or none has arrived for a while since the
+    /// senders ended.
     AllReceived(Vec<Arc<Progress>>),
 }
 
@@ -44,8 +44,8 @@ pub(super) enum ReceiveUntil {
 const IDLE_TIMEOUT_NS: Nanos = 1_000_000_000;
 /// Maximum time that frames may be in flight after the last was sent.
 const IN_FLIGHT_TIMEOUT_NS: Nanos = 300_000_000;
-/// Maximum time for receiving after the last frame was sent, even if more arrive: those come from
-/// other senders, which may never end.
+/// Maximum time for receiving after the last frame was sent, even if more frames arrive: such
+/// frames come from other senders, which may never end.
 const TRAILING_TIMEOUT_NS: Nanos = 2_000_000_000;
 /// Maximum batches received after the end.
 const MAX_LAST_BATCHES: u32 = 4;
@@ -100,11 +100,11 @@ pub(super) struct RxStats {
 pub(super) struct ReceivedSlot<'r> {
     /// Its bytes.
     pub(super) bytes: &'r [u8],
-    /// Whether it continues a packet.
+    /// Whether the slot continues a packet.
     pub(super) continues: bool,
-    /// Whether the packet goes on in the next slot of the queue.
+    /// Whether the packet continues in the next slot of the queue.
     pub(super) more: bool,
-    /// When it was received.
+    /// When the slot was received.
     pub(super) time: Nanos,
 }
 
@@ -150,7 +150,7 @@ impl RxStats {
 
     #[inline(always)]
     fn track(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
-        // The checksum covers a whole packet, but this is only its first part.
+        // The checksum covers the whole packet, but this is only its first part.
         match more.then(|| Stamp::read(bytes, StampCheck::Mark)) {
             Some(Ok(stamp)) => self.tracker.observe_stamp(stamp, time),
             _ => self.tracker.observe(bytes, time),
@@ -176,7 +176,8 @@ pub(super) struct RxQueues {
     header: u64,
 }
 
-/// A receiving queue. A burst may cut a packet, and other queues have their turn in between.
+/// A receiving queue. A burst may end within a packet, and other queues are then received before
+/// the rest.
 struct RxQueue {
     queue: Box<dyn Queue>,
     /// Whether the next slot continues a packet.
@@ -184,7 +185,7 @@ struct RxQueue {
 }
 
 impl RxQueues {
-    /// Receives `burst` slots at a time; `header` bytes before each frame do not count.
+    /// Receives `burst` slots at a time; `header` bytes before each frame are not counted.
     pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32, header: usize) -> Self {
         let queue = |queue| RxQueue { queue, is_mid_packet: false };
         Self { queues: queues.into_iter().map(queue).collect(), burst, header: header as u64 }
@@ -275,8 +276,8 @@ impl GenReceiver {
                 next_stats = now() + IDLE_TIMEOUT_NS;
             }
         }
-        // Frames that arrived before we noticed the end count too: a ring's worth, not an endless
-        // source.
+        // Frames that arrived before the end was noticed count too: up to a ring's worth, because
+        // the source may be endless.
         for _ in 0..MAX_LAST_BATCHES {
             if self.step()? == 0 {
                 break;
@@ -308,14 +309,14 @@ pub(super) fn lock(ear: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxStats> {
 }
 
 impl ReceiveUntil {
-    /// Whether to end on the stop request. A receiver of our own senders waits for them: they stop
-    /// too.
+    /// Whether to end on the stop request. A receiver of this program's senders waits for them:
+    /// they stop too.
     fn stops_when_told(&self) -> bool {
         !matches!(self, Self::AllReceived(_))
     }
 
     /// Whether the senders ended so long ago that arriving frames are not theirs. `since` stores
-    /// when that was first noticed.
+    /// when the end was first noticed.
     fn is_trailing_over(&self, since: &mut Option<Nanos>) -> bool {
         let Self::AllReceived(senders) = self else { return false };
         if !senders.iter().all(|sender| sender.is_done()) {
@@ -325,7 +326,7 @@ impl ReceiveUntil {
         time - *since.get_or_insert(time) >= TRAILING_TIMEOUT_NS
     }
 
-    /// Whether the end has come, if nothing has been received since `silent_since`.
+    /// Whether receiving has ended, if no frame has arrived since `silent_since`.
     fn is_over(&self, silent_since: Nanos, progress: &Progress) -> bool {
         let silent = now() - silent_since;
         match self {

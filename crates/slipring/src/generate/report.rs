@@ -22,7 +22,7 @@ pub(super) struct GenReportExtra {
     /// Over the interval or, at the end, over the whole run.
     rate_pps: u64,
     rate_bps: u64,
-    /// Scheduled time that was given up because the port could not keep up.
+    /// Scheduled time that was forfeited because the port could not keep up.
     #[serde(skip_serializing_if = "is_zero")]
     behind_ns: u64,
     /// Frames that should have been completed or received.
@@ -144,7 +144,7 @@ fn quantiles(ages: &Histogram<u64>) -> Option<LatencyQuantiles> {
     })
 }
 
-/// Formats one interval in a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
+/// Formats one interval as a line: ` 1.0s tx 1.000 Mpps 480 Mbit/s drop 0`.
 pub(super) fn line(
     board: &mut SharedGenStats,
     figures: &GenFigures,
@@ -231,7 +231,7 @@ pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> S
     text
 }
 
-/// Formats `  p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if anything was measured.
+/// Formats ` p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if ages were measured.
 fn ages(heard: &ReceiveFigures) -> String {
     let Some(ages) = heard.ages.as_ref().and_then(quantiles) else {
         return String::new();

@@ -12,14 +12,14 @@ pub(super) struct SendSchedule {
 }
 
 enum SendPace {
-    /// As fast as there is room, or at the source's own times.
+    /// As fast as there is space, or at the source's own times.
     Free,
-    /// At a rate; a frame counts as this many bytes longer than it is.
+    /// At a rate; the second value is the number of bytes added to each frame's length.
     Rate(Pacer, usize),
 }
 
 impl SendSchedule {
-    /// Creates a schedule without a rate: as fast as there is room, or at the source's own times
+    /// Creates a schedule without a rate: as fast as there is space, or at the source's own times
     /// after `start`.
     pub(super) fn free(start: Nanos) -> Self {
         Self { start, pace: SendPace::Free }
@@ -42,7 +42,7 @@ impl SendSchedule {
         Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
-    /// Makes the schedule catch up completely, however late it gets.
+    /// Makes the schedule catch up completely, however late it is.
     pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {
             SendPace::Free => self,
@@ -52,8 +52,8 @@ impl SendSchedule {
         }
     }
 
-    /// Admits a frame of `len` bytes at `now` if it is due, and returns when it was due, counted
-    /// from the start; 0 if it never has to wait. `own` is the source's own time for it.
+    /// Admits a frame of `len` bytes at `now` if the frame is due. Returns when it was due,
+    /// relative to the start; 0 if frames never wait. `own` is the source's own time for the frame.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
         match &mut self.pace {
@@ -71,7 +71,7 @@ impl SendSchedule {
         }
     }
 
-    /// Returns when the next frame may go; `None` for at once.
+    /// Returns when the next frame may be sent; `None` for at once.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
             SendPace::Free => own.map(|own| self.start.saturating_add(own)),
@@ -79,19 +79,19 @@ impl SendSchedule {
         }
     }
 
-    /// Counts the time of a paced thread from the start of the schedule.
+    /// Starts the duration of a paced thread at the start of the schedule.
     pub(super) fn begin(&self, progress: &Progress) {
         if self.is_paced() {
             progress.begin(self.start);
         }
     }
 
-    /// Whether frames ever wait.
+    /// Whether frames may have to wait.
     pub(super) fn is_paced(&self) -> bool {
         matches!(self.pace, SendPace::Rate(..))
     }
 
-    /// Returns the scheduled time that was given up because the port could not keep up.
+    /// Returns the scheduled time that was forfeited because the port could not keep up.
     pub(super) fn forfeited(&self) -> Nanos {
         match &self.pace {
             SendPace::Free => 0,

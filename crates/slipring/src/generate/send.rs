@@ -23,7 +23,7 @@ use slipring_datapath::workers::WorkersStop;
 pub(super) struct GenSender<S> {
     /// Where frames go.
     pub(super) queue: Box<dyn Queue>,
-    /// Where they come from.
+    /// The source of the frames.
     pub(super) source: S,
     /// When they go.
     pub(super) schedule: SendSchedule,
@@ -66,9 +66,9 @@ pub(super) enum SlotSplit {
 pub(super) enum StampTime {
     /// When its batch began.
     Batch,
-    /// When it was written.
+    /// The time at which the frame was written.
     Frame,
-    /// When it was due, counted from the start: the same in every run.
+    /// The time at which the frame was due, relative to the start: the same in every run.
     Due,
 }
 
@@ -112,7 +112,7 @@ impl<S: GenSource> GenSender<S> {
         Ok(())
     }
 
-    /// Fills free slots with the frames that are due.
+    /// Fills free slots with due frames.
     #[inline(always)]
     fn fill(&mut self, time: Nanos) -> SentBatch {
         let max = u64::from(self.options.burst).min(self.remaining) as u32;
@@ -150,7 +150,7 @@ impl<S: GenSource> GenSender<S> {
         batch
     }
 
-    /// Waits until a frame is due, or for room, after nothing could be sent.
+    /// After nothing could be sent, waits until a frame is due or for space.
     fn pause(&mut self, waiter: &mut Waiter) -> Result<(), RunError> {
         let time = now();
         match self.schedule.due(self.source.due()) {
@@ -215,7 +215,7 @@ impl SlotSplit {
     }
 }
 
-/// Queues one frame with its header; the ring has room for all of its slots.
+/// Queues one frame with its header; the ring has space for all of its slots.
 fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     let parts = frame.chunks(split.part(frame.len()));
     let count = parts.len() as u32;
@@ -226,7 +226,7 @@ fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     ring.advance(count);
 }
 
-/// Creates a waiter that also wakes when it is time to stop.
+/// Creates a waiter that also wakes when the thread must stop.
 pub(super) fn waiter_for(
     queues: &[&dyn Queue],
     patience: WaitStrategy,
@@ -241,7 +241,8 @@ pub(super) fn waiter_for(
 /// Waits until the tx ring has more room than now.
 fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
     if queue.rings().tx.avail() > 0 {
-        // There is room, but not for all slots of a frame: no event reports when there is more.
+        // There is space, but not for all slots of a frame, and no event reports when there is
+        // more.
         queue.tx_sync()?;
         sleep_until(now() + 20_000);
         return Ok(());

@@ -28,7 +28,7 @@ const START_DELAY_NS: Nanos = 5_000_000;
 /// Port kinds that only read the buffers of a tx ring.
 const READ_ONLY_TX_KINDS: [&str; 4] = ["xdp", "packet", "null", "pcap"];
 
-/// What threads generate frames from.
+/// The source of the frames that threads generate.
 pub(super) enum FrameMaterial {
     Pattern(Box<TrafficPattern>),
     Unwritten(usize),
@@ -78,8 +78,8 @@ pub(super) fn tasks(
     Ok(tasks.into_iter().zip(cpus).map(|(task, cpu)| pinned(task, cpu)).collect())
 }
 
-/// Distributes the queues: thread `i` gets queue `i`, `i` + threads, and so on. It sends on the
-/// first.
+/// Distributes the queues: thread `i` gets queue `i`, `i` + threads, and so on, and sends on the
+/// first of them.
 fn distribute(queues: Vec<Box<dyn Queue>>, threads: u16) -> Vec<Vec<Box<dyn Queue>>> {
     let mut hands: Vec<_> = (0..threads).map(|_| Vec::new()).collect();
     for (i, queue) in queues.into_iter().enumerate() {
@@ -250,7 +250,7 @@ impl GenSetup<'_> {
             let ponger = Ponger {
                 interests: vec![Interest::RX; hand.len()],
                 queues: hand,
-                // Answers leave in the same batch in which their requests came.
+                // An answer leaves in the batch in which its request arrived.
                 burst: self.options.burst.max(64),
                 budget: budget.clone(),
                 header: self.plan.header(),
@@ -275,8 +275,8 @@ impl GenSetup<'_> {
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
 
-    /// Whether a buffer keeps its contents until it comes back: not if a peer gets it, and not if
-    /// faults are injected into it.
+    /// Whether a buffer keeps its contents until it is returned: not if a peer gets the buffer, and
+    /// not if faults are injected into it.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
         let keeps = READ_ONLY_TX_KINDS.contains(&self.kind)
@@ -285,7 +285,7 @@ impl GenSetup<'_> {
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 
-    /// Refuses frames that are too short for the stamp that must be read from them.
+    /// Refuses frames that are too short for a stamp, if stamps must be read.
     fn check_stamp(&self, generator: &Generator) -> Result<(), Failure> {
         let (function, form) = (self.plan.function, generator.stamp_form());
         let timed = self.plan.latency || function == GenFunction::Ping;
@@ -354,7 +354,7 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
     Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
-/// Spreads frames over slots if they are longer than one, or if the user asked for it.
+/// Divides frames into several slots if they are longer than one slot, or if the user requested it.
 fn split(plan: &GenPlan, info: &PortInfo, material: &FrameMaterial) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),
@@ -388,7 +388,7 @@ fn pinned(task: WorkerTask, cpu: usize) -> WorkerTask {
     })
 }
 
-/// Returns the CPU of each thread; this process may use all of them.
+/// Returns the CPU of each thread; all of them are CPUs that this process may use.
 fn cpus(CpuPinning { first, count }: CpuPinning, threads: usize) -> Result<Vec<usize>, Failure> {
     let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
     let count = if count == 0 { allowed.count() } else { count };

@@ -20,7 +20,7 @@ pub(super) struct SharedGenStats {
     /// Streams that this run sends.
     streams: std::ops::Range<u32>,
     framing: u64,
-    /// Bytes before each frame that the port counts and we do not.
+    /// Bytes before each frame that the port counts and this report does not.
     header: u64,
     senders: Vec<Arc<Progress>>,
     receivers: Vec<Arc<Progress>>,
@@ -37,9 +37,9 @@ pub(super) struct GenFigures {
     pub(super) total: ProgressCounts,
     /// Length of the interval.
     pub(super) time: Nanos,
-    /// Least space in a ring; [`NO_SPACE`] if none was checked.
+    /// Minimum number of slots in a ring; [`NO_SPACE`] if none was checked.
     pub(super) min_space: u64,
-    /// Bytes per frame, in addition to its own, that count in bit rates.
+    /// Bytes per frame that are added to its length in bit rates.
     pub(super) framing: u64,
     /// Frames handed to the port.
     pub(super) submitted: u64,
@@ -56,14 +56,14 @@ pub(super) struct ReceiveFigures {
     pub(super) report: TrackerReport,
     /// Frames that are missing.
     pub(super) lost: u64,
-    /// Frames that should have come.
+    /// Number of frames that should have arrived.
     pub(super) expected: u64,
     /// Histogram of their ages.
     pub(super) ages: Option<Histogram<u64>>,
 }
 
 impl SharedGenStats {
-    /// Creates empty statistics; `streams` are those that this run sends.
+    /// Creates empty statistics; `streams` are the streams that this run sends.
     pub(super) fn new(
         meter: PortMeter,
         function: GenFunction,
@@ -83,7 +83,7 @@ impl SharedGenStats {
         }
     }
 
-    /// Excludes `header` bytes of each frame that the port counts.
+    /// Excludes `header` bytes of each frame from the port's counts.
     pub(super) fn with_header(self, header: usize) -> Self {
         Self { header: header as u64, ..self }
     }
@@ -143,8 +143,8 @@ impl SharedGenStats {
         self.figures(change, done, time - last_time, false)
     }
 
-    /// Returns the figures of the whole run. `over` is set when nothing more comes: missing frames
-    /// are then lost.
+    /// Returns the figures of the whole run. `over` is set when no more frames arrive, so that
+    /// missing frames count as lost.
     pub(super) fn total(&self, over: bool) -> GenFigures {
         let done = self.done();
         self.figures(done, done, done.time(), over)
@@ -169,7 +169,7 @@ impl SharedGenStats {
         }
     }
 
-    /// Returns the main counter of the run: completions if it sends, else receptions.
+    /// Returns the main counter of the run: completions if it sends, otherwise receptions.
     fn done(&self) -> ProgressCounts {
         if !self.function.sends() {
             return sum(&self.receivers);
@@ -198,8 +198,8 @@ impl SharedGenStats {
         ReceiveFigures { done: sum(&self.receivers), report, lost, expected, ages: all }
     }
 
-    /// Returns lost and expected frames. Senders know how many are missing; a pure receiver only
-    /// sees gaps.
+    /// Returns the number of lost and of expected frames. A run with senders knows how many are
+    /// missing; a run that only receives only sees gaps.
     fn missing(&self, report: &TrackerReport, submitted: u64, over: bool) -> (u64, u64) {
         if self.senders.is_empty() || !over {
             return (report.total.lost, report.total.expected);
@@ -223,7 +223,7 @@ impl GenFigures {
         per_sec(self.done.packets, self.time)
     }
 
-    /// Returns bits per second, with the framing if it counts.
+    /// Returns bits per second, including `framing`.
     pub(super) fn bps(&self) -> f64 {
         per_sec(self.bits(), self.time)
     }

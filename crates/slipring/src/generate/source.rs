@@ -1,4 +1,4 @@
-//! Sources of frames: a pattern, a capture, or whatever the buffers hold.
+//! Sources of frames: a pattern, a capture, or the old contents of the buffers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(super) trait GenSource: Send {
     /// Returns the bytes of the next frame; `None` if there are no more.
     fn next_len(&self) -> Option<usize>;
 
-    /// Returns the bytes before each frame that do not count as its own.
+    /// Returns the number of bytes before each frame that do not count as part of it.
     #[inline(always)]
     fn header(&self) -> usize {
         0
@@ -23,8 +23,8 @@ pub(super) trait GenSource: Send {
         None
     }
 
-    /// Writes header and next frame, sent at `time`, to the start of `out`, which has room for
-    /// both, and advances.
+    /// Writes the header and the next frame, sent at `time`, to the start of `out`, which has space
+    /// for both, and advances to the following frame.
     fn write(&mut self, time: Nanos, out: &mut [u8]);
 }
 
@@ -41,12 +41,12 @@ impl GenSource for Generator {
     }
 }
 
-/// Frames of one length for a port that does not change our buffers: only the head of a buffer
-/// needs to be written again.
+/// Frames of one length, for a port that does not change buffers: only the start of a buffer has to
+/// be written again.
 pub(super) struct PatchedFrames {
     generator: Generator,
-    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length. A
-    /// collision only means that both buffers are written completely.
+    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length.
+    /// After a collision, both buffers are written completely.
     written: Vec<usize>,
 }
 
@@ -81,7 +81,7 @@ impl GenSource for PatchedFrames {
     }
 }
 
-/// Frames whose bytes are not written: measures the cost of the rings alone.
+/// Frames whose bytes are not written, to measure the cost of the rings alone.
 pub(super) struct UnwrittenFrames(pub(super) usize);
 
 impl GenSource for UnwrittenFrames {
@@ -172,22 +172,22 @@ impl CaptureRecording {
     }
 }
 
-/// One thread's share of a replayed recording: every n-th packet of n threads.
+/// One thread's share of a replayed recording: every n-th packet if there are n threads.
 pub(super) struct RecordingReplay {
     recording: Arc<CaptureRecording>,
     timeline: ReplayTimeline,
     timed: bool,
     /// Index of the next packet of the recording, for any thread.
     next: usize,
-    /// Packets of other threads before the next one of this thread.
+    /// Number of packets of other threads before the next one of this thread.
     skip: usize,
     threads: usize,
     current: Option<(RecordedPacket, Nanos)>,
 }
 
 impl RecordingReplay {
-    /// Replays according to `timeline`, which also counts the passes. Without `timed`, only the
-    /// passes count.
+    /// Replays with the times of `timeline`, which also counts the passes. Without `timed`, the
+    /// times are ignored.
     pub(super) fn new(
         recording: Arc<CaptureRecording>,
         timeline: ReplayTimeline,
@@ -274,7 +274,7 @@ mod tests {
         Arc::new(CaptureRecording { bytes: (0..times.len() as u8).collect(), packets })
     }
 
-    /// Returns bytes and times of what a replay sends.
+    /// Returns bytes and times of the frames of a replay.
     fn play(mut replay: RecordingReplay) -> Vec<(u8, Option<Nanos>)> {
         let mut sent = Vec::new();
         while replay.next_len().is_some() {

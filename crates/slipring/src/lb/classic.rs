@@ -17,7 +17,7 @@ const SYSLOG_PRIORITY: u32 = 17 * 8 + 6;
 /// Bits of a "megabit".
 const BITS_PER_MEGABIT: f64 = 1024.0 * 1024.0;
 
-/// The clocks of both outputs, with the counters at the last report.
+/// The timers of both outputs, with the counters at the last report.
 pub(super) struct ClassicLines {
     stdout: Option<ReportClock>,
     syslog: Option<(ReportClock, UnixDatagram)>,
@@ -52,7 +52,7 @@ struct ClassicLine<'a> {
 }
 
 impl ClassicLines {
-    /// Starts the clocks. If there is no system log, prints that and continues without it.
+    /// Starts the timers. If there is no system log, prints that and continues without it.
     pub(super) fn new(
         stdout: Option<Duration>,
         syslog: Option<Duration>,
@@ -86,7 +86,7 @@ impl ClassicLines {
         if let Some((clock, socket)) = &mut self.syslog {
             for line in clock.lines(figures) {
                 let pid = std::process::id();
-                // If the log is full or gone, only its lines are lost.
+                // If the log is full or no longer exists, only these lines are lost.
                 let _ = socket.send(format!("<{SYSLOG_PRIORITY}>lb[{pid}]: {line}").as_bytes());
             }
         }
@@ -102,7 +102,7 @@ impl ReportClock {
     /// Returns the lines, if they are due.
     fn lines(&mut self, figures: &LbFigures) -> Vec<String> {
         let time = figures.meter.elapsed();
-        // A tick serves several periods, so it may be a little early or late.
+        // One timer serves several periods, so a report may be a little early or late.
         if time + Duration::from_millis(5) < self.next {
             return Vec::new();
         }

@@ -1,7 +1,7 @@
-//! What `slipring lb` does with frames: one thread, queues of the input, and one queue of each
-//! output.
+//! The frame processing of `slipring lb`. Each thread has some queues of the input, and one queue
+//! of each output.
 //!
-//! Every frame goes to each group. All groups but the last get copies; the last one gets the
+//! Every frame goes to each group. All groups but the last get copies; the last group gets the
 //! frame's own buffer if both rings are in one region. A full output delays no other output: its
 //! frames wait in the backlog, or are dropped and counted.
 
@@ -30,7 +30,7 @@ pub(super) struct SharedLbStats {
     pub(super) received: AtomicU64,
     pub(super) non_ip: AtomicU64,
     pub(super) free_bufs: AtomicU64,
-    /// Outputs of all groups, one group after the other.
+    /// Outputs of all groups, in the order of the groups.
     pub(super) outputs: Vec<SharedOutputStats>,
 }
 
@@ -39,14 +39,14 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
-/// The outputs of one group among all outputs, and how flows are spread over them.
+/// The outputs of one group among all outputs, and how flows are distributed over them.
 #[derive(Debug, Clone)]
 pub(super) struct GroupOutputs {
     pub(super) first: usize,
     pub(super) spread: Arc<OutputSpread>,
 }
 
-/// Spreads the frames of one thread. Its queues are one of each output, followed by its inputs.
+/// Distributes the frames of one thread. Its queues are one of each output, followed by its inputs.
 pub(super) struct LbProcessor {
     pub(super) groups: Vec<GroupOutputs>,
     pub(super) splitter: FlowSplitter,
@@ -83,7 +83,7 @@ impl LbProcessor {
 }
 
 impl FrameProcessor for LbProcessor {
-    /// Spreads the frames of one input; returns the number of their slots.
+    /// Distributes the frames of one input; returns the number of their slots.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { groups, splitter, backlog, batch, stats, scratch } = self;
         let (outputs, inputs) = queues.split_at_mut(stats.outputs.len());

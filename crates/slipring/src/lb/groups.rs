@@ -54,8 +54,9 @@ impl std::str::FromStr for PipeGroup {
     }
 }
 
-/// Returns the groups of the command line, `-p` before `--outputs`; without either, one of two
-/// pipes. Pipes belong to `device`, else to the device of the input, else to the default device.
+/// Returns the groups of the command line, `-p` before `--outputs`; if neither is given, one group
+/// of two pipes. Pipes are on `device`, or else on the device of the input, or else on the default
+/// device.
 pub(super) fn groups(
     input: &PortName,
     pipes: Vec<PipeGroup>,
@@ -118,7 +119,7 @@ fn check(input: &PortName, groups: &[OutputGroup]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The error for a parent name that cannot have pipes. The text refers to what the user typed.
+/// The error for a parent name that cannot have pipes. The text quotes what the user typed.
 fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
     if parent != input.name {
         return error.into();

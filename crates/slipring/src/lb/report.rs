@@ -14,7 +14,7 @@ use super::settings::LbSettings;
 use slipring_datapath::meter::{PortMeter, bps, pps};
 use slipring_datapath::worker::Worker;
 
-/// Totals of one output, over all threads.
+/// Totals of one output, added over all threads.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct OutputTotals {
     pub(super) forwarded: u64,
@@ -155,9 +155,9 @@ impl LbFigures {
         }
     }
 
-    /// Whether our own report is due; the classic ones may be more frequent.
+    /// Whether this program's own report is due; classic reports may be more frequent.
     pub(super) fn is_due(&self, period: Option<Duration>) -> bool {
-        // A little slack: reports of several periods share one timer.
+        // Some tolerance, because reports of several periods share one timer.
         let slack = Duration::from_millis(5);
         period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
     }

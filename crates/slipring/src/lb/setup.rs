@@ -13,7 +13,7 @@ use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 
-/// Creates a worker per thread: as many as requested, but none without a queue of the input.
+/// Creates a worker per thread: the requested number, but no worker without a queue of the input.
 pub(super) fn make_workers(
     ports: Vec<Port>,
     groups: &[OutputGroup],

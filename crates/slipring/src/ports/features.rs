@@ -1,4 +1,4 @@
-//! XDP features of the drivers: asked by netlink, with nothing attached.
+//! XDP features of the drivers, queried by netlink; nothing is attached.
 
 use std::collections::HashMap;
 use std::io;
@@ -39,7 +39,8 @@ impl XdpFeatures {
     }
 }
 
-/// Returns features by interface index. Fails on kernels before 6.3, which cannot be asked.
+/// Returns features by interface index. Fails on kernels before 6.3, which do not support the
+/// query.
 pub(crate) fn all() -> io::Result<HashMap<u32, XdpFeatures>> {
     let family = family(c"netdev".to_bytes_with_nul())?;
     let answers = request_all(NETLINK_GENERIC, family, RequestScope::All, &[GET_DEVICE, 1, 0, 0])?;

@@ -1,5 +1,5 @@
-//! Netlink messages of families that our other crates do not implement: a request, and the bytes of
-//! its answers. All lengths are checked; a broken answer counts as a short one.
+//! Netlink messages of families that the other crates do not implement: a request, and the bytes of
+//! its answers. All lengths are checked; a malformed answer counts as truncated.
 
 use std::io;
 

@@ -50,11 +50,11 @@ pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
 
 /// Returns interface and queue of each bound AF_XDP socket of this namespace, by inode.
 fn bound_sockets() -> HashMap<u64, (u32, u32)> {
-    // struct xdp_diag_req: family, protocol, padding, inode, what to show, cookie.
+    // struct xdp_diag_req: family, protocol, padding, inode, which attributes to return, cookie.
     let mut request = vec![AF_XDP, 0, 0, 0, 0, 0, 0, 0];
     request.extend(XDP_SHOW_INFO.to_ne_bytes());
     request.extend([0xff; 8]);
-    // A kernel without sock_diag for AF_XDP lists nothing.
+    // A kernel without sock_diag for AF_XDP returns no sockets.
     let answers = request_all(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, RequestScope::All, &request)
         .unwrap_or_default();
     answers.iter().filter_map(|answer| socket(answer)).collect()
@@ -73,8 +73,9 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns interfaces, and queues of them, that a process holds by its descriptors. Interface
-/// indexes of programs are only valid in the process's namespace, so they count if that is `here`.
+/// Returns the interfaces, and queues of interfaces, that a process holds by its descriptors.
+/// Interface indexes of programs are only valid in the process's namespace, so they are ignored
+/// unless that is `here`.
 fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();

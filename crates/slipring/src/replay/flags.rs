@@ -17,7 +17,7 @@ Examples:
   slipring replay -f in.pcapng -i tap:a --speed 2 --loops 0 -D 20ms
   slipring replay -f in.pcap -i pcap:out.pcapng -D normal,20ms,3ms --seed 7";
 
-/// The one flag table.
+/// The table of flags.
 pub(super) fn command() -> Command {
     let command = Command::new("replay")
         .about("Send a capture with its own timing, through an emulated link if one is asked for")

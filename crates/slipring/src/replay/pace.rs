@@ -23,7 +23,7 @@ pub(super) enum PacingMode {
         /// The pause between two passes, in the capture's time.
         pass_gap_ns: Option<u64>,
     },
-    /// At a rate; each frame counts `framing` bytes in addition to its own.
+    /// At a rate; `framing` bytes are added to each frame's length.
     Fixed { rate: Rate, framing: u32 },
 }
 
@@ -87,7 +87,8 @@ pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
 
 /// Parses `const,BPS`, `ether,BPS`, or a rate with its unit.
 ///
-/// A bare number means bit/s for `nmreplay` only: otherwise 10 could mean 10 Mbit/s or 10 pps.
+/// A bare number means bit/s only under the name `nmreplay`; otherwise 10 could mean 10 Mbit/s or
+/// 10 pps.
 fn fixed(text: &str, classic: bool) -> Result<PacingMode, Failure> {
     let (framing, value) = match text.split_once(',') {
         Some(("ether", value)) => (ETHERNET_FRAMING_BYTES, value),
@@ -147,7 +148,7 @@ impl ReplayPacer {
     }
 
     /// Replaces the capture times of the frames by the times at which they are due. The first frame
-    /// of all keeps its own time.
+    /// of the replay keeps its time.
     pub(super) fn retime(&mut self, chunk: &mut CaptureChunk) {
         if self.pass.is_none() {
             self.base_ns = chunk.frames.first().map_or(0, |frame| frame.captured_ns);

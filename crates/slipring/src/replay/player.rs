@@ -24,7 +24,7 @@ const MAX_BATCH: usize = 256;
 /// The only exit: the port.
 const FIRST_EXIT: ExitId = ExitId(0);
 
-/// Decides which frames of a capture leave, and when. Times count from the first frame.
+/// Decides which frames of a capture leave, and when. Times are relative to the first frame.
 pub(super) struct ReplayPlayer {
     network: Network,
     feed: InputFeed,
@@ -35,9 +35,9 @@ pub(super) struct ReplayPlayer {
 /// A frame that is due to leave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DueFrame {
-    /// Time at which it is due.
+    /// Time at which the frame is due.
     pub(super) release_ns: u64,
-    /// Its length in bytes without FCS; the capture may hold fewer bytes.
+    /// Length of the frame in bytes without FCS; the capture may have fewer bytes.
     pub(super) len: u32,
     handle: FrameHandle,
     link: LinkId,
@@ -82,8 +82,8 @@ impl ReplayPlayer {
         self.network.change(at_ns, plan)
     }
 
-    /// Decides what leaves up to `until_ns`, or a part of it; returns false if there was nothing to
-    /// decide.
+    /// Decides on frames up to `until_ns`, or on some of them; returns false if there was nothing
+    /// to decide.
     ///
     /// # Errors
     /// If the capture is damaged.
@@ -133,7 +133,7 @@ impl ReplayPlayer {
         self.carrier.chunks.get(due.handle).bytes
     }
 
-    /// Removes the next frame, which is now on the ring. Pass it to [`Self::sent`] after it has
+    /// Removes the next frame, which is now in the ring. Pass it to [`Self::sent`] after it has
     /// left.
     pub(super) fn take(&mut self) -> Option<DueFrame> {
         self.carrier.due.pop_front()
@@ -172,7 +172,7 @@ impl ReplayPlayer {
         self.network.cancel_changes();
     }
 
-    /// Returns the state so far; the caller knows what was sent.
+    /// Returns the state so far; the caller provides the counts of sent frames.
     pub(super) fn state(&self, at_ns: u64, sent: PacketCounts) -> EmulationState {
         let links = 0..self.carrier.measured.len();
         let feed = &self.feed;
@@ -199,7 +199,7 @@ impl ReplayPlayer {
     }
 }
 
-/// Frames in flight, and those due to leave, in order of time.
+/// Frames in flight, and frames that are due, in order of time.
 #[derive(Default)]
 struct ReplayCarrier {
     chunks: ChunkTable,

@@ -31,7 +31,7 @@ const START_DELAY_NS: Nanos = 5_000_000;
 /// Frames later than this are counted as late, unless the flags say otherwise.
 const LATE_AFTER_NS: Nanos = 100_000;
 
-/// What the sending thread reports in addition to its published state.
+/// Results of the sending thread in addition to its published state.
 #[derive(Default)]
 struct SenderReport {
     /// Frames stamped before their predecessors.
@@ -141,7 +141,7 @@ fn sender(
 }
 
 /// Whether a frame fits into a burst that already has `bytes` bytes; a frame longer than the limit
-/// goes alone.
+/// is sent alone.
 const fn is_within(burst: BurstLimit, bytes: u64, len: u32) -> bool {
     bytes == 0 || bytes + len as u64 <= burst.bytes
 }
@@ -176,7 +176,7 @@ struct ReplaySender {
 impl ReplaySender {
     fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         while !stop.is_set() && !self.player.ended() {
-            // Requests come first, before anything is decided by the old rules.
+            // Requests are handled first, before frames are decided by the old rules.
             self.handle_requests();
             let elapsed = now().saturating_sub(self.start);
             let decided = match self.player.decide(elapsed.saturating_add(DECISION_LEAD_NS)) {
@@ -194,7 +194,7 @@ impl ReplaySender {
         self.drain()
     }
 
-    /// Sends the frames that are due; returns false if there were none, or no room.
+    /// Sends due frames; returns false if there were none, or no space.
     fn send(&mut self) -> Result<bool, RunError> {
         let elapsed = now().checked_sub(self.start);
         let Some(elapsed) = elapsed else { return Ok(false) };
@@ -228,7 +228,7 @@ impl ReplaySender {
         Ok(true)
     }
 
-    /// Puts a frame on the ring; returns false if there is no room.
+    /// Puts a frame into the ring; returns false if there is no space.
     fn push(&mut self, due: &DueFrame) -> bool {
         let bytes = self.player.bytes(due);
         let ring = self.queue.rings().tx;
@@ -242,7 +242,7 @@ impl ReplaySender {
         ring.push(&self.frame)
     }
 
-    /// Waits until a frame or a decision is due, or for room.
+    /// Waits until a frame or a decision is due, or for space.
     fn wait(&mut self) -> Result<(), RunError> {
         let time = now();
         let decision = self.player.next_decision_ns().map(|at| at.saturating_sub(DECISION_LEAD_NS));

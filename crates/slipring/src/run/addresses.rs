@@ -1,7 +1,7 @@
 //! The addresses on both sides of a link.
 //!
 //! Each link has its own subnet: 100.64.N.0/24 of the range for carriers (RFC 6598), which does not
-//! collide with home or office networks, and one of unique local IPv6 addresses.
+//! collide with home or office networks, and a subnet of unique local IPv6 addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,9 +19,9 @@ pub(super) struct LinkSubnet(u8);
 pub(super) struct LinkAddresses {
     /// The command's address.
     pub(super) own: Ipv4Addr,
-    /// The gateway to everything else.
+    /// The default gateway.
     pub(super) gateway: Ipv4Addr,
-    /// The IPv6 addresses, if there are any.
+    /// The IPv6 addresses, if the command has any.
     pub(super) v6: Option<LinkAddressesV6>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct LinkAddresses {
 pub(super) struct LinkAddressesV6 {
     /// The command's address.
     pub(super) own: Ipv6Addr,
-    /// The gateway to everything else.
+    /// The default gateway.
     pub(super) gateway: Ipv6Addr,
     /// Whether more than the gateway itself can be reached.
     pub(super) reaches_beyond: bool,
@@ -57,7 +57,7 @@ impl LinkSubnet {
         matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == self.network().octets()[..3])
     }
 
-    /// Returns the name of the link that leads into it.
+    /// Returns the name of the link that leads to this subnet.
     pub(super) fn link(self) -> String {
         format!("slip{}", self.0)
     }

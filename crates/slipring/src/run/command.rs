@@ -1,12 +1,12 @@
-//! The command behind the link: its start in the namespace, its signals, its end.
+//! The command: its start in the namespace, its signals, its end.
 //!
-//! It shares our terminal, our standard streams and our process group, so that the calling shell
-//! treats both as one job. Signals of the terminal reach it directly; we forward signals that
-//! processes send to us.
+//! The command shares this process's terminal, standard streams and process group, so that the
+//! calling shell treats both as one job. Signals of the terminal reach the command directly; this
+//! process forwards signals that other processes send to it.
 //!
-//! The kernel kills it when the thread that started it ends, and so when we are killed. Processes
-//! that it leaves running become our children and are ended too: without the link they would have
-//! no network.
+//! The kernel kills the command when the thread that started it ends, and so when this process is
+//! killed. Processes that the command leaves running become children of this process and are ended
+//! too, because without the link they would have no network.
 
 use std::ffi::OsString;
 use std::fs;
@@ -63,14 +63,14 @@ pub(super) struct RunningCommand {
 /// Why the command could not start.
 #[derive(Debug)]
 pub(super) enum StartError {
-    /// Its namespaces could not be entered.
+    /// The namespaces could not be entered.
     Namespace(&'static str, io::Error),
-    /// It could not be executed.
+    /// The command could not be executed.
     Exec(io::Error),
 }
 
 impl ForwardedSignals {
-    /// Catches signals, which from now on do not end this process.
+    /// Catches signals, which no longer end this process.
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -86,7 +86,7 @@ impl ForwardedSignals {
             if info.si_code <= 0
                 && let Some(signal) = Signal::from_named_raw(info.si_signo)
             {
-                // It may have ended in the meantime.
+                // The command may have ended in the meantime.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -94,7 +94,7 @@ impl ForwardedSignals {
 }
 
 impl RunningCommand {
-    /// Starts it in the sandbox's namespace.
+    /// Starts the command in the sandbox's namespace.
     pub(super) fn start(site: &RunSandbox, call: RunCommand) -> Result<Self, StartError> {
         let place = |what| move |error| StartError::Namespace(what, error);
         set_child_subreaper(Some(rustix::process::getpid())).map_err(|error| {
@@ -117,7 +117,8 @@ impl RunningCommand {
         }
     }
 
-    /// Waits for its end, and forwards signals meanwhile. If `lost` rings, sends it TERM.
+    /// Waits for the command's end, and forwards signals meanwhile. If `lost` rings, sends TERM to
+    /// the command.
     pub(super) fn wait(
         self,
         site: &RunSandbox,
@@ -166,7 +167,7 @@ fn run_to_end(
         command.args(&call.args).envs(call.env);
         kill_with_parent(&mut command).spawn().map_err(StartError::Exec)
     });
-    // The receiver is gone only if the process ends.
+    // The receiver only ends with the process.
     match begun {
         Ok(mut child) => {
             let _ = started.send(Ok(Pid::from_child(&child)));
@@ -187,7 +188,7 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
         .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
         netns::become_private_mounts().map_err(place("make a mount namespace"))?;
-        // Without the file there is nothing to replace, and no name resolution anyway.
+        // Without the file there is nothing to replace, and no name resolution in any case.
         if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
             replace(&text).map_err(place("replace /etc/resolv.conf"))?;
         }
@@ -198,9 +199,9 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
 /// Replaces `/etc/resolv.conf` by a file with that text, in this thread's own mount namespace.
 ///
 /// The file is in its own tmpfs, which has no other reference after this function returns, so it
-/// needs no cleanup. (A removed file would do as well, but not for a nested run: nothing can be
-/// mounted over one.) The tmpfs is mounted over `/etc`, where only this thread sees it: a directory
-/// in `/tmp` could belong to another user.
+/// needs no cleanup. (A removed file would also need no cleanup, but in a nested run nothing could
+/// be mounted over it.) The tmpfs is mounted over `/etc`, where only this thread sees it: a
+/// directory in `/tmp` could belong to another user.
 fn replace(text: &str) -> io::Result<()> {
     // Opened before `/etc` is covered; links are followed to the file that programs read.
     let file = rustix::fs::open(RESOLV_CONF_PATH, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -215,8 +216,8 @@ fn replace(text: &str) -> io::Result<()> {
     bound
 }
 
-/// Ends processes that the command started and that outlived it: first by TERM, then by KILL.
-/// `helper` is our own child, which is spared.
+/// Ends processes that were started by the command and outlived it: first by TERM, then by KILL.
+/// `helper` is a child of this process and is not ended.
 fn kill_orphans(helper: Option<Pid>) {
     let start = Instant::now();
     let mut asked = Vec::new();
@@ -240,7 +241,7 @@ fn kill_orphans(helper: Option<Pid>) {
     }
 }
 
-/// Returns children of this process that it did not start: their parents have ended.
+/// Returns children that this process did not start: processes whose parents have ended.
 fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -250,7 +251,7 @@ fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     pids.filter(|pid| Some(*pid) != helper).collect()
 }
 
-/// Returns the status that a shell would show.
+/// Returns the status that a shell would report.
 pub(super) fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

@@ -1,8 +1,8 @@
 //! Source address translation for one address, by the kernel's nf_tables.
 //!
-//! The table belongs to our netlink socket (`owner`), so the kernel removes it with the process,
-//! however that ends, and no other process can change it meanwhile. That flag is why this module
-//! uses netlink directly instead of running `nft`.
+//! The table belongs to a netlink socket of this process (`owner`), so the kernel removes the table
+//! when the process ends for any reason, and no other process can change it meanwhile. Because of
+//! that flag, this module uses netlink directly instead of running `nft`.
 //!
 //! ```text
 //!   table ip slip0 {
@@ -11,7 +11,7 @@
 //! ```
 //! Formats: linux/netfilter/nf_tables.h, linux/netfilter/nfnetlink.h.
 //!
-//! Not for: filtering. Another forward chain that drops still drops.
+//! Not for filtering. If another forward chain drops a packet, it is still dropped.
 
 use std::io;
 use std::net::IpAddr;
@@ -65,7 +65,7 @@ impl Masquerade {
         socket.connect(&SocketAddr::new(0, 0))?;
         set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(REPLY_TIMEOUT))?;
         socket.send(&batch(name, source), 0)?;
-        // One answer for each of table, chain and rule; the first refusal fails the whole batch.
+        // One answer for each of table, chain and rule; the first refusal rejects the whole batch.
         for _ in 0..3 {
             acknowledged(&socket.recv_from_full()?.0)?;
         }

@@ -6,11 +6,11 @@
 //!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
 //! ```
 //! Either program terminates the command's TCP connections in its own stack, so that stack is one
-//! end of the traffic on the link. slirp4netns slows down after losses, as TCP does; pasta assumes
-//! a lossless wire and sends all that the window allows, again and again if a queue drops it
-//! (measured: 1.1 million frames for 6 MB at 12 Mbit/s). So slirp4netns is used if it is installed,
-//! else pasta (of passt), with a warning. The program gets the namespace as its stdin: only that
-//! descriptor needs no rights over our process.
+//! end of the traffic on the link. slirp4netns slows down after losses, as TCP does. pasta assumes
+//! a lossless wire: it sends all that the window allows, and sends all of it again if a queue drops
+//! packets (measured: 1.1 million frames for 6 MB at 12 Mbit/s). So slirp4netns is used if it is
+//! installed, else pasta (of passt), with a warning. The program gets the namespace as its stdin,
+//! because opening it by path would require rights over this process.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -37,7 +37,7 @@ use super::sandbox::{MTU, set, setup_failure};
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Path by which the program opens the namespace: its own stdin.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// Capabilities that it needs in our namespaces.
+/// Capabilities that the program needs in this run's namespaces.
 const NAT_CAPABILITIES: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
 
 /// The supported programs, best first.
@@ -54,7 +54,7 @@ pub(super) struct NatProgram {
     path: PathBuf,
 }
 
-/// A running NAT program. It ends on drop, or with this process.
+/// A running NAT program. It ends on drop, or when this process ends.
 #[derive(Debug)]
 pub(super) struct UserNat {
     child: Child,
@@ -144,12 +144,13 @@ impl NatProgram {
         self.kind.name()
     }
 
-    /// Starts it in the caller's namespace, serving a new namespace, and waits for its device.
+    /// Starts the program in the caller's namespace, serving a new namespace, and waits for its
+    /// device.
     pub(super) fn start(&self, subnet: LinkSubnet, v6: bool) -> Result<UserNat, Failure> {
         let between =
             Netns::new().map_err(|error| setup_failure("make a network namespace", &error))?;
         let quiet = || {
-            // IPv6 messages of the stack there would come from a host that does not exist.
+            // IPv6 messages of that namespace's stack would come from a host that does not exist.
             set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             LinkEvents::open()
@@ -174,7 +175,7 @@ impl NatProgram {
         let mut command = Command::new(&self.path);
         command.args(self.kind.arguments(subnet, addresses));
         if self.kind == NatProgramKind::Pasta && rustix::process::geteuid().is_root() {
-            // Otherwise it becomes `nobody`, which may not enter the namespace.
+            // Without this flag the program becomes `nobody`, which may not enter the namespace.
             command.args(["--runas", "0"]);
         }
         command.stdin(Stdio::from(between.as_fd().try_clone_to_owned()?));
@@ -247,8 +248,8 @@ impl Drop for UserNat {
     }
 }
 
-/// Lets a program that `start` spawns keep the capabilities over our namespaces, which an ordinary
-/// user's program loses on exec.
+/// Lets a program that `start` spawns keep the capabilities over the new namespaces, which an
+/// ordinary user's program loses on exec.
 fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let rights = NAT_CAPABILITIES.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);

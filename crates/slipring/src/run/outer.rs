@@ -1,6 +1,6 @@
-//! The state of the surrounding network namespace, as far as a link into it depends on that.
+//! The state of the surrounding network namespace that matters for a link into it.
 //!
-//! Read from `/proc` by a thread in that namespace; nothing is changed.
+//! Read from `/proc` by a thread in that namespace; the thread changes nothing.
 
 use std::env;
 use std::fs;
@@ -23,11 +23,11 @@ pub(super) struct OuterNamespace {
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
     /// Numbers of the subnets of the outer links: a name server may be behind any of them.
     outer_subnets: Vec<u8>,
-    /// Whether it forwards IPv4 between its interfaces.
+    /// Whether the namespace forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
-    /// Whether it forwards IPv6 between its interfaces.
+    /// Whether the namespace forwards IPv6 between its interfaces.
     pub(super) forwards_v6: bool,
-    /// Whether IPv6 reaches anything beyond its own links.
+    /// Whether the namespace has an IPv6 route beyond its own links.
     pub(super) reaches_v6: bool,
     /// Its name servers.
     pub(super) resolvers: Resolvers,
@@ -58,8 +58,8 @@ impl OuterNamespace {
         })
     }
 
-    /// Returns the first subnet from `first` on that nothing here or further out uses, and whose
-    /// link name is free.
+    /// Returns the first subnet, starting at `first`, that is not used in this namespace or further
+    /// out, and whose link name is free.
     pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
         (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
@@ -98,13 +98,13 @@ impl Resolvers {
         resolvers
     }
 
-    /// Whether one of them answers only to programs of this namespace. Without any, programs ask
-    /// this host itself.
+    /// Whether a name server answers only programs in this namespace. If none is configured,
+    /// programs query this host itself.
     pub(super) fn are_local(&self) -> bool {
         self.servers.is_empty() || self.servers.iter().any(IpAddr::is_loopback)
     }
 
-    /// Returns the server that is asked first.
+    /// Returns the server that is queried first.
     pub(super) fn first(&self) -> IpAddr {
         self.servers.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
@@ -182,8 +182,7 @@ mod tests {
     #[test]
     fn a_subnet_is_free_when_no_route_leads_into_it_and_no_link_has_its_name() {
         assert_eq!(outer("", &[]).free_subnet(0), Some(LinkSubnet::number(0)));
-        // 100.64.0.0/24 belongs to eth0, 100.64.2.0/23 to the VPN; the default route does not
-        // matter.
+        // 100.64.0.0/24 belongs to eth0, 100.64.2.0/23 to the VPN; the default route is ignored.
         assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(LinkSubnet::number(4)));
         assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(LinkSubnet::number(1)));
         assert_eq!(outer("", &["slip255"]).free_subnet(255), None);

@@ -2,7 +2,7 @@
 //! (127.0.0.53 and the like).
 //!
 //! Each query has its own thread; their number is limited. Queries beyond the limit are dropped, as
-//! any server may do.
+//! DNS permits.
 //!
 //! Not for: parsing DNS messages.
 
@@ -25,7 +25,7 @@ const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// The threads end with the process.
 ///
 /// # Errors
-/// `AddrInUse` if a name server listens on all addresses, which then answers by itself.
+/// `AddrInUse` if a name server listens on all addresses and therefore answers here, too.
 pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
     let datagrams = UdpSocket::bind((gateway, DNS_PORT))?;
     let streams = TcpListener::bind((gateway, DNS_PORT))?;
@@ -39,7 +39,8 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
     let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
-        // If the client is gone, our answer comes back as an error, which concerns no other query.
+        // If the client has ended, our answer is returned as an ICMP error, which concerns no other
+        // query.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
         if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;
@@ -75,7 +76,7 @@ fn answer_streams(listener: &TcpListener, server: SocketAddr) {
         }
         let counted = under_way.clone();
         thread::spawn(move || {
-            // Either side may close the connection early, which is no error of ours.
+            // Either side may close the connection early, which is not an error.
             let _ = relay_stream(&asking, server);
             drop(counted);
         });

@@ -1,5 +1,5 @@
 //! The parts of a run: the command's namespace, the two ports of the link, and the address
-//! translation behind the link.
+//! translation on the outer side of the link.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ const SLOTS_PER_RING: u32 = 2048;
 /// The requested address translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NatChoice {
-    /// The kernel's if possible, else a user-mode program.
+    /// The kernel's address translation if possible, else a user-mode program.
     Best,
     /// The kernel's only.
     Kernel,
@@ -42,7 +42,7 @@ pub(super) enum NatChoice {
     User,
 }
 
-/// Everything that was built. The ports are separate, since the emulator takes them.
+/// All parts of the sandbox except the ports, which the emulator takes.
 #[derive(Debug)]
 pub(super) struct RunSandbox {
     /// The command's namespace.
@@ -54,14 +54,14 @@ pub(super) struct RunSandbox {
     pub(super) link: String,
     /// The command's `/etc/resolv.conf`, if it must differ.
     pub(super) resolv_conf: Option<String>,
-    /// A name server that answers only in this namespace, so that it needs a relay.
+    /// A name server that answers only in the outer namespace, so that it needs a relay.
     pub(super) name_server: Option<IpAddr>,
     pub(super) translator: RunTranslator,
     /// A warning for the user.
     pub(super) warning: Option<String>,
 }
 
-/// The address translation behind the link. It ends with the sandbox.
+/// The address translation on the outer side of the link. It ends with the sandbox.
 #[derive(Debug)]
 pub(super) enum RunTranslator {
     /// The kernel, for IPv4 and, if supported, IPv6.
@@ -113,7 +113,7 @@ impl RunSandbox {
         let mut next = Some(0);
         while let Some(subnet) = next.and_then(|first| outer.free_subnet(first)) {
             match by_kernel(outer, subnet) {
-                // Another run has taken the subnet in the meantime.
+                // Another run has used the subnet in the meantime.
                 Err(KernelNatError::Lacking(error))
                     if error.kind() == io::ErrorKind::AlreadyExists =>
                 {

@@ -12,7 +12,7 @@ use slipring_wire::summary::HexDump;
 pub(super) enum TraceSink {
     /// Prints a line or a JSON object per frame.
     Lines { port: String, style: PrintStyle },
-    /// Collects frames for the one document at the end.
+    /// Collects frames for the single document at the end.
     Collected { port: String, style: PrintStyle, frames: Vec<Value> },
     /// Writes a capture.
     File(Box<CaptureSaver>),
@@ -77,7 +77,7 @@ impl TraceSink {
         }
     }
 
-    /// Returns the frames for the one document.
+    /// Returns the frames for the single document.
     pub(super) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match self {
             Self::Collected { frames, .. } => Some(std::mem::take(frames)),

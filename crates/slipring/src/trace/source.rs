@@ -1,4 +1,4 @@
-//! Notes on the source of a trace that its reader must know.
+//! Notes on the source of a trace that the user must know.
 
 use slipring_dump::FrameOrigin;
 use slipring_dump::source::DumpSource;
@@ -15,7 +15,7 @@ pub(super) fn notes(from: &FrameOrigin, source: &DumpSource) -> Vec<String> {
     source.listens_on().map(hidden_from).unwrap_or_default()
 }
 
-/// Returns a note for each program that takes frames before we can see them.
+/// Returns a note for each program that takes frames before they reach the trace.
 fn hidden_from(interface: &str) -> Vec<String> {
     let rows = ports::list().unwrap_or_default();
     let row = rows.into_iter().find(|row| row.interface == interface);

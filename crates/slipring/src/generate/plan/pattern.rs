@@ -56,7 +56,7 @@ fn order(random: bool) -> EndpointOrder {
     if random { EndpointOrder::Random } else { EndpointOrder::Sweep }
 }
 
-/// Returns source and destination, in the requested family or the one that either of them has.
+/// Returns source and destination, in the requested address family or in that of a given address.
 fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
     let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {
@@ -114,7 +114,7 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
     }
 }
 
-/// Parses one `-l`, or pkt-gen's two; by default, returns the shortest size with room for a
+/// Parses one `-l`, or pkt-gen's two; by default, returns the shortest size that has space for a
 /// timestamp.
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();

@@ -12,8 +12,8 @@ use slipring_cli::units::{Count, TimeSpan};
 use super::{pinning, wrong};
 use crate::generate::function::GenFunction;
 
-/// pkt-gen's option bits. The missing ones select how to access buffers, which is decided
-/// elsewhere.
+/// pkt-gen's option bits. The bits that are missing here select how buffers are accessed, which is
+/// decided elsewhere.
 pub(super) mod bits {
     pub(in crate::generate::plan) const LATENCY: u32 = 16;
     pub(in crate::generate::plan) const INDIRECT: u32 = 32;
@@ -24,7 +24,7 @@ pub(super) mod bits {
     pub(in crate::generate::plan) const STATISTICS: u32 = 2048;
     /// Prefetch, access, copy, memcpy: hints without effect.
     pub(in crate::generate::plan) const TOUCH: u32 = 1 | 2 | 4 | 8;
-    /// Checksums are always right here.
+    /// Checksums are always correct here.
     pub(in crate::generate::plan) const CHECKSUM: u32 = 4096;
     pub(in crate::generate::plan) const KNOWN: u32 = LATENCY
         | INDIRECT
@@ -69,7 +69,7 @@ pub(super) struct FlagReader<'m> {
 }
 
 impl<'m> FlagReader<'m> {
-    /// Parses the option bits first, since they can replace other flags.
+    /// Parses the option bits first, because they can replace other flags.
     pub(super) fn new(matches: &'m ArgMatches) -> Result<Self, Failure> {
         Ok(Self { matches, bits: option_bits(matches)? })
     }
