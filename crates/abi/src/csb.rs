@@ -15,7 +15,7 @@ abi_structs! {
         4: pad1: u32,
     }
 
-    /// What the application tells the loop, one block per ring.
+    /// The program's block for each ring, which the loop reads.
     #[repr(align(64))]
     struct NmCsbAtok: 64 {
         /// The ring's head.
@@ -30,7 +30,7 @@ abi_structs! {
         16: pad: [u32; 12],
     }
 
-    /// What the loop tells the application, one block per ring.
+    /// The loop's block for each ring, which the program reads.
     #[repr(align(64))]
     struct NmCsbKtoa: 64 {
         /// The loop has consumed the slots before this one.

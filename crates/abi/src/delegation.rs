@@ -34,7 +34,7 @@ pub struct DelegatedRingLayout {
     pub rx: u64,
     /// Number of slots of either ring.
     pub num_slots: u32,
-    /// Whether the receiver's ring is the one lent.
+    /// Whether the lent ring is that of the receiver.
     pub receives: bool,
     /// The port's number of the ring.
     pub ring: u32,
@@ -85,7 +85,8 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
     Some((who, stamps, rings.collect::<Option<_>>()?))
 }
 
-/// The program's number, whether rx syncs write their time, and the count, of either kind of answer.
+/// The program's number, whether rx syncs write their time, and the count: the common part of both
+/// kinds of answers.
 fn decode_head(bytes: &[u8]) -> Option<(u32, bool, usize)> {
     let count = word_at(bytes, 12)? as usize;
     let known = word_at(bytes, 0)? == LENT_VERSION && count <= LENT_RINGS;
@@ -134,7 +135,7 @@ pub struct DelegatedQueueLayout {
     pub flags: u32,
 }
 
-/// Frames come from the kernel itself, so checksums may be incomplete.
+/// Frames come from the kernel itself, so their checksums may be incomplete.
 pub const LENT_SOFTWARE: u32 = 1;
 /// The kernel does not copy frames.
 pub const LENT_ZERO_COPY: u32 = 2;

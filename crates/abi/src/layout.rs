@@ -55,11 +55,11 @@ impl<T: Plain + Default, const N: usize> Plain for [T; N] {
     }
 }
 
-/// Declares `repr(C)` structures with the size of each and the offset of every field, both
-/// asserted. All fields are public, and the default is all zeros.
+/// Declares `repr(C)` structures with the size of each and the offset of every field, both checked
+/// by assertions. All fields are public, and the default is all zeros.
 ///
-/// A field at another offset than the number before it, or a byte that no field covers, does not
-/// compile.
+/// If a field has another offset than the number before it, or a byte belongs to no field, the
+/// structure does not compile.
 macro_rules! abi_structs {
     ($(
         $(#[$meta:meta])*

@@ -1,6 +1,7 @@
-//! The requests that preceded `NIOCCTRL`: one structure for everything.
+//! The requests that preceded `NIOCCTRL`, all with the same structure.
 //!
-//! Old programs still use them, so they must be answered; new ones use [`crate::NmreqHeader`].
+//! Old programs still use these requests, so they must be answered; new programs use
+//! [`crate::NmreqHeader`].
 
 use crate::layout::abi_structs;
 use crate::ring::IFNAMSIZ;
@@ -9,9 +10,9 @@ use crate::ring::IFNAMSIZ;
 pub const NETMAP_HW_RING: u16 = 0x4000;
 /// `nr_ringid`: the host rings.
 pub const NETMAP_SW_RING: u16 = 0x2000;
-/// `nr_ringid`: poll transmits only when asked for `POLLOUT`.
+/// `nr_ringid`: poll transmits only if it waits for `POLLOUT`.
 pub const NETMAP_NO_TX_POLL: u16 = 0x1000;
-/// `nr_ringid`: poll receives even when asked for `POLLOUT` only.
+/// `nr_ringid`: poll receives even if it only waits for `POLLOUT`.
 pub const NETMAP_DO_RX_POLL: u16 = 0x8000;
 /// `nr_ringid`: number of the ring.
 pub const NETMAP_RING_MASK: u16 = 0x0fff;
@@ -36,7 +37,7 @@ pub const NETMAP_PT_HOST_CREATE: u16 = 8;
 pub const NETMAP_PT_HOST_DELETE: u16 = 9;
 /// `nr_cmd`: poll an attached interface from dedicated threads.
 pub const NETMAP_BDG_POLLING_ON: u16 = 10;
-/// `nr_cmd`: stop polling it.
+/// `nr_cmd`: stop polling a switch port's interface.
 pub const NETMAP_BDG_POLLING_OFF: u16 = 11;
 /// `nr_cmd`: get the length of the port's virtio-net header.
 pub const NETMAP_VNET_HDR_GET: u16 = 12;
@@ -64,7 +65,7 @@ abi_structs! {
         38: nr_rx_rings: u16,
         /// Ring number and the bits above [`NETMAP_RING_MASK`].
         40: nr_ringid: u16,
-        /// `NETMAP_BDG_*` and the like; 0 for a plain bind.
+        /// A command such as `NETMAP_BDG_ATTACH`; 0 for a plain bind.
         42: nr_cmd: u16,
         /// Argument of the command.
         44: nr_arg1: u16,

@@ -1,18 +1,18 @@
 //! netmap's structures, numbers and port-name grammar, bit for bit.
 //!
-//! This crate alone defines what two programs must agree on before they can share a ring: the
-//! layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the arguments of
-//! ioctls ([`NmreqHeader`] and the bodies after it), the meaning of numbers, and the names of ports
-//! ([`name::PortName`]).
+//! Only this crate defines the interfaces on which two programs must agree before they can share a
+//! ring: the layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the
+//! arguments of ioctls ([`NmreqHeader`] and the bodies after it), the meaning of numbers, and the
+//! names of ports ([`name::PortName`]).
 //!
 //! # Invariants
 //! 1. Every structure is `repr(C)` with explicit padding, and the offset of every field is asserted
 //!    when the crate is compiled.
-//! 2. No structure has an invalid bit pattern: untrusted bytes always read as *some* value
-//!    ([`Plain::read_from`]); the reader must check whether it makes sense.
+//! 2. No structure has an invalid bit pattern: untrusted bytes can always be read as *some* value
+//!    ([`Plain::read_from`]); the reader must check the value.
 //!
 //! # Not for
-//! Opening, binding or mapping anything: there is no I/O, no clock and no `unsafe` here.
+//! Opening, binding or mapping. The crate has no I/O, no clock and no `unsafe`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

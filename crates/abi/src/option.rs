@@ -39,7 +39,7 @@ abi_structs! {
         0: nro_opt: NmreqOption,
         /// Address of the memory.
         24: nro_usrptr: u64,
-        /// How to split it; 0 means a default.
+        /// The division into objects; 0 means a default.
         32: nro_info: NmreqPoolsInfo,
     }
 
@@ -53,7 +53,7 @@ abi_structs! {
         32: csb_ktoa: u64,
     }
 
-    /// Lets the payload start inside the buffer.
+    /// Requests that payloads may start within their buffers.
     struct NmreqOptOffsets: 56 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,
@@ -61,7 +61,7 @@ abi_structs! {
         24: nro_max_offset: u64,
         /// Offset that every slot starts with, in bytes.
         32: nro_initial_offset: u64,
-        /// Bits of a slot's `ptr` to use; 0 for as many as there are.
+        /// Number of bits of a slot's `ptr` to use; 0 means as many as needed.
         40: nro_offset_bits: u32,
         /// Alignment of transmitted payloads, in bytes; 0 for any.
         44: nro_tx_align: u32,
@@ -87,9 +87,9 @@ abi_structs! {
 
     /// The event descriptors of one ring; -1 for none.
     struct KloopEventfds: 8 {
-        /// The application signals it, the loop waits for it.
+        /// Signalled by the application to wake the loop.
         0: ioeventfd: i32,
-        /// The loop signals it, the application waits for it.
+        /// Signalled by the loop to wake the application.
         4: irqfd: i32,
     }
 }

@@ -9,25 +9,25 @@ pub const NETMAP_REQ_MAXSIZE: usize = 4096;
 
 /// `nr_reqtype`: bind; body [`NmreqRegister`].
 pub const NETMAP_REQ_REGISTER: u16 = 1;
-/// `nr_reqtype`: get figures of a port without binding it; body [`NmreqPortInfoGet`].
+/// `nr_reqtype`: get properties of a port without binding it; body [`NmreqPortInfoGet`].
 pub const NETMAP_REQ_PORT_INFO_GET: u16 = 2;
 /// `nr_reqtype`: attach an interface to a switch; body [`NmreqValeAttach`].
 pub const NETMAP_REQ_VALE_ATTACH: u16 = 3;
-/// `nr_reqtype`: detach it; body [`NmreqValeDetach`].
+/// `nr_reqtype`: detach an interface from a switch; body [`NmreqValeDetach`].
 pub const NETMAP_REQ_VALE_DETACH: u16 = 4;
 /// `nr_reqtype`: list switches and ports; body [`NmreqValeList`].
 pub const NETMAP_REQ_VALE_LIST: u16 = 5;
 /// `nr_reqtype`: set the length of the virtio-net header; body [`NmreqPortHdr`].
 pub const NETMAP_REQ_PORT_HDR_SET: u16 = 6;
-/// `nr_reqtype`: get that length; body [`NmreqPortHdr`].
+/// `nr_reqtype`: get the length of the virtio-net header; body [`NmreqPortHdr`].
 pub const NETMAP_REQ_PORT_HDR_GET: u16 = 7;
 /// `nr_reqtype`: create a persistent switch port; body [`NmreqValeNewif`].
 pub const NETMAP_REQ_VALE_NEWIF: u16 = 8;
-/// `nr_reqtype`: destroy it; no body.
+/// `nr_reqtype`: destroy a persistent port; no body.
 pub const NETMAP_REQ_VALE_DELIF: u16 = 9;
 /// `nr_reqtype`: poll an attached NIC from threads; body [`NmreqValePolling`].
 pub const NETMAP_REQ_VALE_POLLING_ENABLE: u16 = 10;
-/// `nr_reqtype`: stop polling it; body [`NmreqValePolling`].
+/// `nr_reqtype`: stop polling an attached interface; body [`NmreqValePolling`].
 pub const NETMAP_REQ_VALE_POLLING_DISABLE: u16 = 11;
 /// `nr_reqtype`: get the layout of a memory region; body [`NmreqPoolsInfo`].
 pub const NETMAP_REQ_POOLS_INFO_GET: u16 = 12;
@@ -59,9 +59,9 @@ pub const NR_REG_ONE_SW: u32 = 8;
 /// Mask of the mode in the `nr_flags` of [`crate::Nmreq`].
 pub const NR_REG_MASK: u32 = 0xf;
 
-/// `nr_flags`: monitor what is transmitted on the port.
+/// `nr_flags`: monitor the frames that the port transmits.
 pub const NR_MONITOR_TX: u64 = 0x100;
-/// `nr_flags`: monitor what is received on the port.
+/// `nr_flags`: monitor the frames that the port receives.
 pub const NR_MONITOR_RX: u64 = 0x200;
 /// `nr_flags`: monitor in the port's memory; both directions, unless another flag selects one.
 pub const NR_ZCOPY_MON: u64 = 0x400;
@@ -73,9 +73,9 @@ pub const NR_RX_RINGS_ONLY: u64 = 0x2000;
 pub const NR_TX_RINGS_ONLY: u64 = 0x4000;
 /// `nr_flags`: the program can handle a virtio-net header.
 pub const NR_ACCEPT_VNET_HDR: u64 = 0x8000;
-/// `nr_flags`: poll receives even when asked for `POLLOUT` only.
+/// `nr_flags`: poll receives even if it only waits for `POLLOUT`.
 pub const NR_DO_RX_POLL: u64 = 0x10000;
-/// `nr_flags`: poll transmits only when asked for `POLLOUT`.
+/// `nr_flags`: poll transmits only if it waits for `POLLOUT`.
 pub const NR_NO_TX_POLL: u64 = 0x20000;
 
 /// [`NmreqValePolling::nr_mode`]: one thread for all rings.
@@ -156,7 +156,7 @@ abi_structs! {
 
     /// Attaches an interface to a switch.
     struct NmreqValeAttach: 64 {
-        /// How to bind it: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
+        /// How to bind the attached interface: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
         0: reg: NmreqRegister,
         /// Written back: its index in the switch.
         56: port_index: u32,

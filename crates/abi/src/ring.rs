@@ -90,8 +90,8 @@ abi_structs! {
 
     /// The head of a ring; its slots follow at [`NETMAP_RING_SLOTS_OFS`].
     ///
-    /// The program owns `head`, `cur` and the slots in the cyclic range `head..tail`; the
-    /// other side owns `tail` and the rest.
+    /// The program owns `head`, `cur` and the slots in the cyclic range `head..tail`; the other
+    /// side owns `tail` and all other slots.
     #[repr(align(128))]
     struct NetmapRing: 256 {
         /// Distance from this ring to buffer 0, in bytes.
@@ -106,7 +106,7 @@ abi_structs! {
         18: dir: u16,
         /// First slot that the program owns.
         20: head: u32,
-        /// Wake-up point: wait until there are slots beyond this one.
+        /// Wake-up point: the program waits for slots after this one.
         24: cur: u32,
         /// First slot that the other side owns.
         28: tail: u32,
@@ -122,12 +122,12 @@ abi_structs! {
         64: buf_align: u64,
         /// Reserved; part of the space up to `sem`.
         72: pad2: [u64; 6],
-        /// Ours; netmap leaves it 0. Number of frames that a monitor's rx ring had no slots for,
-        /// modulo 2^32.
+        /// An extension; netmap leaves this 0. Number of frames for which a monitor's rx ring had
+        /// no slots, modulo 2^32.
         120: lost: u32,
         /// Aligns `sem` to 128 bytes, a pair of cache lines.
         124: pad3: u32,
-        /// Private to the other side.
+        /// For the other side only.
         128: sem: [u8; 128],
     }
 

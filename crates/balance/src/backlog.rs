@@ -1,6 +1,6 @@
 //! Frames that wait for full outputs.
 //!
-//! All outputs share a number of buffers. When none is free, the output with the longest queue
+//! All outputs share a number of buffers. When no buffer is free, the output with the longest queue
 //! drops its oldest frame, so a stuck output cannot take the buffers of the others.
 
 use alloc::collections::VecDeque;

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! 1. Frames of one flow go to one output of a group, in order, with or without a backlog.
-//! 2. All fragments of a packet go to the same output, and so do both directions of a flow.
+//! 2. All fragments of a packet go to the same output, as do both directions of a flow.
 //! 3. The hash is keyed: a sender that does not know the secret cannot choose an output.
 //!
 //! Not for: connection state, weights, health checks.

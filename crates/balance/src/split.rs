@@ -8,7 +8,7 @@ use crate::tunnel;
 /// The hash of a frame's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowHash {
-    /// The same for all frames of a flow, in both directions.
+    /// The hash, which is equal for all frames of a flow in both directions.
     pub hash: u64,
     /// Whether the frame carries IP.
     pub is_ip: bool,

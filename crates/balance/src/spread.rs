@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 /// Table entries: enough that the shares of a few dozen outputs differ by a few percent.
 const TABLE_LEN: usize = 1 << 14;
 
-/// A map from every hash to one of some outputs.
+/// A map from each hash to one of several outputs.
 #[derive(Debug, Clone)]
 pub enum OutputSpread {
     /// Equal parts of the range of hashes.
     Even(u32),
-    /// A table in which each entry belongs to the output with the greatest weight there.
+    /// A table in which each entry is the output with the greatest weight for that entry.
     Table(Vec<u16>),
 }
 
@@ -38,7 +38,7 @@ impl OutputSpread {
     #[must_use]
     #[inline]
     pub fn output(&self, hash: u64) -> usize {
-        // Scales the upper half of the hash: cheaper than a division, and just as even.
+        // Scales the upper half of the hash, which is cheaper than a division and just as even.
         let scaled = |count: u64| (((hash >> 32) * count) >> 32) as usize;
         match self {
             Self::Even(outputs) => scaled(u64::from(*outputs)),

@@ -12,8 +12,8 @@
 //! translates, such as `data` of `struct xdp_md`, reads as an address.
 //!
 //! # Not for
-//! Not for deciding whether the kernel would load a program: it refuses programs that run well
-//! here. Not for speed.
+//! Deciding whether the kernel would load a program: the kernel refuses programs that run well
+//! here. Speed.
 
 mod alu;
 mod execute;

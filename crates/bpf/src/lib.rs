@@ -18,9 +18,9 @@
 //! bpffs is needed.
 //!
 //! # Not for
-//! Not for programs that users supply, subprograms, global functions, CO-RE. The interpreter checks
-//! the accesses of a program for a given frame; only the kernel's verifier decides whether a
-//! program may be loaded.
+//! Programs that users supply, subprograms, global functions, CO-RE. The interpreter checks the
+//! accesses of a program for a given frame; only the kernel's verifier decides whether a program
+//! may be loaded.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

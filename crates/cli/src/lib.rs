@@ -43,7 +43,7 @@
 //! ```
 //!
 //! # Not for
-//! Not for code on the packet path. No engine depends on this crate.
+//! Code on the packet path. No engine depends on this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

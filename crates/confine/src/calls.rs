@@ -1,6 +1,6 @@
 //! The forbidden system calls.
 
-/// Calls that no long-running program of ours makes once it serves.
+/// System calls that no long-running program makes after its start.
 pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -53,8 +53,8 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// Calls that may be needed to open ports, but not afterwards: namespaces, mounts, BPF, other
-/// processes' memory and descriptors. The daemon makes them for its clients.
+/// System calls that may be needed to open ports, but not afterwards: for namespaces, mounts, BPF,
+/// other processes' memory and descriptors. The daemon makes them for its clients.
 pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,
@@ -76,14 +76,14 @@ pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_unshare,
 ];
 
-/// Returns the numbers by which a call can be made.
+/// Returns the numbers by which a system call can be made.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     [call].into_iter()
 }
 
-/// Returns the numbers by which a call can be made: kernels with x32 have a second one for each,
-/// and for some a third.
+/// Returns the numbers by which a system call can be made: kernels with x32 have a second number
+/// for each call, and a third for some.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     const X32: i64 = 0x4000_0000;

@@ -1,4 +1,4 @@
-//! Restricts what a thread may do once its program has opened what it needs.
+//! Restricts a thread after its program has opened all that it needs.
 //!
 //! ```text
 //!   start -- open ports, files, sockets -- confine() -- more threads -- frames ... end
@@ -8,21 +8,22 @@
 //!                                                 seccomp: the named calls fail with EPERM
 //! ```
 //!
-//! [`confine`] restricts the calling thread and those that it starts afterwards; existing threads
-//! are not affected. So a program calls it while it has a single thread.
+//! [`confine`] restricts the calling thread and threads that it starts afterwards; existing threads
+//! are not affected. So a program calls it before it starts other threads.
 //!
 //! The filter lists the forbidden calls, not the allowed ones. A list of allowed calls would be
-//! stricter, but what AF_XDP, io_uring, netlink and FUSE need depends on the kernel and the C
-//! library, and a call missing from such a list stops a program in use. From an attacker who
-//! controls a thread the filter takes what would help most: new programs, other processes'
-//! execution, modules, clocks, identities, keys, mounts, namespaces, files by handle. A forbidden
-//! call fails with EPERM; the process is not killed.
+//! stricter, but the calls that AF_XDP, io_uring, netlink and FUSE need depend on the kernel and
+//! the C library, and a call missing from such a list would stop a running program. The filter
+//! removes the calls that would help an attacker most after taking control of a thread: those for
+//! new programs, other processes' execution, modules, clocks, identities, keys, mounts, namespaces,
+//! and files by handle. A forbidden call fails with EPERM; the process is not killed.
 //!
 //! Landlock is not used: these programs open files whose names users type later, and the daemon
 //! reads the memory of its clients, which Landlock forbids.
 //!
 //! # Not for
-//! Processes that execute programs on behalf of their user: those would inherit the restrictions.
+//! Processes that execute programs on behalf of their user, because those programs would inherit
+//! the restrictions.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -42,7 +43,7 @@ pub use rustix::thread::CapabilitySet;
 /// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently.
 /// Capabilities that the thread does not have are not gained.
 ///
-/// Returns what could not be restricted, as text; empty on success.
+/// Returns, as text, which restrictions could not be applied; empty on success.
 #[must_use]
 pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
     let done = [
@@ -61,7 +62,8 @@ pub fn effective() -> CapabilitySet {
 
 fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
     for one in CapabilitySet::all().difference(kept).iter() {
-        // The kernel may not know this one, or may not let us; `set_capabilities` decides.
+        // The kernel may not know this capability, or may not permit the removal;
+        // `set_capabilities` decides.
         let _ = remove_capability_from_bounding_set(one);
     }
     let _ = clear_ambient_capability_set();
@@ -90,8 +92,8 @@ fn install_seccomp_filter(calls: &[&[i64]]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a confined thread, and in a thread that it starts; `None` if the kernel does
-    /// not support that.
+    /// Runs `work` in a confined thread, and in a thread that the confined thread starts; `None` if
+    /// the kernel does not support confinement.
     fn confined<T: Send + 'static>(
         kept: CapabilitySet,
         work: impl Fn() -> T + Clone + Send + 'static,

@@ -11,12 +11,12 @@ use crate::store::DedupStore;
 /// The verdict on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupVerdict {
-    /// Not seen within the window; the frame is now remembered.
+    /// The frame was not seen within the window, and is now remembered.
     Fresh,
-    /// Seen within the window.
+    /// The frame was seen within the window.
     Duplicate,
     /// Hold mode only: the window is full. Send the oldest frame ([`Dedup::oldest`],
-    /// [`Dedup::release`]) and offer this one again.
+    /// [`Dedup::release`]) and offer the new frame again.
     Full,
 }
 
@@ -84,8 +84,8 @@ impl Dedup {
         Self { is_holding: true, ..self }
     }
 
-    /// Decides about a frame that arrived at `now_ns`. An earlier time than the last one counts as
-    /// the last one.
+    /// Decides about a frame that arrived at `now_ns`. A time before that of the last call counts
+    /// as the latter.
     pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> DedupVerdict {
         self.latest_ns = self.latest_ns.max(now_ns);
         if !self.is_holding {
@@ -119,7 +119,8 @@ impl Dedup {
             .then(|| self.store.frame(entry))
     }
 
-    /// When the oldest frame leaves the window; `None` without frames or without a time limit.
+    /// When the oldest frame leaves the window; `None` if there are no frames or there is no time
+    /// limit.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let (_, entry) = self.store.oldest()?;
@@ -186,7 +187,7 @@ impl Dedup {
         }
     }
 
-    /// Makes space for one more frame; returns `false` if the caller must do so.
+    /// Makes space for one more frame; returns `false` if the caller must remove frames first.
     fn make_room(&mut self, len: usize) -> bool {
         loop {
             let crowded = self.limits.frames.is_some_and(|frames| self.store.len() >= frames);

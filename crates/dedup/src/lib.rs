@@ -1,4 +1,4 @@
-//! Detects frames that were seen a moment ago.
+//! Detects frames that were seen within a short time before.
 //!
 //! ```text
 //!   offer ->  [ fresh frame | ... | fresh frame ]  -> forgotten, or sent (hold mode)
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! A frame is a *duplicate* if a frame with the same bytes was accepted within the window's time
-//! and within its number of frames. Duplicates do not count as accepted, so copies that keep coming
-//! pass once per window.
+//! and within its number of frames. Duplicates do not count as accepted, so of a continuous series
+//! of copies, one passes per window.
 //!
 //! # Invariants
 //! 1. Frames are equal if all their bytes are: the hash only finds candidates.
-//! 2. The hash is keyed by the caller's secret, so an attacker cannot prepare frames that collide.
+//! 2. The hash is keyed by the caller's secret, so an attacker cannot construct colliding frames.
 //! 3. Memory is bounded: excess frames leave early, and are counted.
 //!
 //! Everything is a function of the frames, the times passed in and the secret.

@@ -1,6 +1,6 @@
 //! The limits of the window, in time, frames and bytes.
 
-/// The limits of a [`crate::Dedup`]: it remembers the frames that are within all of them.
+/// The limits of a [`crate::Dedup`], which remembers the frames that are within all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DedupLimits {
     /// Maximum age in ns; `None` for no limit.
@@ -29,7 +29,7 @@ pub enum DedupLimitError {
     /// The window would never remember a frame.
     #[error("a window of no frames remembers nothing")]
     NoFrames,
-    /// Only memory would bound the window.
+    /// The window would be limited by memory only.
     #[error("neither time nor number of frames bounds the window")]
     Unbounded,
     /// The longest frame must fit.

@@ -4,7 +4,8 @@
 //!   buf  | newest |   free   | oldest | ... |  (unused) |
 //!                 ^ tail     ^ offset of the oldest
 //! ```
-//! A frame is never split: if the end of the buffer is too short for it, it starts over at 0.
+//! A frame is never split: if the space before the end of the buffer is too short, the frame starts
+//! at 0.
 
 use alloc::collections::VecDeque;
 use alloc::vec;

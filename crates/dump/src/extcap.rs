@@ -9,7 +9,7 @@
 //!   --extcap-interface=I --capture --fifo=PATH      writes pcapng to PATH until TERM
 //! ```
 //!
-//! On success stderr stays empty, since Wireshark shows its text as an error.
+//! On success stderr stays empty, because Wireshark shows text on it as an error.
 //!
 //! Not for: the control messages that Wireshark can exchange with a running plug-in.
 
@@ -31,7 +31,7 @@ use crate::select::{self, DirectionFilter, FrameSelector};
 use crate::show::PrintStyle;
 use crate::stamp::TimestampForm;
 
-/// Returns the flag table: Wireshark's flags, and one for each setting of the dialog.
+/// Returns the table of flags: Wireshark's flags, and one for each setting of the dialog.
 #[must_use]
 pub fn command() -> Command {
     let value = |id: &'static str, name: &'static str, help: &'static str| {
@@ -169,8 +169,8 @@ fn port_of(listed: &str) -> Result<PortName, Failure> {
     PortName::parse(&name).map_err(|error| unknown(error.to_string()))
 }
 
-/// Returns the name that takes the frames from the host: an interface is opened rather than
-/// listened on.
+/// Returns the name by which frames are taken from the host: the interface is then opened instead
+/// of listened on.
 fn takeover_name(port: PortName) -> Result<PortName, Failure> {
     let name = port.to_string();
     let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };

@@ -1,7 +1,7 @@
 //! The list of ports that can be captured from.
 //!
-//! The caller provides it: interfaces from the kernel; pipes, switch ports and monitors from the
-//! daemon of a run directory. Both are [`DumpInterface`]s.
+//! The caller provides the list: interfaces from the kernel; pipes, switch ports and monitors from
+//! the daemon of a run directory. Each entry is a [`DumpInterface`].
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use serde::Serialize;
 pub struct DumpInterface {
     /// The name that only listens, or the only name.
     pub port: String,
-    /// The name that takes the frames from the host, if it is a different one.
+    /// The name by which frames are taken from the host, if it is a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taking: Option<String>,
     /// The name for people.
     pub name: String,
     /// More information: its driver, its best mode.
     pub about: String,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub up: bool,
     /// Programs that take frames before they can be captured, such as `suricata (41)`.
     pub holders: Vec<String>,
 }
 
-/// Lists what is available now, including ports of the daemon of this run directory; omits sources
-/// that do not answer.
+/// Lists the ports that are available now, including ports of the daemon of this run directory;
+/// omits sources that do not answer.
 pub type ListInterfaces = fn(&Path) -> Vec<DumpInterface>;
 
 /// Formats the lines of `-D`: a number, a name to open, a description.

@@ -1,7 +1,7 @@
 //! `--metrics` of programs that only observe frames: passed and captured frames.
 //!
-//! The capturing thread stores its figures after each batch; the endpoint's thread serves the last
-//! ones. Without the flag nothing is stored.
+//! The capturing thread stores its figures after each batch; the endpoint's thread serves the
+//! latest ones. Without the flag, no figures are stored.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ pub struct DumpFigures {
     pub captured: u64,
 }
 
-/// An endpoint that serves the last figures. It ends on drop.
+/// An endpoint that serves the latest figures. It ends on drop.
 #[derive(Debug)]
 pub struct DumpMetrics {
     last: Arc<Mutex<DumpFigures>>,
@@ -29,10 +29,10 @@ pub struct DumpMetrics {
 }
 
 impl DumpMetrics {
-    /// Starts the endpoint, if `--metrics` asks for it.
+    /// Starts the endpoint, if `--metrics` was given.
     ///
     /// # Errors
-    /// If the address is in use, or does not belong to this machine.
+    /// If the address is in use, or is not an address of this machine.
     pub fn serve(session: &Session<'_>) -> Result<Option<Self>, Failure> {
         let last = Arc::new(Mutex::new(DumpFigures::default()));
         let shown = last.clone();

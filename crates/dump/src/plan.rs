@@ -58,8 +58,8 @@ impl FrameOrigin {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Whether frames end here without being taken from an interface: for an interface, opening
-    /// prints its own notice.
+    /// Whether frames end here although they are not taken from an interface; for an interface,
+    /// opening prints a notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))
@@ -74,10 +74,10 @@ impl FrameOrigin {
         }
     }
 
-    /// Opens the source. First prints a notice if that takes an interface from its host.
+    /// Opens the source. First prints a notice if this takes an interface from its host.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the source cannot be opened.
     pub fn open(
         &self,
         signals: &Signals,
@@ -158,8 +158,8 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
-/// Parses a port name as typed here: without a kind it is an interface to listen on, whose name
-/// may contain any character, as for tcpdump.
+/// Parses a port name as typed here: a name without a kind is an interface to listen on, and may
+/// contain any character, as for tcpdump.
 ///
 /// # Errors
 /// [`PortNameError`] with the column of the first wrong character.
@@ -197,8 +197,8 @@ fn from(matches: &ArgMatches) -> Result<FrameOrigin, Failure> {
     Ok(from_port(port.clone(), promisc, opening))
 }
 
-/// Returns how to get frames from a port: a capture is read, an interface listened on, any other
-/// port opened.
+/// Returns how to get frames from a port: a capture is read, an interface is listened on, and any
+/// other port is opened.
 #[must_use]
 pub fn from_port(port: PortName, promisc: bool, opening: PortOpening) -> FrameOrigin {
     if port.kind == PortNameKind::Pcap {
@@ -282,7 +282,7 @@ impl DumpPlan {
         check_distinct(&files)
     }
 
-    /// Refuses requests for frames that can never come, instead of showing nothing.
+    /// Refuses filters for frames that can never arrive, instead of showing nothing.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
         let lone_files = rotation.is_some_and(|rotation| {

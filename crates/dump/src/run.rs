@@ -1,4 +1,5 @@
-//! The capture loop: receives frames, selects, passes them to the sink, and reports totals.
+//! The capture loop: receives frames, selects some of them, passes these to the sink, and reports
+//! totals.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -27,12 +28,12 @@ struct DumpReportExtra {
     received_by_filter: u64,
     /// Frames lost before they reached the filter.
     dropped: u64,
-    /// The captured frames, if they are in one JSON document.
+    /// The captured frames, if they are in a single JSON document.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
 
-/// What the command counts until it ends.
+/// The counts of the command when it ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct DumpCounts {
     /// Totals of received and sent frames.
@@ -64,7 +65,7 @@ pub(crate) fn list(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let text = listing::lines(interfaces);
-    // An empty list prints nothing, rather than an empty line.
+    // An empty list prints nothing, not even an empty line.
     if !(text.is_empty() && session.reporter.format() == ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": interfaces }), text)?;
     }
@@ -130,7 +131,8 @@ impl DumpPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the confinement. Rotated captures open their files one after the other.
+    /// Returns the confinement. Rotated captures open files later, so they keep the capability for
+    /// that.
     fn confinement(&self, source: &DumpSource) -> Confinement {
         let confinement = Confinement::for_ports(source.port());
         let saving = self.output.saving.as_ref();
@@ -219,7 +221,7 @@ impl DumpRun {
                 let enough = over || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // Write what was captured before waiting for more.
+            // Captured frames are written before waiting for more.
             sink.flush(session)?;
             show(source, counts);
             if !more || over {
@@ -272,7 +274,8 @@ impl DumpRun {
             let count = self.counts.captured;
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
-        // Reading a file loses no frames; its own losses were counted when it was captured.
+        // Reading a file loses no frames; the losses recorded in the file were counted when it was
+        // captured.
         if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }
@@ -294,7 +297,7 @@ fn status_line(counts: &DumpCounts, lost: u64) -> String {
     format!("{captured} captured, {received} received by filter, {} dropped", packets(lost))
 }
 
-/// Formats tcpdump's three lines, and one for each cause of a loss.
+/// Formats tcpdump's three lines, and one line for each cause of a loss.
 fn summary_lines(counts: &DumpCounts, lost: u64, report: &PortReport) -> String {
     let kernel = report.drops.get("rx_kernel").copied().unwrap_or(0);
     let mut text = format!(

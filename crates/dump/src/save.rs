@@ -46,11 +46,11 @@ impl SaveOptions {
 /// Totals at the end of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureTotals {
-    /// Time of the end, in nanoseconds since 1970.
+    /// Time at which the capture ended, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// Frames received.
     pub received: u64,
-    /// Frames lost before they could be counted.
+    /// Frames lost before they could be captured.
     pub dropped: u64,
 }
 
@@ -59,9 +59,9 @@ pub struct CaptureSaver {
     saving: SaveOptions,
     port: String,
     current: Option<CurrentFile>,
-    /// Files opened so far.
+    /// Number of files opened so far.
     files: u64,
-    /// Files opened since the last change of the period.
+    /// Number of files opened since the last change of the period.
     in_slice: u64,
     buffer: Vec<u8>,
 }
@@ -71,9 +71,9 @@ struct CurrentFile {
     path: String,
     out: Box<dyn Write>,
     format: SaverFormat,
-    /// Its bytes, including buffered ones.
+    /// The file's size in bytes, including buffered ones.
     size: u64,
-    /// Time at which it was opened, in nanoseconds since 1970.
+    /// When the file was opened, in nanoseconds since 1970.
     since_ns: u64,
 }
 
@@ -84,7 +84,7 @@ enum SaverFormat {
 
 impl CaptureSaver {
     /// Opens the first file, named after the time `now_ns`; without a time, the first frame opens
-    /// it.
+    /// the file.
     ///
     /// # Errors
     /// A file that cannot be created, or a name into which no time can be inserted.
@@ -97,7 +97,7 @@ impl CaptureSaver {
         Ok(saver)
     }
 
-    /// Writes the first `kept` bytes of a frame; breaks if no further file may be opened.
+    /// Writes the first `kept` bytes of a frame; returns `Break` if no further file may be opened.
     ///
     /// # Errors
     /// The system's error.
@@ -120,10 +120,10 @@ impl CaptureSaver {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered bytes.
     ///
     /// # Errors
-    /// The system's error; [`Failure::ReaderLeft`] if the reader of a pipe has closed it.
+    /// The system's error; [`Failure::ReaderLeft`] if the reader of the pipe has closed it.
     pub fn flush(&mut self) -> Result<(), Failure> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let written = current.out.write_all(&self.buffer).and_then(|()| current.out.flush());
@@ -159,7 +159,7 @@ impl CaptureSaver {
         self.flush()
     }
 
-    /// Opens the next file if it is due.
+    /// Opens the next file if the limit of the current one is reached.
     fn rotate(&mut self, now_ns: u64) -> Result<ControlFlow<()>, Failure> {
         let rotation = &self.saving.rotation;
         let Some(current) = &self.current else {
@@ -218,7 +218,7 @@ impl SaverFormat {
         kept: usize,
     ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
-        // A capture that we read may claim fewer bytes than it has.
+        // The header of a capture may state a smaller original length than the bytes that it has.
         let orig_len = frame.wire_len.max(data.len() as u32);
         match self {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),

@@ -35,7 +35,7 @@ impl FrameSelector {
         Self { program, direction }
     }
 
-    /// Returns how many bytes of the frame to capture; 0 if it is not selected.
+    /// Returns how many bytes of the frame to capture; 0 if the frame is not selected.
     #[must_use]
     pub fn keep(&self, frame: &DumpFrame<'_>) -> usize {
         let goes = match self.direction {

@@ -30,7 +30,7 @@ pub struct PrintStyle {
     pub link: bool,
     /// The bytes.
     pub bytes: PrintedBytes,
-    /// Whether those include the link layer's bytes.
+    /// Whether the printed bytes include those of the link layer.
     pub whole: bool,
     /// Level of detail of the summary.
     pub detail: Detail,

@@ -1,4 +1,4 @@
-//! The destination of selected frames: text lines, JSON objects, a capture, or only the count.
+//! The destination of selected frames: text lines, JSON objects, a capture, or none but the count.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub(crate) struct DumpSink {
     style: PrintStyle,
     lines: LineOutput,
     saver: Option<CaptureSaver>,
-    /// Lines not yet written.
+    /// Lines that were not written yet.
     text: String,
     /// Whether each line is written at once.
     flush_each: bool,
@@ -30,7 +30,7 @@ enum LineOutput {
     Text(FramePrinter),
     /// One JSON object per frame.
     Objects,
-    /// Collected for the one document at the end.
+    /// Collected for the single document at the end.
     Collected(Vec<Value>),
 }
 
@@ -62,7 +62,8 @@ impl DumpSink {
         })
     }
 
-    /// Processes a frame, of which `kept` bytes are captured; returns whether to continue.
+    /// Processes a frame, of which `kept` bytes are captured; returns whether the capture
+    /// continues.
     pub(crate) fn take(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -90,7 +91,7 @@ impl DumpSink {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered output.
     pub(crate) fn flush(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         self.write_lines(session)?;
         self.saver.as_mut().map_or(Ok(()), CaptureSaver::flush)
@@ -105,7 +106,7 @@ impl DumpSink {
         self.saver.as_mut().map_or(Ok(()), |saver| saver.finish(totals))
     }
 
-    /// Returns the frames for the one document.
+    /// Returns the frames for the single document.
     pub(crate) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match &mut self.lines {
             LineOutput::Collected(frames) => Some(std::mem::take(frames)),

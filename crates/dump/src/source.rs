@@ -26,7 +26,7 @@ const MAX_BATCH: u32 = 256;
 pub struct DumpFrame<'f> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent it, if known.
+    /// Whether this machine sent the frame, if known.
     pub outgoing: Option<bool>,
     /// Its length in bytes on the wire.
     pub wire_len: u32,
@@ -57,7 +57,8 @@ pub struct ListenSource {
     name: String,
     iface: Iface,
     listener: InterfaceListener,
-    /// Events of interfaces: the socket does not report a removal while its interface is down.
+    /// Events of interfaces, because a socket does not report that its interface was removed while
+    /// it was down.
     changes: LinkEvents,
     /// Whether the capture ends when the interface goes down.
     ends_on_link_down: bool,
@@ -68,7 +69,7 @@ pub struct ListenSource {
 /// A port whose frames are taken.
 pub struct PortSource {
     port: Port,
-    /// Whether it shows the frames that another port sends and receives.
+    /// Whether the port shows the frames that another port sends and receives.
     is_monitor: bool,
     waiter: Waiter,
     scratch: Vec<u8>,
@@ -103,7 +104,7 @@ impl DumpSource {
     /// Sets whether the capture ends when an interface to listen on goes down.
     ///
     /// # Errors
-    /// If it should end and the interface is already down.
+    /// If the capture should end, because the interface is already down.
     pub fn exit_on_link_down(mut self, ends: bool) -> Result<Self, Failure> {
         if let Self::Listening(listening) = &mut self
             && ends
@@ -115,7 +116,7 @@ impl DumpSource {
         Ok(self)
     }
 
-    /// Returns the opened port: one, or none.
+    /// Returns the opened port, as a slice of one port or none.
     #[must_use]
     pub fn port(&self) -> &[Port] {
         match self {
@@ -145,7 +146,7 @@ impl DumpSource {
         Ok(Self::Opened(Box::new(PortSource { port, is_monitor, waiter, scratch, meter })))
     }
 
-    /// Returns the interface that it listens on.
+    /// Returns the interface on which the source listens.
     #[must_use]
     pub fn listens_on(&self) -> Option<&str> {
         match self {
@@ -183,10 +184,10 @@ impl DumpSource {
         }
     }
 
-    /// Passes available frames to `look`; returns false if no more will ever come.
+    /// Passes available frames to `look`; returns false if no more frames will come.
     ///
     /// # Errors
-    /// If the port is lost, or an error of `look`.
+    /// If the port is lost, or the error of `look`.
     pub fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
             Self::Listening(listening) => listening.take(look),
@@ -224,7 +225,7 @@ impl DumpSource {
     }
 }
 
-/// Processes received frames. The outer error is the system's, the inner one that of `look`.
+/// Processes received frames. The outer error is the system's, the inner error that of `look`.
 fn listen(
     listener: &mut InterfaceListener,
     look: FrameVisitor<'_>,
@@ -258,7 +259,7 @@ impl ListenSource {
         Ok(true)
     }
 
-    /// Tolerates an interface that is down: its socket receives again once it is up.
+    /// Tolerates an interface that is down: its socket receives again once the interface is up.
     fn tolerate_link_down(&self, error: io::Error) -> Result<(), RunCause> {
         self.check_link()?;
         match Errno::from_io_error(&error) {
@@ -312,13 +313,13 @@ impl PortSource {
                 }
             }
         }
-        // A queue that has ended may still hold frames received before.
+        // A queue that has ended may still hold frames that it received before.
         let is_over = |queue: &mut Box<dyn Queue>| queue.ended() && queue.rings().rx.avail() == 0;
         Ok(!self.port.queues.iter_mut().all(is_over))
     }
 }
 
-/// Whether the next frame of a monitor is one that its port sent.
+/// Whether the next frame of a monitor was sent by the monitored port.
 fn was_sent(rx: &RxRing) -> bool {
     rx.first_flags().is_some_and(|flags| flags.has(SlotFlags(NS_TXMON)))
 }

@@ -18,11 +18,11 @@ pub(crate) enum TimestampForm {
     None,
     /// `1700000000.123456`, since 1970.
     Unix,
-    /// ` 00:00:00.000123` since the line before.
+    /// ` 00:00:00.000123`: the time since the previous line.
     SincePrevious,
     /// `2023-11-14 22:13:20.123456`
     Date,
-    /// ` 00:00:00.000123` since the first line.
+    /// ` 00:00:00.000123`: the time since the first line.
     SinceFirst,
 }
 
@@ -40,7 +40,7 @@ impl TimestampForm {
     }
 }
 
-/// Prints timestamps; remembers the reference of relative ones.
+/// Prints timestamps; remembers the reference time of relative ones.
 #[derive(Debug)]
 pub(crate) struct TimestampPrinter {
     form: TimestampForm,

@@ -1,7 +1,7 @@
 //! Arithmetic: relations between expressions of numbers, `len` and fields such as `ip[0]`.
 //!
-//! Operators bind as in C, except `%` and `^`: those take everything to their right as their second
-//! operand. The manual does not say so, but libpcap's grammar does.
+//! Operators bind as in C, except `%` and `^`, whose second operand is the whole rest of the
+//! expression to the right. The manual does not say so, but libpcap's grammar does.
 
 use alloc::boxed::Box;
 
@@ -109,7 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an operator follows the token here, or the parenthesis that opens here.
+    /// Whether an operator follows the current token, or the parenthesis that opens here.
     fn operator_follows(&self) -> bool {
         let (mut ahead, mut open) = (0, 0usize);
         loop {

@@ -2,8 +2,8 @@
 //! distance does not fit in a byte.
 //!
 //! Jumps only lead forward, so code is emitted front to back, and all jumps to a label are known
-//! when the label is bound. They determine what the registers contain there. A load of a value that
-//! is already in the register is left out.
+//! when the label is bound. The jumps determine what the registers contain at the label. A load of
+//! a value that is already in the register is omitted.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// What both states have in common.
+    /// The content that both states have in common.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
     }
@@ -48,7 +48,8 @@ impl RegisterContents {
 struct LabelState {
     /// Index into the operations, once placed.
     op: usize,
-    /// What the registers contain on every jump to this label so far; `None` if there was no jump.
+    /// The contents of the registers that are common to all jumps to this label so far; `None` if
+    /// there was no jump.
     registers: Option<RegisterContents>,
 }
 
@@ -73,7 +74,7 @@ impl Assembly {
         self.registers = place.registers.unwrap_or_default();
     }
 
-    /// Loads the field at a fixed offset into A, unless A contains it already.
+    /// Loads the field at a fixed offset into A, unless A already contains it.
     pub(crate) fn load(&mut self, code: u16, at: u32) {
         let field = Some(RegisterContent::Field { code, at });
         if self.registers.a != field {
@@ -135,9 +136,9 @@ impl Assembly {
 /// [ja false]`.
 struct JumpLayout<'a> {
     assembly: &'a Assembly,
-    /// Which targets of each operation are far: true, false.
+    /// For each operation, whether its targets are far: true, false.
     far: Vec<(bool, bool)>,
-    /// The position of each operation, and one more for the end.
+    /// The position of each operation, and a final entry for the end.
     starts: Vec<usize>,
 }
 

@@ -23,9 +23,9 @@ pub struct Filter {
 pub(crate) enum Expr {
     Test(Primitive),
     Not(Box<Expr>),
-    /// Two or more, none of them an `And`.
+    /// Two or more expressions, none of them an `And`.
     And(Vec<Expr>),
-    /// Two or more, none of them an `Or`.
+    /// Two or more expressions, none of them an `Or`.
     Or(Vec<Expr>),
 }
 
@@ -168,8 +168,8 @@ pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
 }
 
 impl Expr {
-    /// Joins two expressions and flattens chains of one operator. The order stays, because it
-    /// matters once a `vlan` shifts the offsets of the rest.
+    /// Joins two expressions and flattens chains of one operator. The order is kept, because a
+    /// `vlan` shifts the offsets of later tests.
     pub(crate) fn join(join: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(join);
         parts.extend(right.into_parts(join));
@@ -302,7 +302,7 @@ impl FieldSize {
     }
 }
 
-/// Qualifiers print with their separating space, so that the default prints nothing.
+/// Qualifiers print with a separating space, so that the default prints nothing.
 macro_rules! prints_as {
     ($type:ty { $($variant:ident => $text:literal),* $(,)? }) => {
         impl Display for $type {

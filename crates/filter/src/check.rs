@@ -9,10 +9,10 @@ use crate::insn::{self, CbpfInsn, MAX_INSNS};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CbpfProgramError {
-    /// There is no instruction.
+    /// The program has no instructions.
     #[error("the program is empty")]
     Empty,
-    /// There are more instructions than a kernel accepts.
+    /// The program has more instructions than a kernel accepts.
     #[error("the program has {insns} instructions, more than {limit}")]
     TooLong {
         /// Instructions found.
@@ -142,15 +142,15 @@ fn check_jumps(at: usize, insn: &CbpfInsn, len: usize) -> Result<(), CbpfProgram
     } else {
         return Ok(());
     };
-    // Distances count from the next instruction, so no jump can lead backwards.
+    // Distances are counted from the next instruction, so no jump can lead backwards.
     if farthest >= len - at - 1 {
         return Err(CbpfProgramError::JumpOutOfRange { at });
     }
     Ok(())
 }
 
-/// Walks the program once, front to back, and tracks the slots written on *every* path to each
-/// instruction. One pass is enough because jumps only lead forward.
+/// Checks the program in one pass, front to back, and tracks the slots that are written on *every*
+/// path to each instruction. One pass is enough because jumps only lead forward.
 fn check_slots_written(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     const UNREACHED: u16 = u16::MAX;
     let mut arriving = vec![UNREACHED; insns.len()];

@@ -1,7 +1,7 @@
 //! Turns conditions and arithmetic into instructions.
 //!
-//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand stays
-//! in scratch memory while the right one is computed.
+//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand is in
+//! scratch memory while the right one is computed.
 
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};
@@ -63,7 +63,8 @@ impl CbpfGenerator<'_> {
         }
     }
 
-    /// Each part but the last jumps to the next part or out; the last one jumps out in both cases.
+    /// Each part but the last jumps to the next part or out of the chain; the last part jumps out
+    /// in both cases.
     fn chain(
         &mut self,
         parts: &[Cond<'_>],
@@ -229,8 +230,8 @@ impl CbpfGenerator<'_> {
     }
 }
 
-/// The value of an expression that does not depend on the frame. `None` if it depends on the frame,
-/// or divides by zero, which is left to the program at run time.
+/// The value of an expression that does not depend on the frame. `None` if the expression depends
+/// on the frame, or divides by zero, in which case the program evaluates it at run time.
 fn fold(arith: &Arith) -> Option<u32> {
     match arith {
         Arith::Number(number) => Some(*number),

@@ -12,9 +12,9 @@ pub(crate) enum Cond<'f> {
     Field(FieldTest),
     Relation(&'f Relation, LayerOffsets),
     Not(Box<Cond<'f>>),
-    /// All must hold; tested in this order. Not empty.
+    /// All conditions must hold; they are tested in this order. Not empty.
     All(Vec<Cond<'f>>),
-    /// At least one must hold; tested in this order. Not empty.
+    /// At least one condition must hold; they are tested in this order. Not empty.
     Any(Vec<Cond<'f>>),
 }
 

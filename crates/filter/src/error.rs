@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-/// Why a filter expression was rejected. Columns count characters from 1.
+/// Why a filter expression was rejected. Columns are counted in characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
@@ -11,19 +11,20 @@ pub enum FilterError {
     Syntax {
         /// The column, in characters from 1.
         column: usize,
-        /// What would be allowed there.
+        /// What is allowed at that position.
         expected: &'static str,
         /// The text found there, in backquotes, or `the end of the filter`.
         found: String,
     },
-    /// The text is understood, but has no meaning here or is not supported by this compiler.
+    /// The text is valid in the language, but has no meaning here or is not supported by this
+    /// compiler.
     #[error("column {column}: `{text}`: {reason}")]
     Refused {
         /// The column, in characters from 1.
         column: usize,
         /// The faulty word or value.
         text: String,
-        /// What is wrong with it.
+        /// The reason for the refusal.
         reason: &'static str,
     },
     /// Parentheses, operators or indexes are nested too deeply.

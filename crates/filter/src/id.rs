@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
         match kind {
             IdKind::Host => self.net4(qualifiers, number, u32::MAX, id),
             IdKind::Net => {
-                // `net 10` gives only the leading bytes of the network; `net 0` is one address.
+                // `net 10` specifies only the leading bytes of the network; `net 0` is one address.
                 let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.net4(qualifiers, number << unused, u32::MAX << unused, id)
             }
@@ -304,7 +304,7 @@ fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> IdParse
     })
 }
 
-/// A port by name, which also restricts the transport unless both have the name.
+/// A port by name. The name also restricts the transport, unless it is defined for both.
 fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((port, registered)) = names::service(name) else {
         return Err(refused(id, "unknown port name; give its number"));

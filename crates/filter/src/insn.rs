@@ -6,7 +6,7 @@
 pub struct CbpfInsn {
     /// Operation code.
     pub code: u16,
-    /// Instructions to skip when a conditional jump's test holds.
+    /// Number of instructions to skip when a conditional jump's test holds.
     pub jt: u8,
     /// Instructions to skip when the test fails.
     pub jf: u8,

@@ -1,8 +1,8 @@
 //! Runs a checked program on a frame.
 //!
 //! Instructions are decoded once, so that a step needs only one jump table: targets are absolute,
-//! and a load followed by a comparison is fused into one step, because most of a filter consists of
-//! such pairs. Step `i` starts with instruction `i`, so every target stays valid.
+//! and a load followed by a comparison is fused into one step, because such pairs make up most of a
+//! filter. Step `i` starts with instruction `i`, so every target stays valid.
 
 use alloc::vec::Vec;
 
@@ -141,8 +141,8 @@ fn op(code: u16) -> DecodedOp {
     }
 }
 
-/// Runs decoded steps; `None` on a read outside the frame or a division by zero.
-// Exceeds the usual function length because it is the table of the instruction set.
+/// The function is longer than usual because it is the table of the instruction set.
+// The function is longer than usual because it is the table of the instruction set.
 pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; MEM_SLOTS]);
     let mut step = steps.first()?;

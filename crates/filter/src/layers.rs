@@ -1,8 +1,8 @@
 //! Field offsets of each protocol in an Ethernet frame, and the fields that each primitive tests.
 //!
 //! A primitive becomes a [`Cond`]: comparisons of fields with constants, in evaluation order. The
-//! order is part of the meaning, because a comparison that reads past the end of a short frame
-//! rejects the frame.
+//! order is significant, because a comparison that reads past the end of a short frame rejects the
+//! frame.
 //!
 //! ```text
 //!   link        kind   network (after `vlan`, `mpls`, `pppoes`: further right)
@@ -48,13 +48,13 @@ const VLAN_TYPES: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 const MPLS_TYPE: u32 = 0x8847;
 const PPPOE_SESSION_TYPE: u32 = 0x8864;
 const PPP_MPLS: u32 = 0x0281;
-/// Values of the type field up to this one are lengths, so that an LLC header follows.
+/// Values of the type field up to this one are lengths, and an LLC header follows.
 const MAX_LLC_LEN: u32 = 1500;
 const ATALK: u32 = names::ATALK as u32;
 const AARP: u32 = names::AARP as u32;
 const IPX_TYPE: u32 = 0x8137;
 const IPX_SAP: u32 = 0xe0;
-/// Service access points that both ends of an LLC frame share.
+/// Service access points that are the same at both ends of an LLC frame.
 const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
 
 /// Returns the condition that a filter expresses.
@@ -67,8 +67,8 @@ impl LayerOffsets {
     const ETHERNET: Self =
         Self { link: 0, kind: 12, network: 14, next_field: NextProtocolField::Ethernet };
 
-    /// Processes an expression from left to right, because each `vlan` shifts the offsets of
-    /// the rest.
+    /// Processes an expression from left to right, because each `vlan` shifts the offsets of later
+    /// tests.
     fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
         match expr {
             Expr::Test(primitive) => self.primitive(primitive),
@@ -310,7 +310,7 @@ impl LayerOffsets {
     fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
         let in_session = self.next_is(PPPOE_SESSION_TYPE);
         let header_at = self.network;
-        // Six bytes of PPPoE, then two that identify the protocol.
+        // Six bytes of PPPoE, then two bytes that identify the protocol.
         self.link = header_at + 6;
         self.kind = header_at + 6;
         self.network = header_at + 8;
@@ -321,7 +321,7 @@ impl LayerOffsets {
         }
     }
 
-    /// A relation holds only for frames that have all the headers it indexes.
+    /// A relation holds only for frames that have all the headers that it indexes.
     fn relation<'f>(&self, relation: &'f Relation) -> Cond<'f> {
         let mut parts = Vec::new();
         self.require_headers(&relation.left, &mut parts);

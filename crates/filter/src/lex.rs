@@ -1,6 +1,6 @@
 //! Splits a filter expression into words, numbers, addresses and operators.
 //!
-//! The longest match wins, so `len-4` is one word (a name) and `6000-6008` is a range of ports.
+//! The longest match is taken, so `len-4` is one word (a name) and `6000-6008` is a range of ports.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -81,7 +81,7 @@ const KEYWORDS: &[(&str, FilterKeyword)] = &[
     ("pppoes", FilterKeyword::Pppoes),
 ];
 
-/// Operators; a longer one precedes its own prefix.
+/// The operators; a longer operator precedes its own prefix.
 const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     ("&&", FilterToken::And),
     ("||", FilterToken::Or),
@@ -229,7 +229,7 @@ fn keyword(text: &str) -> FilterToken<'_> {
 }
 
 /// Parses a number in C notation: `0x` for hexadecimal, a leading 0 for octal, else decimal.
-/// Returns `None` if the text is not a number at all.
+/// Returns `None` if the text is not a number.
 fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         (hex, 16)
@@ -238,7 +238,7 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     } else {
         (text, 10)
     };
-    // A decimal digit that is not octal makes the number invalid; it does not make it a name.
+    // A decimal digit that is not octal makes the number invalid; the text does not become a name.
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix.max(10))) {
         return Ok(None);
     }

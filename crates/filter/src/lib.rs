@@ -11,12 +11,13 @@
 //! Constructs that this crate does not support on purpose (host names, header chains, other link
 //! types, ...) are rejected by name with the reason; they are never misinterpreted.
 //!
-//! VLAN tags are expected inside the frame, where they were on the wire.
+//! VLAN tags are expected within the frame, as on the wire.
 //!
 //! # Invariants
 //! 1. A [`CbpfProgram`] exists only after its check: it terminates, jumps only forward, and stays
 //!    inside its own code and memory. [`CbpfProgram::run`] therefore needs no error path.
-//! 2. The parser accepts only what can be compiled; afterwards only the size limits can fail.
+//! 2. The parser accepts only expressions that can be compiled; after parsing, only the size limits
+//!    can be exceeded.
 //!
 //! # Example
 //!

@@ -1,7 +1,7 @@
 //! Tables of the language: protocols, constants, well-known ports, and rejected words.
 //!
-//! They are part of the program, so a filter means the same on every machine, whatever its
-//! `/etc/services` contains.
+//! The tables are part of the program, so a filter has the same meaning on every machine,
+//! independent of `/etc/services`.
 
 /// Which IP version carries a transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ const fn ip(number: u8) -> FilterProtocol {
     FilterProtocol::Transport { layer, number }
 }
 
-/// Protocol keywords. If several words have one meaning, the first one is printed.
+/// Protocol keywords. If several words have the same meaning, the first one is printed.
 pub(crate) const PROTOCOLS: &[(&str, FilterProtocol)] = &[
     ("ether", FilterProtocol::Link),
     ("link", FilterProtocol::Link),
@@ -386,7 +386,7 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("hsls", OTHER_LINK),
 ];
 
-/// Looks a word up in one of the tables.
+/// Looks up a word in one of the tables.
 pub(crate) fn find<V: Copy>(table: &[(&str, V)], word: &str) -> Option<V> {
     table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
 }

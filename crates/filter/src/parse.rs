@@ -1,7 +1,7 @@
 //! The grammar: combinations of primitives, and primitives without an id.
 //!
 //! `and` and `or` have equal precedence and associate to the left. An id without qualifiers
-//! inherits those of the preceding primitive.
+//! inherits the qualifiers of the preceding primitive.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -72,8 +72,7 @@ impl<'t> Parser<'t> {
         Ok((expr, qualifiers))
     }
 
-    /// Parses one operand of `and` or `or`. Also returns the qualifiers that a following
-    /// id inherits.
+    /// Parses one operand of `and` or `or`. Also returns the qualifiers that the next id inherits.
     fn operand(
         &mut self,
         inherited: Option<Qualifiers>,
@@ -332,7 +331,8 @@ impl<'t> Parser<'t> {
         self.here().token
     }
 
-    /// The lexeme `ahead` tokens further on; the end of the filter repeats for ever.
+    /// The lexeme that is `ahead` tokens further; after the end of the filter, the end is returned
+    /// again.
     pub(crate) fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.at + ahead).min(last)]

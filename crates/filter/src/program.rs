@@ -19,7 +19,7 @@ pub struct CbpfProgram {
 }
 
 impl CbpfProgram {
-    /// Checks instructions from another source and makes them runnable.
+    /// Checks instructions from another source, so that they can be run.
     ///
     /// # Errors
     /// The first violated rule; see [`CbpfProgramError`].
@@ -47,7 +47,7 @@ impl CbpfProgram {
         bytes
     }
 
-    /// Runs the program on a frame and returns how many of its bytes to keep, 0 to reject it.
+    /// Runs the program on a frame and returns how many of its bytes to keep; 0 rejects the frame.
     ///
     /// `frame` contains the captured bytes, from the start of the Ethernet header, with VLAN tags;
     /// `wire_len` is the frame's length on the wire in bytes (`len` in the language). A program

@@ -14,7 +14,7 @@ use crate::delegation::RingDelegation;
 use crate::message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
 use crate::socket::{MAX_MESSAGE, connected, connected_within, receive, send};
 
-/// One open file, on its own connection.
+/// One open file, with a separate connection.
 #[derive(Debug)]
 pub struct NativeClient {
     socket: OwnedFd,
@@ -22,21 +22,21 @@ pub struct NativeClient {
     buffer: Mutex<Box<[u8]>>,
 }
 
-/// Address given for a request's body; the value does not matter.
+/// Dummy address of a request's body.
 const BODY_ADDR: u64 = 0x1000;
 
 impl NativeClient {
     /// Connects to the daemon whose socket is at `path`.
     ///
     /// # Errors
-    /// The kernel's: no daemon listens there, or the user may not connect;
+    /// The kernel's error if no daemon listens there, or the user may not connect;
     /// [`TrustError`](crate::trust::TrustError).
     pub fn connect(path: &Path) -> io::Result<Self> {
         Ok(Self::over(connected(path)?))
     }
 
     /// As [`Self::connect`], for a program that does not know whether a daemon serves the socket:
-    /// neither this nor any later call waits for longer than `timeout`.
+    /// neither this call nor a later one waits longer than `timeout`.
     ///
     /// # Errors
     /// As [`Self::connect`]; `WouldBlock` after the timeout.
@@ -51,7 +51,7 @@ impl NativeClient {
     /// Performs a call.
     ///
     /// # Errors
-    /// The call's error, and `BrokenPipe` if the daemon is gone.
+    /// The call's error, and `BrokenPipe` if the daemon has ended.
     pub fn call(&self, call: &NativeCall) -> io::Result<(NativeAnswer, Vec<OwnedFd>)> {
         let mut buffer = self.buffer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         send(&self.socket, &call.to_bytes(), &[])?;
@@ -132,10 +132,10 @@ impl NativeClient {
     }
 
     /// Returns which of `events` (Linux's poll flags) are ready. With `arm`, the socket becomes
-    /// readable when it is worth polling again.
+    /// readable when another poll is worthwhile.
     ///
     /// # Errors
-    /// The daemon is gone.
+    /// If the daemon has ended.
     pub fn poll(&self, events: u32, arm: bool) -> io::Result<u32> {
         let call = NativeCall { arm, ..NativeCall::plain(NativeOp::Poll, events) };
         Ok(self.call(&call)?.0.result as u32)
@@ -144,7 +144,7 @@ impl NativeClient {
     /// Returns the user's memory as a descriptor to be mapped, and its size in bytes.
     ///
     /// # Errors
-    /// The daemon is gone.
+    /// If the daemon has ended.
     pub fn memory(&self) -> io::Result<(OwnedFd, u64)> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Memory, 0))?;
         let bytes = answer.argument.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
@@ -155,7 +155,7 @@ impl NativeClient {
     /// Takes the sockets of the queues that a device lent with `token`.
     ///
     /// # Errors
-    /// `ENOENT` if there are none for this user, or they were taken before.
+    /// `ENOENT` if there are no such sockets for this user, or they were taken before.
     pub fn take_sockets(&self, token: u64) -> io::Result<Vec<OwnedFd>> {
         let argument = token.to_ne_bytes().to_vec();
         let call = NativeCall { argument, ..NativeCall::plain(NativeOp::Sockets, 0) };
@@ -165,7 +165,7 @@ impl NativeClient {
     /// Borrows the bound rings, to be synced by the program itself until the connection ends.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the port does not support it, `EBUSY` if another program syncs a ring.
+    /// `EOPNOTSUPP` if the port does not support this, `EBUSY` if another program syncs a ring.
     pub fn lend(&self) -> io::Result<RingDelegation> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Lend, 0))?;
         RingDelegation::from_parts(&answer.argument, fds)
@@ -174,7 +174,7 @@ impl NativeClient {
 }
 
 impl AsFd for NativeClient {
-    /// The socket: readable after a wake, and when the daemon is gone.
+    /// The socket, which is readable after a wake-up, and when the daemon has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -11,15 +11,15 @@ pub const MAX_RINGS: usize = 64;
 /// One lent ring.
 #[derive(Debug)]
 pub struct DelegatedRing {
-    /// Whether it is an rx ring.
+    /// Whether the ring is an rx ring.
     pub receives: bool,
     /// The port's number of the ring.
     pub ring: u32,
     /// Layout of its direction, in bytes from the start of the user's memory.
     pub layout: DirectionLayout,
-    /// Signalled when there is news for a program that has marked itself asleep.
+    /// Signalled when frames or slots are available for a program that has marked itself asleep.
     pub doorbell: OwnedFd,
-    /// To be signalled if the program at the other end sleeps.
+    /// The program signals it if the program at the other end sleeps.
     pub peer_doorbell: OwnedFd,
 }
 

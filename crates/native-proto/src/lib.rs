@@ -12,12 +12,12 @@
 //!
 //! # Invariants
 //! 1. A message is read as a whole, and its lengths are checked before anything else is used.
-//! 2. Every call has one answer; wakes may arrive in between.
+//! 2. Every call has one answer; wake-up messages may arrive in between.
 //!
-//! [`trust`] checks whether the socket, or anything else in a run directory, can be trusted.
+//! [`trust`] checks whether the socket and other files of a run directory can be trusted.
 //!
 //! # Not for
-//! Any semantics: `slipring-netmap` defines what a call does.
+//! The semantics of calls, which `slipring-netmap` defines.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -37,13 +37,13 @@ pub struct MemoryFragment {
 pub struct NativeCall {
     /// The operation.
     pub op: NativeOp,
-    /// Its parameter; see [`NativeOp`].
+    /// The parameter of the operation; see [`NativeOp`].
     pub cmd: u32,
-    /// Whether a poll wants a wake; see [`NativeOp`].
+    /// Whether a poll requests a wake-up message; see [`NativeOp`].
     pub arm: bool,
     /// The bytes that the ioctl's argument points to.
     pub argument: Vec<u8>,
-    /// The memory that those bytes refer to.
+    /// The fragments of memory to which the argument refers.
     pub fragments: Vec<MemoryFragment>,
 }
 
@@ -63,7 +63,7 @@ pub struct NativeAnswer {
 pub enum NativeMessage {
     /// The answer to a call.
     Answer(NativeAnswer),
-    /// A poll is worth repeating.
+    /// Another poll is worthwhile.
     Wake,
 }
 

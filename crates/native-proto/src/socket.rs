@@ -41,8 +41,8 @@ pub struct NativeListener {
 }
 
 impl NativeListener {
-    /// Listens at `path`, replacing a previous daemon's file there. No other daemon may be
-    /// listening on it.
+    /// Listens at `path`, replacing a previous daemon's file there. No other daemon may listen on
+    /// that file.
     ///
     /// # Errors
     /// The kernel's.
@@ -79,7 +79,7 @@ impl AsFd for NativeListener {
 
 impl Drop for NativeListener {
     fn drop(&mut self) {
-        // If the file is gone already, that is fine.
+        // The file may already have been removed.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -112,7 +112,7 @@ pub struct ReceivedMessage {
 /// Receives a message into `buffer`.
 ///
 /// # Errors
-/// The kernel's; `InvalidData` for a message that is too long.
+/// The kernel's error; `InvalidData` for a message that is too long.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedMessage> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);

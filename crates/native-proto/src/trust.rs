@@ -1,4 +1,5 @@
-//! Checks whether the files of a run directory and the process behind its sockets can be trusted.
+//! Checks whether the files of a run directory, and the processes that listen on its sockets, can
+//! be trusted.
 //!
 //! ```text
 //!   run directory        owned by root or by this user, writable by no other
@@ -6,10 +7,11 @@
 //!   sockets              the listener is root or this user (SO_PEERCRED), else we disconnect
 //! ```
 //!
-//! Every program that creates or uses a run directory checks here first. An empty path means that
-//! there is no run directory: it is never trusted, so no other place is used instead.
+//! Every program that creates or uses a run directory performs these checks first. An empty path
+//! means that there is no run directory. It is never trusted, so that no other directory is used
+//! instead.
 //!
-//! Not for deciding who may use a server; each server does that itself.
+//! Not for deciding who may use a server; each server decides that itself.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -24,7 +26,7 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
-/// Permission bits with which other users could put files into a directory.
+/// Permission bits with which other users could create files in a directory.
 const OTHERS_WRITE_MODE: u32 = 0o022;
 /// Permission bits of a lock file that only its owner can open.
 const PRIVATE_FILE_MODE: u32 = 0o600;
@@ -36,7 +38,7 @@ pub enum TrustError {
     /// The location of the run directory is unknown.
     #[error("there is no run directory: XDG_RUNTIME_DIR is not set")]
     NoDirectory,
-    /// It belongs to another user.
+    /// The directory belongs to another user.
     #[error("{} belongs to user {uid}, who is neither root nor this user", path.display())]
     Owner {
         /// The directory or file.
@@ -44,7 +46,7 @@ pub enum TrustError {
         /// Its owner.
         uid: u32,
     },
-    /// Users other than its owner may write there.
+    /// Users other than the owner may write to the directory.
     #[error("others than its owner may write to {} (mode {mode:03o})", path.display())]
     Writable {
         /// The directory.
@@ -63,13 +65,13 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// Returns the `TrustError` inside an I/O error, if there is one.
+    /// Returns the `TrustError` inside an I/O error, if the error contains one.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Suggests what to do next.
+    /// Suggests what to try next.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -102,10 +104,10 @@ impl From<TrustError> for io::Error {
 }
 
 /// Checks that only root and this user can create files in `dir`. A symbolic link is followed if it
-/// belongs to one of them.
+/// belongs to root or this user.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's: there is no such directory.
+/// [`TrustError`], or the kernel's error, such as that of a missing directory.
 pub fn check_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -130,7 +132,7 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
 /// [`check_dir`].
 ///
 /// # Errors
-/// As [`check_dir`], or it cannot be created.
+/// As [`check_dir`]; also if the directory cannot be created.
 pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -168,7 +170,7 @@ fn connect_with(
 ) -> io::Result<OwnedFd> {
     check_dir(path.parent().unwrap_or(Path::new("")))?;
     let socket = socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)?;
-    // The timeout for sending is that of the connection, too.
+    // On a Unix socket, the timeout for sending also applies to connecting.
     if timeout.is_some() {
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, timeout)?;
@@ -190,7 +192,7 @@ pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     Err(TrustError::Peer { path: path.to_owned(), uid }.into())
 }
 
-/// Opens a file that only its owner can open, and so lock; creates it if needed.
+/// Opens a file that only its owner can open, and therefore lock; creates the file if needed.
 ///
 /// # Errors
 /// The kernel's; `ELOOP` for a symbolic link.
@@ -206,7 +208,7 @@ pub fn private_file(path: &Path) -> io::Result<File> {
         .custom_flags(flags);
     let file = options.open(path)?;
     if file.metadata()?.mode() & 0o777 & !PRIVATE_FILE_MODE != 0 {
-        // An earlier version created it with wider permissions.
+        // An earlier version created the file with wider permissions.
         file.set_permissions(Permissions::from_mode(PRIVATE_FILE_MODE))?;
     }
     Ok(file)
@@ -229,7 +231,7 @@ impl FileLock {
         Self::with_flock(FlockOperation::LockExclusive, path)
     }
 
-    /// Takes the lock on `path`; `None` if it is held elsewhere.
+    /// Takes the lock on `path`; `None` if another process or thread holds it.
     ///
     /// # Errors
     /// The kernel's.
@@ -244,8 +246,8 @@ impl FileLock {
         loop {
             let file = private_file(path)?;
             rustix::io::retry_on_intr(|| flock(&file, operation))?;
-            // The previous holder removes the file, so the one we waited for may have no name any
-            // more.
+            // The previous holder removes the file, so the file on which this call waited may have
+            // no name any more.
             let (held, named) = (file.metadata()?, fs::symlink_metadata(path));
             if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
                 return Ok(Self { path: path.to_owned(), _file: file });
@@ -256,12 +258,12 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // If the file cannot be removed, the next holder locks it as it is.
+        // If the file cannot be removed, the next holder locks the existing file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether `own` trusts what belongs to `uid`.
+/// Whether the user `own` trusts files and processes of `uid`.
 fn is_trusted(uid: u32, own: u32) -> bool {
     uid == 0 || uid == own
 }

@@ -1,4 +1,4 @@
-//! The incremental decoder: from a buffer it returns one packet, or how many more bytes it needs.
+//! The incremental decoder: given a buffer, it returns one packet, or how many more bytes it needs.
 //!
 //! ```text
 //!   file  |--- decoded ---|------- caller's buffer -------|--- not read yet ---|
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `offset` is the place in the file of the first byte that has not been consumed.
-//! 2. What [`DecodeStep::NeedMore`] asks for is at most [`crate::MAX_BLOCK_LEN`]; longer blocks that carry no
-//!    packet are skipped in pieces.
+//! 1. `offset` is the position in the file of the first byte that has not been consumed.
+//! 2. [`DecodeStep::NeedMore`] asks for at most [`crate::MAX_BLOCK_LEN`] bytes; longer blocks that
+//!    contain no packet are skipped in pieces.
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ use crate::scan::{MissingBytes, RecordScan};
 
 /// Decodes a capture file incrementally; detects the file format.
 ///
-/// The caller keeps a buffer, drops the consumed bytes and appends what it reads:
+/// The caller keeps a buffer, drops the consumed bytes and appends the bytes that it reads:
 ///
 /// ```
 /// use slipring_pcap::{Decoder, LinkType, PcapWriter, DecodeStep};
@@ -71,7 +71,7 @@ pub struct DecodeProgress<'b> {
     pub step: DecodeStep<'b>,
 }
 
-/// The next packet of a [`DecodeProgress`], or what it needs.
+/// The next packet of a [`DecodeProgress`], or the number of bytes that are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.
@@ -88,8 +88,8 @@ impl Decoder {
         Self::default()
     }
 
-    /// The interfaces described so far, by the index that packets have. Each section of a pcapng
-    /// file starts a new list.
+    /// The interfaces described so far, in the order of the indexes in packets. Each section of a
+    /// pcapng file starts a new list.
     #[must_use]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
@@ -122,8 +122,8 @@ impl Decoder {
         }
     }
 
-    /// Checks whether the file may end here. `rest` is the rest of the buffer when the decoder
-    /// needed more bytes and there were none.
+    /// Checks whether the file may end here. `rest` is the remaining part of the buffer when the
+    /// decoder needed more bytes and there were none.
     ///
     /// # Errors
     /// [`PcapError::Truncated`] if the file ends inside a record, or is empty.

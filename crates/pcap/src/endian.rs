@@ -32,7 +32,7 @@ impl Endian {
         }
     }
 
-    /// The `N` words at the start of `bytes`, if there are enough.
+    /// The `N` words at the start of `bytes`; `None` if there are fewer.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (words, _) = bytes.as_chunks::<4>();

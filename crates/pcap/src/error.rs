@@ -16,7 +16,7 @@ pub enum PcapError {
     /// A version of the format that is not supported.
     #[error("byte {offset}: format version {major}.{minor}, expected {expected}")]
     Version {
-        /// Where the header starts.
+        /// Offset of the header in the file.
         offset: u64,
         /// Major number found.
         major: u16,
@@ -28,11 +28,11 @@ pub enum PcapError {
     /// The file ends too early.
     #[error("byte {offset}: the file ends inside a {what}: {need} bytes expected, {have} there")]
     Truncated {
-        /// Where the record starts.
+        /// Offset of the record in the file.
         offset: u64,
         /// The kind of record.
         what: &'static str,
-        /// The bytes that it needs, as far as known.
+        /// The number of bytes that the record needs, as far as known.
         need: u64,
         /// The bytes in the file from `offset` on.
         have: u64,
@@ -40,7 +40,7 @@ pub enum PcapError {
     /// A packet longer than any capture program writes.
     #[error("byte {offset}: a packet of {found} captured bytes, at most {MAX_PACKET_LEN} expected")]
     PacketLength {
-        /// Where the record starts.
+        /// Offset of the record in the file.
         offset: u64,
         /// The claimed captured length.
         found: u32,
@@ -48,7 +48,7 @@ pub enum PcapError {
     /// More bytes captured than the packet had.
     #[error("byte {offset}: {captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
-        /// Where the record starts.
+        /// Offset of the record in the file.
         offset: u64,
         /// The claimed captured length.
         captured: u32,
@@ -58,9 +58,9 @@ pub enum PcapError {
     /// A fraction of a second that is a second or more.
     #[error("byte {offset}: sub-second time {found}, less than {limit} expected")]
     Fraction {
-        /// Where the record starts.
+        /// Offset of the record in the file.
         offset: u64,
-        /// The fraction found, in the file's unit.
+        /// The fraction in the record, in the file's unit.
         found: u32,
         /// Units per second.
         limit: u32,
@@ -68,23 +68,23 @@ pub enum PcapError {
     /// A time before 1970 or after 2554.
     #[error("byte {offset}: time of {ticks} ticks does not fit 64 bits of nanoseconds")]
     Time {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
-        /// The time found, in the interface's unit.
+        /// The time in the block, in the interface's unit.
         ticks: u64,
     },
     /// A pcapng section that is neither little nor big endian.
     #[error("byte {offset}: {found:02x?} is no pcapng byte-order mark")]
     ByteOrder {
-        /// Where the section header starts.
+        /// Offset of the section header in the file.
         offset: u64,
-        /// The four bytes found.
+        /// The four bytes that should be the byte-order magic.
         found: [u8; 4],
     },
     /// An invalid pcapng block length.
     #[error("byte {offset}: block length {found}, expected {expected}")]
     BlockLength {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
         /// The length found.
         found: u32,
@@ -94,29 +94,29 @@ pub enum PcapError {
     /// The lengths before and after a pcapng block differ.
     #[error("byte {offset}: block starts with length {start} and ends with length {end}")]
     BlockTrailer {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
-        /// The length before it.
+        /// The length at the start of the block.
         start: u32,
-        /// The length after it.
+        /// The length at the end of the block.
         end: u32,
     },
     /// An option extends beyond its block.
     #[error("byte {offset}: option {code} of {len} bytes in a block with {room} left")]
     Option {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
         /// Number of the option.
         code: u16,
         /// Its length in bytes.
         len: usize,
-        /// Bytes left for it in the block.
+        /// Number of bytes in the block that are left for the packet.
         room: usize,
     },
     /// An option whose length is wrong for its kind.
     #[error("byte {offset}: option {code} of {len} bytes, {expected} expected")]
     OptionLength {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
         /// Number of the option.
         code: u16,
@@ -128,24 +128,24 @@ pub enum PcapError {
     /// A packet of an interface that the section does not describe.
     #[error("byte {offset}: packet of interface {found}, the section has {count}")]
     UnknownInterface {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
         /// The interface named.
         found: u32,
-        /// Interfaces described so far.
+        /// Number of interfaces described so far.
         count: usize,
     },
     /// More interfaces than any machine has.
     #[error("byte {offset}: more than {limit} interfaces in one section")]
     TooManyInterfaces {
-        /// Where the block starts.
+        /// Offset of the block in the file.
         offset: u64,
         /// Maximum number of interfaces.
         limit: usize,
     },
 }
 
-/// Why a packet cannot be written; nothing was written.
+/// Why a packet cannot be written; no byte of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -168,7 +168,7 @@ pub enum WriteError {
     UnknownInterface {
         /// The interface named.
         found: u32,
-        /// Interfaces described so far.
+        /// Number of interfaces described so far.
         count: u32,
     },
     /// Option lengths have 16 bits.

@@ -11,7 +11,7 @@ pub struct LinkType(pub u16);
 impl LinkType {
     /// BSD loopback.
     pub const NULL: Self = Self(0);
-    /// Ethernet, without CRC unless the interface says otherwise.
+    /// Ethernet; frames have no CRC unless the interface's description says otherwise.
     pub const ETHERNET: Self = Self(1);
     /// IP without a link header; the version is in the first nibble.
     pub const RAW: Self = Self(101);
@@ -21,10 +21,10 @@ impl LinkType {
     pub const LINUX_SLL2: Self = Self(276);
 }
 
-/// An interface that a file describes. Classic pcap has one, without a name.
+/// An interface that a file describes. Classic pcap has one interface, without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureInterface {
-    /// Its name, or empty if the file has none.
+    /// The interface's name; empty if the file has none.
     pub name: String,
     /// The link type of its packets.
     pub link_type: LinkType,

@@ -8,12 +8,12 @@
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
 //!
 //! # Contract
-//! All times are nanoseconds since 1970-01-01 UTC, whatever the file's unit. No allocation depends
-//! on a length in the file: the decoder borrows packets from the caller's buffer and asks for at
-//! most [`MAX_BLOCK_LEN`] bytes at once. Absurd numbers result in a [`PcapError`] with the byte
-//! offset; no input makes a function here panic.
+//! All times are nanoseconds since 1970-01-01 UTC, independent of the file's unit. No allocation
+//! depends on a length in the file: the decoder borrows packets from the caller's buffer and asks
+//! for at most [`MAX_BLOCK_LEN`] bytes at once. Invalid numbers result in a [`PcapError`] with the
+//! byte offset; no input makes a function of this crate panic.
 //!
-//! Not for: the contents of packets, compressed files, or editing a file in place.
+//! Not for the contents of packets, compressed files, or editing a file in place.
 
 #![no_std]
 #![forbid(unsafe_code)]

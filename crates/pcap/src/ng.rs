@@ -19,7 +19,7 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// This value reads the same in both byte orders.
+/// This value is the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
 /// Obsolete packet block.
@@ -60,7 +60,7 @@ struct PcapngBlock<'b> {
 }
 
 impl PcapngSection {
-    /// Makes a section of which nothing has been read.
+    /// Creates a section of which nothing has been read.
     pub(crate) fn new() -> Self {
         Self { endian: Endian::Little, skip: None }
     }
@@ -108,7 +108,8 @@ impl PcapngSection {
         PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
-    /// Adopts the byte order if a section starts here, because its length cannot be read before.
+    /// Takes over the byte order if a section starts here, because the block's length cannot be
+    /// read before.
     fn begin_section<'b>(
         &mut self,
         rest: &'b [u8],
@@ -139,7 +140,7 @@ impl PcapngSection {
         }
         let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
         let Some(trailer) = trailer else {
-            // One byte is enough to continue with a body, however long it is.
+            // One byte is enough to continue with the body, however long the body is.
             let need = if skip.body_left > 0 { 1 } else { 4 };
             return Ok(MissingBytes::advance(need, "block"));
         };
@@ -210,7 +211,8 @@ impl<'b> PcapngBlock<'b> {
         self.timed(interfaces, interface, [high, low, captured, original])
     }
 
-    /// Like the enhanced block, but the first word has 16 bits of interface and 16 of drops.
+    /// Like the enhanced packet block, but the first word contains 16 bits of interface and 16 bits
+    /// of drops.
     fn obsolete(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
@@ -243,7 +245,7 @@ impl<'b> PcapngBlock<'b> {
         Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
-    /// It has no time, interface or captured length; the snap length of interface 0 applies.
+    /// The block has no time, interface or captured length; the snap length of interface 0 applies.
     fn simple(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 16 for a simple packet"));

@@ -19,7 +19,7 @@ pub(crate) const EPB_PACKETID: u16 = 5;
 pub(crate) const EPB_QUEUE: u16 = 6;
 pub(crate) const EPB_VERDICT: u16 = 7;
 
-/// The options of one block, checked; iterates over number and value.
+/// The options of one block, checked; iterates over numbers and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapngOptions<'b> {
     pub(crate) endian: Endian,
@@ -30,7 +30,7 @@ impl<'b> PcapngOptions<'b> {
     /// An empty list, as in classic pcap.
     pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
 
-    /// Walks the list once, so that iteration can rely on valid lengths.
+    /// Parses the list once, so that iteration can rely on valid lengths.
     #[inline]
     pub(crate) fn check(endian: Endian, bytes: &'b [u8], offset: u64) -> Result<Self, PcapError> {
         let mut options = Self { endian, bytes };

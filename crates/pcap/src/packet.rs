@@ -37,9 +37,9 @@ pub enum PcapDirection {
 /// option that readers can display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcVerdict {
-    /// It was passed on (`TC_ACT_OK`).
+    /// The packet was passed on (`TC_ACT_OK`).
     Passed,
-    /// It was dropped (`TC_ACT_SHOT`).
+    /// The packet was dropped (`TC_ACT_SHOT`).
     Dropped,
 }
 
@@ -57,7 +57,7 @@ impl TcVerdict {
 }
 
 impl<'b> CapturedPacket<'b> {
-    /// The direction, if the file has it.
+    /// The direction, if the file contains it.
     #[must_use]
     pub fn direction(&self) -> Option<PcapDirection> {
         match self.u32(EPB_FLAGS)? & 3 {
@@ -67,7 +67,8 @@ impl<'b> CapturedPacket<'b> {
         }
     }
 
-    /// Packets that the capture lost between the previous packet and this one, if the file has it.
+    /// Packets that the capture lost between the previous packet and this one, if the file contains
+    /// that number.
     #[must_use]
     pub fn drop_count(&self) -> Option<u64> {
         self.u64(EPB_DROPCOUNT)
@@ -85,7 +86,7 @@ impl<'b> CapturedPacket<'b> {
         self.u32(EPB_QUEUE)
     }
 
-    /// The verdict, if the file has one in terms of Linux traffic control.
+    /// The verdict, if the file contains one in terms of Linux traffic control.
     #[must_use]
     pub fn verdict(&self) -> Option<TcVerdict> {
         let (&kind, number) = self.options.get(EPB_VERDICT)?.split_first()?;

@@ -1,10 +1,10 @@
-//! What a decoder of one format finds at the start of a buffer.
+//! The result of a decoder of one format for the start of a buffer.
 
 use crate::error::PcapError;
 use crate::limits::MAX_PACKET_LEN;
 use crate::packet::CapturedPacket;
 
-/// What one record or block at the start of a buffer is.
+/// The record or block at the start of a buffer.
 pub(crate) enum RecordScan<'b> {
     /// A packet in a record of that many bytes.
     Packet(usize, CapturedPacket<'b>),
@@ -14,7 +14,7 @@ pub(crate) enum RecordScan<'b> {
     NeedMore(MissingBytes),
 }
 
-/// A record that the buffer does not hold in full.
+/// A record of which the buffer does not contain all bytes.
 pub(crate) struct MissingBytes {
     pub(crate) need: usize,
     pub(crate) what: &'static str,
@@ -26,7 +26,7 @@ impl MissingBytes {
     }
 }
 
-/// Refuses lengths that no capture has, before anyone waits for that many bytes.
+/// Refuses lengths that no valid capture has, before a caller waits for that many bytes.
 #[inline]
 pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
     if captured > MAX_PACKET_LEN {

@@ -30,7 +30,7 @@ impl PcapWriter {
         Self { snaplen }
     }
 
-    /// Appends a packet, truncated to the snap length. `ts_ns` counts from 1970.
+    /// Appends a packet, truncated to the snap length. `ts_ns` is in nanoseconds since 1970.
     ///
     /// # Errors
     /// [`WriteError`] if the format cannot represent it; nothing is appended then.

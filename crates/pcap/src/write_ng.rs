@@ -23,7 +23,7 @@ const ISB_OSDROP: u16 = 7;
 /// Ticks of 10^-9 s.
 const TSRESOL_NANOSECONDS: u8 = 9;
 
-/// The origin of a capture; empty texts are left out.
+/// The origin of a capture; empty texts are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SectionInfo<'a> {
     /// The machine.
@@ -36,12 +36,12 @@ pub struct SectionInfo<'a> {
     pub comment: &'a str,
 }
 
-/// An interface to describe; empty texts are left out.
+/// An interface to describe; empty texts are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceInfo<'a> {
-    /// Its name, such as `netmap:eth0`.
+    /// The interface's name, such as `netmap:eth0`.
     pub name: &'a str,
-    /// A description of it.
+    /// A description of the interface.
     pub description: &'a str,
     /// The underlying device.
     pub hardware: &'a str,
@@ -55,7 +55,7 @@ pub struct InterfaceInfo<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// A packet to write; `None` and empty texts are left out.
+/// A packet to write; `None` and empty texts are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketRecord<'a> {
     /// The interface that captured it.
@@ -68,7 +68,7 @@ pub struct PacketRecord<'a> {
     pub data: &'a [u8],
     /// Its direction at the interface.
     pub direction: Option<PcapDirection>,
-    /// Packets that the capture lost since the previous one.
+    /// Packets that the capture lost since the previous packet.
     pub drop_count: Option<u64>,
     /// A number that links captures of the same packet at several interfaces.
     pub packet_id: Option<u64>,
@@ -80,16 +80,16 @@ pub struct PacketRecord<'a> {
     pub comment: &'a str,
 }
 
-/// Counters of an interface; `None` is left out.
+/// Counters of an interface; `None` is omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceStats {
-    /// The interface that they belong to.
+    /// The interface to which the counters belong.
     pub interface: InterfaceId,
-    /// When they were read, in nanoseconds since 1970.
+    /// When the counters were read, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// When the capture began, in nanoseconds since 1970.
     pub start_ns: Option<u64>,
-    /// When it ended, in nanoseconds since 1970.
+    /// When the capture ended, in nanoseconds since 1970.
     pub end_ns: Option<u64>,
     /// Packets that the interface received.
     pub received: Option<u64>,
@@ -134,13 +134,13 @@ impl PcapngWriter {
     /// Appends the section header.
     ///
     /// # Errors
-    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; nothing is appended then.
+    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; no byte is appended then.
     pub fn begin(out: &mut Vec<u8>, section: &SectionInfo<'_>) -> Result<Self, WriteError> {
         block(out, SECTION_HEADER, |out| {
             words(out, [BYTE_ORDER]);
             // Version 1.0.
             out.extend([1, 0, 0, 0]);
-            // Length of the section: not known.
+            // The length of the section is not known.
             out.extend([0xff; 8]);
             let mut options = OptionList::new(out);
             options.text(SHB_HARDWARE, section.hardware)?;
@@ -156,7 +156,7 @@ impl PcapngWriter {
     /// Appends the description of an interface; packets refer to the returned id.
     ///
     /// # Errors
-    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; nothing is appended then.
+    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; no byte is appended then.
     pub fn interface(
         &mut self,
         out: &mut Vec<u8>,
@@ -198,7 +198,8 @@ impl PcapngWriter {
     /// Appends the counters of an interface, usually at the end.
     ///
     /// # Errors
-    /// [`WriteError::UnknownInterface`] if it was not described; nothing is appended then.
+    /// [`WriteError::UnknownInterface`] if the interface was not described; no byte is appended
+    /// then.
     pub fn statistics(&self, out: &mut Vec<u8>, stats: &InterfaceStats) -> Result<(), WriteError> {
         self.snaplen(stats.interface)?;
         block(out, STATISTICS, |out| {
@@ -248,7 +249,7 @@ impl PacketRecord<'_> {
     }
 }
 
-/// Appends a block around what `body` appends, or nothing if `body` fails.
+/// Appends a block with the body that `body` appends; appends nothing if `body` fails.
 #[inline]
 fn block(
     out: &mut Vec<u8>,
@@ -274,7 +275,7 @@ fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     }
 }
 
-/// Splits a time into words, the high one first in either byte order.
+/// Splits a time into two words, first the high one, in either byte order.
 fn halves(ts_ns: u64) -> [u32; 2] {
     [(ts_ns >> 32) as u32, ts_ns as u32]
 }
@@ -284,7 +285,7 @@ fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }
 
-/// Appends options; writes the end mark only if there is at least one option.
+/// Appends options; writes the end-of-options mark only if there is at least one option.
 struct OptionList<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,

@@ -16,8 +16,7 @@
 //! [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
 //!
 //! # Not for
-//! Not for requests with paths or commands, nor for permissions between users: a helper serves one
-//! program.
+//! Requests with paths or commands, nor for permissions between users: a helper serves one program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

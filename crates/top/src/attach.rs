@@ -12,7 +12,7 @@ use slipring_port::{Nanos, now};
 
 use crate::schema::MetricSchema;
 
-/// Older words may come from a program whose publisher sleeps.
+/// Words older than this may come from a program whose publisher sleeps.
 const FRESH_FOR_NS: Nanos = 150_000_000;
 /// Maximum time to wait for newer words.
 const PUBLISH_TIMEOUT_NS: Nanos = 250_000_000;
@@ -29,7 +29,7 @@ pub enum AttachError {
         /// The directory that was searched.
         dir: PathBuf,
     },
-    /// There are several programs, and the name is missing.
+    /// There are several programs, and no name was given.
     #[error("more than one program runs")]
     Several {
         /// All programs.
@@ -94,11 +94,11 @@ pub struct AttachedProgram {
 }
 
 impl AttachedProgram {
-    /// Attaches to the program of this name or process id; without a target, to the only one.
+    /// Attaches to the program with this name or process id; without a target, to the only program.
     ///
     /// # Errors
-    /// If there is none, if there are several and no target, if its counters are invalid, or if the
-    /// directory is not trusted.
+    /// If there is no such program, there are several and no target was given, its counters are
+    /// invalid, or the directory is not trusted.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, AttachError> {
         if let Err(error) = trust::check_dir(dir)
             && let Some(why) = TrustError::of(&error)
@@ -152,7 +152,7 @@ impl AttachedProgram {
         self.reader.pid()
     }
 
-    /// Returns when it began to publish, CLOCK_MONOTONIC in ns.
+    /// Returns when the program began to publish, CLOCK_MONOTONIC in ns.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.reader.start_ns()
@@ -164,8 +164,8 @@ impl AttachedProgram {
         self.reader.is_alive()
     }
 
-    /// Returns its current words. A program without readers has not published for long: this read
-    /// wakes it, and briefly waits for new words.
+    /// Returns the program's current words. A program without readers has not published for long:
+    /// this read wakes its publisher, and waits briefly for new words.
     ///
     /// # Errors
     /// If the file was truncated, or the program died while writing.
@@ -175,8 +175,8 @@ impl AttachedProgram {
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// Does the same, but always waits for words newer than those already published, unless the
-    /// program is too slow.
+    /// As [`Self::snapshot`], but always waits for words newer than those already published, unless
+    /// the program is too slow.
     ///
     /// # Errors
     /// As for [`Self::snapshot`].

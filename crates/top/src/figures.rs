@@ -1,4 +1,4 @@
-//! Computes figures from two snapshots: what passed in between, and the present state.
+//! Computes figures from two snapshots: the traffic in between, and the current state.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct TopSample {
     pub name: Option<String>,
     /// The whole command line.
     pub command: String,
-    /// Time since it began to publish, in ns.
+    /// Time since the program began to publish, in ns.
     pub elapsed_ns: u64,
     /// Length of the interval of rates, in ns.
     pub interval_ns: u64,
@@ -38,21 +38,21 @@ pub struct TopLink {
     pub to: String,
     /// Its settings.
     pub asked: TopLinkSettings,
-    /// Frames that reached it.
+    /// Frames that reached the link.
     pub input: TopTraffic,
-    /// Frames that left it.
+    /// Frames that left the link.
     pub output: TopTraffic,
     /// Frames inside the link.
     pub inside: TopTraffic,
-    /// Frames lost since the start, by cause; causes without a loss are left out.
+    /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
-    /// Frames that left it later than the warning limit.
+    /// Frames that left the link later than the warning limit.
     pub late: u64,
     /// Bits per second that left, over the interval.
     pub rate_bps: f64,
     /// Frames per second that left, over the interval.
     pub rate_pps: f64,
-    /// Share of lost frames among those that left or were lost in the interval.
+    /// Share of lost frames among the frames that left or were lost in the interval.
     pub loss_share: Option<f64>,
     /// Delay of frames in the last second.
     pub delay_ns: Option<TopQuantiles>,
@@ -117,7 +117,7 @@ pub struct TopPort {
     pub rx: TopTraffic,
     /// Sent frames.
     pub tx: TopTraffic,
-    /// Frames lost since the start, by cause; causes without a loss are left out.
+    /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
     /// Received over the interval.
     pub rx_rate: TopSpeed,
@@ -135,8 +135,8 @@ pub struct TopSpeed {
 }
 
 impl TopSample {
-    /// Returns the figures at `now`, with rates since `before`; without it, since the program
-    /// began.
+    /// Returns the figures at `now`, with rates since `before`; if `before` is missing, since the
+    /// program began.
     #[must_use]
     pub fn of(
         attached: &AttachedProgram,

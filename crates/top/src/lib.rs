@@ -9,7 +9,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`schema`] | the meaning of the published words: objects, their counters, units |
-//! | [`attach`] | finds running programs, and reads their words |
+//! | [`attach`] | finds running programs, and reads their counters |
 //! | [`figures`] | compares two snapshots: rates, delays, losses of every link and port |
 //! | [`model`] | the state of the screen: history, selection, pause; and the effect of keys |
 //! | [`view`] | draws a model on a screen |
@@ -19,11 +19,11 @@
 //! | [`screen`] | takes and restores the terminal |
 //!
 //! # Invariants
-//! 1. The watched program receives no requests: it is not slowed down, and need not answer.
+//! 1. The watched program receives no requests, so it is not slowed down, and need not answer.
 //! 2. Data of another process is checked before use.
 //! 3. The terminal is always restored.
 //!
-//! Not for: changing anything (use the control socket), or storing figures over time.
+//! Not for changing anything (use the control socket), or storing figures over time.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -35,7 +35,7 @@ pub enum KeyAction {
     Nothing,
     /// End the program.
     Quit,
-    /// Take the selected program.
+    /// Selects the program under the cursor.
     Choose,
 }
 
@@ -107,7 +107,7 @@ fn is_quit(key: KeyEvent) -> bool {
     interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
-/// Returns the selection after a key, in a list of `count`.
+/// Returns the selection after a key, in a list of `count` programs.
 fn move_selection(selected: usize, count: usize, key: KeyCode) -> usize {
     const PAGE_ROWS: usize = 10;
     let last = count.saturating_sub(1);

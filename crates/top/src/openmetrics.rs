@@ -1,8 +1,8 @@
 //! The published counters of a program as OpenMetrics text.
 //!
 //! Each counter of a kind of objects is a family: `rx.packets` of ports becomes
-//! `slipring_port_rx_packets`, with the port as a label. Losses are one family with a label for the
-//! cause. Times are in seconds, as OpenMetrics requires.
+//! `slipring_port_rx_packets`, with the port as a label. All losses are one family with a label for
+//! the cause. Times are in seconds, as OpenMetrics requires.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::schema::{MetricCounter, MetricKind, MetricObject, MetricSchema, NO_VA
 /// Prefix of the names of loss counters, before the cause.
 const LOSS_PREFIX: &str = "lost.";
 
-/// Returns the text for these words. Missing words and gauges without a value are left out.
+/// Returns the text for these words. Missing words and gauges without a value are omitted.
 #[must_use]
 pub fn text(names: &MetricSchema, words: &[u64]) -> String {
     let mut text = MetricsText::default();

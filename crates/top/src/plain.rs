@@ -69,7 +69,7 @@ pub fn lost(lost: &BTreeMap<String, u64>) -> String {
     if causes.is_empty() { "0".to_owned() } else { causes.join(", ") }
 }
 
-/// Replaces control characters in another program's text, which could move the cursor.
+/// Replaces control characters in the text of another program, because they could move the cursor.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,8 +1,8 @@
 //! The meaning of published words: a JSON text stored before them.
 //!
 //! Objects of a kind have the same counters in the same order, so each kind is described once and
-//! each object only stores the index of its first word. That keeps the text of ten thousand links
-//! short.
+//! each object only stores the index of its first word. This keeps the text short even for ten
+//! thousand links.
 //!
 //! ```json
 //! {"schema": 1, "line": "slipring emulate …", …,
@@ -11,8 +11,8 @@
 //!                      "direction": "out"}, …]}}
 //! ```
 //!
-//! A counter only grows, so two snapshots may be subtracted. A gauge is a momentary value, and is
-//! [`NO_VALUE`] if there is none.
+//! A counter only increases, so two snapshots may be subtracted. A gauge is a momentary value; it
+//! is [`NO_VALUE`] if there is none.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct MetricSchema {
     pub kinds: BTreeMap<String, Vec<MetricCounter>>,
 }
 
-/// Something that has counters: a link, a port.
+/// An object with counters: a link or a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricObject {
     /// Its kind: `link` or `port`.
@@ -65,13 +65,13 @@ pub struct MetricObject {
 /// One word of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricCounter {
-    /// Its name, such as `lost.queue`.
+    /// The counter's name, such as `lost.queue`.
     pub name: String,
     /// Its unit: `packets`, `bytes`, `ns`, `bit/s`.
     pub unit: String,
     /// Counter or gauge.
     pub kind: MetricKind,
-    /// Direction of the frames that it counts, if they have one.
+    /// Direction of the counted frames, if they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<MetricDirection>,
 }
@@ -125,7 +125,7 @@ impl MetricSchema {
         self.kinds.insert(kind.to_owned(), counters);
     }
 
-    /// Adds an object, whose words follow those of the objects before.
+    /// Adds an object, whose words follow those of the previous object.
     pub fn add(&mut self, object: MetricObject) {
         let first = self.words();
         self.objects.push(MetricObject { first, ..object });
@@ -157,7 +157,7 @@ impl MetricSchema {
     /// Parses the text of another process, which publishes `words` words.
     ///
     /// # Errors
-    /// What is wrong with it: invalid JSON, another version, or objects beyond the words.
+    /// The error in the text: invalid JSON, another version, or objects beyond the words.
     pub fn read(text: &str, words: usize) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if names.schema != SCHEMA_VERSION {

@@ -1,7 +1,7 @@
-//! The terminal, taken for drawing and always restored.
+//! The terminal: put into raw mode for drawing, and always restored.
 //!
-//! A panic hook restores it before the panic message, so that the message is visible; the drawing
-//! loop checks for signals between two frames.
+//! A panic hook restores the terminal before the panic message is printed, so that the message is
+//! visible; the drawing loop checks for signals between two frames.
 
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::panic;
@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, execute};
 
-/// Whether we have taken the terminal.
+/// Whether this process has put the terminal into raw mode.
 static IS_TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a terminal to draw on.
@@ -25,7 +25,7 @@ pub fn is_there() -> bool {
     stdout().is_terminal()
 }
 
-/// The taken terminal, which is restored on drop.
+/// The terminal in raw mode, which is restored on drop.
 pub struct TopScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
@@ -45,7 +45,7 @@ impl TopScreen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// If there is none, or it fails.
+    /// If there is no terminal, or it fails.
     pub fn take() -> io::Result<Self> {
         enable_raw_mode()?;
         IS_TERMINAL_TAKEN.store(true, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl TopScreen {
             restore_terminal();
             before(info);
         }));
-        // From here on the terminal is restored, even if the next step fails.
+        // From here on, dropping the guard restores the terminal, even if the next step fails.
         let guard = TerminalGuard;
         execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
@@ -65,7 +65,7 @@ impl TopScreen {
     /// Draws a frame.
     ///
     /// # Errors
-    /// If the terminal is gone.
+    /// If the terminal no longer exists.
     pub fn draw(&mut self, draw: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(draw).map(drop)
     }
@@ -73,7 +73,7 @@ impl TopScreen {
     /// Waits for a key until `until`, but at most `step`, so that the caller can check for signals.
     ///
     /// # Errors
-    /// If the terminal is gone.
+    /// If the terminal no longer exists.
     pub fn wait(&self, until: Instant, step: Duration) -> io::Result<TerminalEvent> {
         let time = until.saturating_duration_since(Instant::now()).min(step);
         match event::poll(time) {
@@ -104,8 +104,8 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Restores the terminal, once: a second time would move the cursor back over later output. Errors
-/// mean that the terminal is gone, and nothing is left to do.
+/// Restores the terminal once, because a second time would move the cursor back over later output.
+/// Errors are ignored: they mean that the terminal no longer exists.
 fn restore_terminal() {
     if !IS_TERMINAL_TAKEN.swap(false, Ordering::Relaxed) {
         return;

@@ -12,7 +12,8 @@
 //!   q quit  arrows select  p pause  ? help
 //! ```
 //!
-//! Only visible rows are built, so the cost for ten thousand links depends on the screen only.
+//! Only visible rows are built, so the cost for ten thousand links depends only on the screen's
+//! size.
 
 mod detail;
 mod table;
@@ -73,7 +74,7 @@ struct RowLayout {
 }
 
 impl RowLayout {
-    /// Distributes rows: links first, then ports, and the detail if all of it fits.
+    /// Distributes rows: links first, then ports, and the detail part if all of it fits.
     fn of(model: &TopModel, height: u16) -> Self {
         let table = |count: usize| match count {
             0 => 0,

@@ -39,7 +39,7 @@ impl ProgramWatch {
         TopSample::of(&self.attached, None, &self.last)
     }
 
-    /// Returns the figures since the last new snapshot; `None` if nothing new was published.
+    /// Returns the figures since the last new snapshot; `None` if no new snapshot was published.
     ///
     /// # Errors
     /// If its words can no longer be read.
@@ -53,8 +53,8 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// Returns the figures over a `period` that starts now; over the program's whole life, if it
-    /// publishes nothing meanwhile.
+    /// Returns the figures over a `period` that starts now; over the program's whole run, if it
+    /// publishes no snapshot meanwhile.
     ///
     /// # Errors
     /// If its words can no longer be read.
@@ -83,7 +83,7 @@ impl ProgramWatch {
 /// ends it.
 ///
 /// # Errors
-/// If there is nothing to watch, or the terminal is gone.
+/// If there is no program to watch, or the terminal no longer exists.
 pub fn on_terminal(
     dir: &Path,
     target: Option<&str>,
@@ -130,7 +130,7 @@ fn show(
             model.ended = !watch.is_alive();
             match watch.next_sample() {
                 Ok(frame) => frame.into_iter().for_each(|frame| model.update(frame)),
-                // The last figures stay on the screen.
+                // The program has ended; its last figures stay on the screen.
                 Err(_) if model.ended => {}
                 Err(error) => return Err(failure(error)),
             }

@@ -26,8 +26,8 @@ use slipring_wire::view::IpVersion;
 pub(crate) use cursor::{EndpointCursor, TrafficEndpoint};
 pub use parse::{EndpointError, EndpointFault};
 
-/// A set of (address, port) pairs in a fixed order: ports count up first, then
-/// addresses, then the items of the list.
+/// A set of (address, port) pairs in a fixed order: the port counts up first, then the address,
+/// then the item of the list.
 ///
 /// ```
 /// let web: slipring_traffic::Endpoints = "10.0.0.0/24:80,10.1.0.1:8000-8009".parse()?;
@@ -54,7 +54,7 @@ impl Endpoints {
     /// The port used if none is given.
     pub const DEFAULT_PORT: u16 = 1234;
 
-    /// Makes a set of one address and port.
+    /// Creates a set of one address and port.
     #[must_use]
     pub fn one(address: IpAddr, port: u16) -> Self {
         let (family, first) = match address {
@@ -79,9 +79,9 @@ impl Endpoints {
         counts.fold(0, u128::saturating_add)
     }
 
-    /// Returns the set to draw random addresses from: a set of more than one pair stays unchanged;
-    /// a single pair becomes every port of every IPv4 address, or of all IPv6 addresses with its
-    /// first 64 bits.
+    /// Returns the set from which random addresses are drawn. A set of more than one pair stays
+    /// unchanged. A single pair becomes every port of every IPv4 address, or of all IPv6 addresses
+    /// with its first 64 bits.
     #[must_use]
     pub fn widened(self) -> Self {
         if self.count() > 1 {

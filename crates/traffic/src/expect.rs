@@ -1,5 +1,5 @@
-//! Compares the results of a run with required limits, in whole numbers, so that a result exactly
-//! at the limit always passes.
+//! Compares the results of a run with required limits. All numbers are integers, so a result
+//! exactly at the limit always passes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -33,9 +33,9 @@ pub struct Expectations {
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficOutcome {
-    /// Frames sent (or expected, if only the receiver is known).
+    /// Frames that were sent, or were expected if only the receiver is known.
     pub sent: u64,
-    /// The number of those that were lost.
+    /// The number of lost frames among them.
     pub lost: u64,
     /// Frames that count for the rate.
     pub packets: u64,
@@ -48,7 +48,7 @@ pub struct TrafficOutcome {
 /// An expectation that was not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmetExpectation {
-    /// There is a limit on loss, but nothing was sent.
+    /// There is a limit on loss, but no frame was sent.
     NothingSent,
     /// More frames were lost than allowed.
     Loss {
@@ -69,7 +69,7 @@ pub enum UnmetExpectation {
 }
 
 impl Expectations {
-    /// Returns the requirements that `outcome` does not meet; an empty list is a success.
+    /// Returns the requirements that `outcome` does not meet; an empty list means success.
     #[must_use]
     pub fn unmet(&self, outcome: &TrafficOutcome) -> Vec<UnmetExpectation> {
         let loss = self.max_loss.and_then(|allowed| outcome.excess_loss(allowed));

@@ -1,8 +1,7 @@
 //! The order in which a generator goes through its sources and destinations.
 //!
-//! A sweep counts the pair up like an odometer: source port first, then source address,
-//! destination port, destination address. A random side is drawn for every frame and takes no part
-//! in the counting.
+//! A sweep counts the pair up like an odometer: source port first, then source address, destination
+//! port, destination address. A random side is drawn for every frame and is not counted.
 //!
 //! Several generators (one per thread or queue) divide the flows among them: each has a contiguous
 //! share, so a flow belongs to one generator and keeps its order. Generators share flows only if
@@ -13,7 +12,7 @@ use slipring_model::Stream;
 use crate::endpoints::{EndpointCursor, Endpoints, TrafficEndpoint};
 use crate::pattern::TrafficPattern;
 
-/// How the endpoints of one side are chosen.
+/// How an endpoint of one side is chosen for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
     /// One after another, repeatedly.
@@ -23,7 +22,7 @@ pub enum EndpointOrder {
     Random,
 }
 
-/// The share of one generator among several that use one pattern.
+/// The share of one generator among several that use the same pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorShare {
     index: u16,
@@ -68,7 +67,7 @@ impl GeneratorShare {
 pub(crate) struct EndpointPairs {
     src: EndpointSide,
     dst: EndpointSide,
-    /// `None`: all flows, and the counting wraps by itself at the end.
+    /// `None` means all flows; the counting then wraps at the end.
     share: Option<SweepShare>,
     stream: Stream,
 }
@@ -78,7 +77,7 @@ pub(crate) struct EndpointPairs {
 struct SweepShare {
     first: u128,
     count: u128,
-    /// How many of them were visited in this round.
+    /// How many of these positions were visited in this round.
     done: u128,
 }
 
@@ -145,7 +144,7 @@ impl EndpointSide {
         Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
-    /// How many positions this side contributes to the counting.
+    /// How many positions this side contributes to the sweep.
     fn swept(&self) -> u128 {
         match self.order {
             EndpointOrder::Sweep => self.endpoints.count(),

@@ -1,8 +1,8 @@
 //! Writes one frame after another, at the speed of a copy.
 //!
 //! A generator keeps the first bytes of the next frame (headers and stamp, the *head*) up to date
-//! in place and copies them out; the rest never changes. It does not recompute checksums over the
-//! frame: the constant parts are summed up once for each length, and each frame adds its few
+//! in place and copies them out; the other bytes never change. It does not recompute checksums over
+//! the frame: the constant parts are summed up once for each length, and each frame adds its few
 //! changing fields to that sum.
 //!
 //! ```text
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n*
-//!    and the time given for it.
+//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n* and the time
+//!    passed in for it.
 //! 2. Every frame has valid checksums.
 //!
-//! Not for: pacing (see `slipring_model::Pacer`) or splitting a frame over slots.
+//! Not for pacing (see `slipring_model::Pacer`) or splitting a frame over slots.
 
 mod head;
 mod shape;
@@ -90,8 +90,8 @@ impl Generator {
         Ok(generator.with_stream_id(lane.index()))
     }
 
-    /// Sets the stream id of the frames, which is otherwise the index of the share, so that a
-    /// receiver can distinguish this run from an earlier one.
+    /// Sets the stream id of the frames, so that a receiver can distinguish this run from an
+    /// earlier one. The default is the index of the share.
     #[must_use]
     pub fn with_stream_id(mut self, stream_id: u16) -> Self {
         let (src, dst) = self.flows.current();
@@ -121,8 +121,8 @@ impl Generator {
         self.number
     }
 
-    /// The form of the frames' stamps; `None` if even the shortest stamp does not fit in the
-    /// shortest frame.
+    /// The form of the frames' stamps; `None` if not even the shortest stamp fits in the shortest
+    /// frame.
     #[must_use]
     pub fn stamp_form(&self) -> Option<StampForm> {
         self.head.form()
@@ -140,8 +140,8 @@ impl Generator {
         self.patch(now_ns, frame)
     }
 
-    /// Same as [`Self::write`], but writes only the head. The buffer must have gone through
-    /// [`Self::prepare`], or contain a frame of this length from this generator.
+    /// As [`Self::write`], but writes only the head. The buffer must have been passed to
+    /// [`Self::prepare`] before, or contain a frame of this length from this generator.
     #[inline]
     pub fn patch(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let len = self.next_len();
@@ -155,8 +155,8 @@ impl Generator {
         Some(len)
     }
 
-    /// Writes the bytes that all frames share, after which [`Self::patch`] suffices. Writes nothing
-    /// beyond the end of `out`.
+    /// Writes the bytes that are the same in all frames, after which [`Self::patch`] is enough.
+    /// Writes nothing beyond the end of `out`.
     pub fn prepare(&self, out: &mut [u8]) {
         let len = out.len().min(self.template.len());
         out[..len].copy_from_slice(&self.template[..len]);

@@ -1,5 +1,4 @@
-//! The engine of the traffic generator: it makes the frames to send and analyses the
-//! frames received.
+//! The engine of the traffic generator: generates the frames to send and analyses received frames.
 //!
 //! | part | purpose |
 //! |---|---|
@@ -15,10 +14,10 @@
 //! ping → `Tracker::observe`.
 //!
 //! Everything is a pure function of pattern, seed and the times passed in; the same arguments give
-//! the same bytes on every machine. Lengths count from the destination MAC to the end of the
+//! the same bytes on every machine. Lengths are from the destination MAC address to the end of the
 //! payload, without the CRC: 60 here is 64 on the wire.
 //!
-//! Not for: sockets, rings, threads, clocks, histograms. The caller provides those.
+//! Not for sockets, rings, threads, clocks, histograms. The caller provides those.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

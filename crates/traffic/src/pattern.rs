@@ -1,4 +1,4 @@
-//! The frames of a generator, in one description.
+//! The description of the frames of a generator.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -66,7 +66,7 @@ pub enum PatternError {
     /// Source and destination are of different families.
     #[error("source and destination must both be IPv4 or both IPv6")]
     MixedFamilies,
-    /// The shortest or longest length, or the tags, do not result in a valid frame.
+    /// With the shortest or longest length, or with the tags, there is no valid frame.
     #[error(transparent)]
     Frame(#[from] BuildError),
 }

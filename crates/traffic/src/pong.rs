@@ -6,12 +6,12 @@ use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
 /// Turns a frame around: swaps MAC addresses, IP addresses and ports, and turns an ICMP echo
-/// request into its reply. Checksums stay as valid or invalid as they were; only that of an echo
-/// changes, because all others are the same in either direction.
+/// request into its reply. Checksums stay as valid or invalid as they were. Only the checksum of an
+/// echo changes, because all others are the same in both directions.
 ///
 /// A frame to a group address is answered from `own`, because no frame may have a group address as
-/// its source. Unknown payload stays unchanged: at least the MAC addresses of every frame are
-/// swapped. Returns `false` without effect if there are none.
+/// its source. Unknown payload stays unchanged; the MAC addresses are swapped in every frame.
+/// Returns `false` without effect if the frame is too short for them.
 ///
 /// ```
 /// use slipring_traffic::turn_around;

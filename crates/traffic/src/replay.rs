@@ -28,7 +28,7 @@ pub struct ReplayTimeline {
     speed: Fraction,
     max_gap_ns: u64,
     pass_gap_ns: Option<u64>,
-    /// `None` repeats for ever.
+    /// `None` means endlessly.
     passes_left: Option<u64>,
     /// Unscaled time since the first packet of the first pass.
     elapsed_ns: u64,
@@ -45,7 +45,7 @@ struct ReplayPass {
 }
 
 impl ReplayTimeline {
-    /// Makes one pass at the speed of the capture, with unlimited pauses.
+    /// Creates a timeline of one pass at the speed of the capture, with unlimited pauses.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -79,7 +79,7 @@ impl ReplayTimeline {
         Self { pass_gap_ns: Some(pass_gap_ns), ..self }
     }
 
-    /// Sets the number of passes over the capture; `None` repeats for ever.
+    /// Sets the number of passes over the capture; `None` means endlessly.
     #[must_use]
     pub fn with_passes(self, passes: Option<u64>) -> Self {
         Self { passes_left: passes, ..self }
@@ -101,7 +101,7 @@ impl ReplayTimeline {
     }
 
     /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the first
-    /// packet of the first pass. Times never go back: a packet with an earlier timestamp than its
+    /// packet of the first pass. Times never decrease: a packet with an earlier timestamp than its
     /// predecessor is sent together with it.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);

@@ -26,7 +26,7 @@ pub(crate) enum SizeKind {
         min: u16,
         max: u16,
     },
-    /// One round of lengths, repeated for ever. Not empty.
+    /// One round of lengths, repeated endlessly. Not empty.
     Cycle(Vec<u16>),
 }
 
@@ -64,7 +64,7 @@ impl Sizes {
     /// All frames have one length.
     ///
     /// # Errors
-    /// [`SizeError::Length`] if it is 0.
+    /// [`SizeError::Length`] if `len` is 0.
     pub fn fixed(len: u16) -> Result<Self, SizeError> {
         Self::mix(&[(len, 1)])
     }
@@ -95,7 +95,8 @@ impl Sizes {
         Self(SizeKind::Cycle(round))
     }
 
-    /// Lengths with weights, which are exact in every round and spread evenly over it.
+    /// Lengths with weights. The weights are exact in every round, and each length is spread evenly
+    /// over the round.
     ///
     /// # Errors
     /// [`SizeError`] if there is no length, a length or weight is 0, or a round would be longer
@@ -140,7 +141,7 @@ impl Sizes {
 }
 
 /// Orders a round so that each length is spread evenly. On every turn each length gains its weight;
-/// the one with the most credit goes next and pays the sum.
+/// the length with the most credit is next and pays the sum of all weights.
 fn smooth_round(weighted: &[(u16, u16)]) -> Vec<u16> {
     let sum: i32 = weighted.iter().map(|&(_, weight)| i32::from(weight)).sum();
     let mut credit: Vec<i32> = weighted.iter().map(|_| 0).collect();

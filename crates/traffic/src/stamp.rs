@@ -9,8 +9,8 @@
 //!
 //! The low half of the number comes first because netmap's `txseq` puts its number there, so a
 //! netmap `rxseq` can follow our frames. The mark distinguishes the two forms from each other and
-//! from other traffic. Numbers have 48 bits and wrap; at a thousand million frames per second that
-//! takes three days.
+//! from other traffic. Numbers have 48 bits and wrap; at 10⁹ frames per second that takes three
+//! days.
 //!
 //! The timed form exactly fits the smallest frame of the most common kind, 60 bytes of UDP over
 //! IPv4. Smallest frames (add 4 for each VLAN tag):
@@ -22,8 +22,8 @@
 //! | UDP, ICMP over IPv6 | 72 | 80 |
 //! | TCP over IPv6 | 84 | 92 |
 //!
-//! Not for: authentication. Anyone can write a stamp; a forged one can distort a report but do
-//! nothing else.
+//! Not for authentication. Anyone can write a stamp; a forged stamp can distort a report but has no
+//! other effect.
 
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
@@ -37,7 +37,7 @@ pub struct Stamp {
     pub stream: u16,
     /// The frame's number in its stream, modulo 2⁴⁸.
     pub number: u64,
-    /// When it was written, in ns on the sender's clock, if the stamp is timed.
+    /// When the stamp was written, in ns on the sender's clock, if the stamp is timed.
     pub sent_ns: Option<u64>,
 }
 
@@ -62,8 +62,8 @@ pub enum StampError {
 /// How closely to check a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StampCheck {
-    /// Headers and mark. Takes about the same time for every length. Suitable if the rest of a
-    /// frame is in other slots, or checksums are left to hardware.
+    /// Headers and mark. Takes about the same time for every length. Suitable if a frame continues
+    /// in other slots, or checksums are left to hardware.
     Mark,
     /// The transport checksum as well.
     #[default]
@@ -74,7 +74,7 @@ const NUMBERED_MARK: u16 = 0x51d0;
 const TIMED_MARK: u16 = 0x51d1;
 
 impl StampForm {
-    /// The number of payload bytes that it takes.
+    /// The number of payload bytes that the stamp occupies.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -146,7 +146,7 @@ impl Stamp {
     }
 }
 
-/// Where the payload of a transport header starts.
+/// The offset of the payload after a transport header.
 #[inline]
 fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     if ip.fragment == FragmentPosition::Later {
@@ -160,8 +160,8 @@ fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     }
 }
 
-/// Whether the packet is complete and its transport checksum is correct. Fragments have no checksum
-/// of their own, and UDP over IPv4 may omit it; both count as correct.
+/// Whether the packet is complete and its transport checksum is correct. Fragments have no complete
+/// transport checksum, and UDP over IPv4 may omit it; both count as correct.
 fn checksum_holds(frame: &[u8], l3: usize, ip: &Ip) -> bool {
     let Some(l4) = ip.l4_bytes(frame) else {
         return false;

@@ -3,14 +3,14 @@
 //! # Definitions
 //! Per stream, by the numbers in the [`Stamp`]s (RFC 4737 for reordering):
 //!
-//! - *new*: a number that arrives for the first time. It is *reordered* if a greater one arrived
+//! - *new*: a number that arrives for the first time. It is *reordered* if a greater number arrived
 //!   before it, and *displaced* by the difference to the greatest.
 //! - *duplicate*: a number that has arrived before.
 //! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. The tracker no longer knows
-//!   whether it is new or a duplicate. It counts as neither, and its number stays lost.
-//! - *expected*: all numbers from the smallest to the greatest of the new ones. Frames sent before
-//!   the first or after the last arrival are unknown here. A caller that knows how many were sent
-//!   uses [`StreamCounters::lost_of`].
+//!   whether it is new or a duplicate. It counts as neither, and its number still counts as lost.
+//! - *expected*: all numbers from the smallest to the greatest new one. Frames sent before the
+//!   first or after the last arrival are unknown here. A caller that knows how many were sent uses
+//!   [`StreamCounters::lost_of`].
 //! - *lost*: expected, but not (yet) arrived.
 //!
 //! # Invariants
@@ -21,7 +21,7 @@
 //! ```
 //! A frame costs constant time, and a stream constant memory.
 //!
-//! Not for: histograms, or deciding what loss is acceptable.
+//! Not for histograms, or deciding what loss is acceptable.
 
 mod report;
 mod window;
@@ -65,14 +65,14 @@ impl Tracker {
     /// Maximum number of streams that are tracked, about 1 KiB each.
     pub const MAX_STREAMS: usize = 256;
 
-    /// Makes an empty tracker. `verify` sets how closely it checks frames.
+    /// Creates an empty tracker. `verify` sets how thoroughly frames are checked.
     #[must_use]
     pub fn new(verify: StampCheck) -> Self {
         Self { verify, streams: Vec::new(), counters: TrafficCounters::default() }
     }
 
-    /// Records a frame that arrived at `now_ns`. Returns its age in ns if it is new, has a send
-    /// time, and was not sent after `now_ns`.
+    /// Records a frame that arrived at `now_ns`. Returns the frame's age in ns if it is new, has a
+    /// send time, and was not sent after `now_ns`.
     #[inline]
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {
@@ -84,7 +84,7 @@ impl Tracker {
         None
     }
 
-    /// Same as [`Self::observe`], for a frame whose stamp was already read.
+    /// As [`Self::observe`], for a frame whose stamp was already read.
     #[inline]
     pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
         self.counters.frames += 1;
@@ -100,7 +100,7 @@ impl Tracker {
         age_ns
     }
 
-    /// All counters so far. A lost frame may still arrive, and is then no longer counted as lost.
+    /// All counters so far. A lost frame may still arrive, and then no longer counts as lost.
     #[must_use]
     pub fn report(&self) -> TrackerReport {
         let streams: Vec<StreamCounters> = self.streams.iter().map(stream_counters).collect();

@@ -103,7 +103,7 @@ fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name} bridge_idx {switch} port_idx {port}");
         rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
-        // An answer that does not advance would repeat for ever.
+        // If an answer does not advance the position, the loop would repeat for ever.
         let next = (switch, port.saturating_add(1));
         if next <= (place.nr_bridge_idx, place.nr_port_idx) {
             break;

@@ -50,8 +50,8 @@ impl NetmapDevice {
     }
 }
 
-/// Returns a device's error for a name that is too long for a request: no port has it, and none can
-/// get it.
+/// Returns the device's error for a name that is too long for a request: no port has such a name,
+/// and none can get it.
 fn too_long(kind: u16) -> Errno {
     match kind {
         NETMAP_REQ_VALE_NEWIF | NETMAP_REQ_VALE_ATTACH => Errno::INVAL,

@@ -230,7 +230,7 @@ fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
     })
 }
 
-/// Reads `0, processor` (it polls all rings), or `1, first, count` (one processor per ring).
+/// Parses `0, processor` (which polls all rings), or `1, first, count` (one processor per ring).
 fn polling(conf: &[u32]) -> Result<NmreqValePolling, String> {
     let (nr_mode, first, count) = match *conf {
         [] | [0] => (NETMAP_POLLING_MODE_SINGLE_CPU, 0, 1),

@@ -5,8 +5,8 @@
 //!   slipring vale --show    -- JSON line -->        control socket of slipringd --> SwitchService
 //! ```
 //!
-//! Requests that netmap has go to the device. Counters, addresses and settings, which netmap's
-//! requests lack, go to the daemon.
+//! Requests that netmap defines go to the device. Requests for counters, addresses and settings,
+//! which netmap does not define, go to the daemon.
 //!
 //! # Not for
 //! Sending or receiving.
@@ -66,7 +66,7 @@ fn run(plan: &flags::ValePlan, session: &mut Session<'_>) -> Result<Exit, Failur
     if !text.is_empty() || session.reporter.format() != slipring_cli::ReportFormat::Text {
         session.reporter.document(&json, text.trim_end())?;
     }
-    // netmap's vale-ctl exits with 1 after a list; scripts may rely on it.
+    // netmap's vale-ctl exits with 1 after a list, and scripts may rely on that.
     let listed = matches!(plan.action, flags::ValeRequest::Device(ValeAction::ListAll));
     let classic = session.classic == Some(VALE_CTL) && listed;
     Ok(if classic { Exit::Expectation } else { Exit::Done })

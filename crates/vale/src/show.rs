@@ -16,7 +16,7 @@ use crate::settings::SettingChange;
 /// One request to the daemon.
 #[derive(Debug)]
 pub(crate) enum DaemonRequest {
-    /// Shows all switches, or one.
+    /// Shows all switches, or the named one.
     Show(Option<String>),
     /// Forgets learned addresses.
     Flush(String),
@@ -77,8 +77,8 @@ pub struct BoundPortRow {
     pub kind: String,
 }
 
-/// Returns the ports bound by our own user in our own network namespace, according to the daemon of
-/// this run directory; none if no daemon serves it.
+/// Returns the ports bound by this user in this network namespace, according to the daemon of this
+/// run directory; none if no daemon serves it.
 #[must_use]
 pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     let client = ControlClient::find(run_dir, Some(DAEMON_NAME));
@@ -91,7 +91,7 @@ pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     answer["ports"].as_array().into_iter().flatten().map(one).collect()
 }
 
-/// Reports a named switch that does not exist as an error, not as an empty answer.
+/// Reports a named switch that does not exist as an error instead of an empty answer.
 fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
         return Ok(());
@@ -106,7 +106,7 @@ fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
     let mut args = json!({ "uid": uid });
-    // If the namespace cannot be determined, there is most likely only one.
+    // If the namespace cannot be determined, there is most likely only one namespace.
     if let Ok(netns) = netns {
         args["netns"] = netns.into();
     }

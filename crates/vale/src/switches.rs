@@ -1,4 +1,4 @@
-//! The daemon's side: answers requests about switches on the control socket.
+//! The daemon's side of the program: answers requests about switches on the control socket.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
         .collect()
     }
 
-    /// Calls `visit` with the one switch that a request selects, and its port if the request names
-    /// one.
+    /// Calls `visit` with the one switch that a request selects, and with its port if the request
+    /// names one.
     fn one<T>(
         &self,
         request: &ControlRequest,
@@ -98,7 +98,8 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     }
 }
 
-/// Applies all changes to a port or none; to a switch, those before the first invalid one.
+/// Applies changes to a port all or none; of changes to a switch, those before the first invalid
+/// one.
 fn change(
     switch: &mut Switch,
     port: Option<SwitchPortId>,
@@ -189,7 +190,8 @@ fn port_json(port: &SwitchPortInfo) -> Value {
     json!({
         "port": port.name,
         "port_index": port.id.0,
-        // From the port's side, as everywhere: rx is what its program received.
+        // From the port's point of view, as everywhere: rx are the frames that its program
+        // received.
         "tx": { "packets": counters.rx.packets, "bytes": counters.rx.bytes },
         "rx": { "packets": counters.tx.packets, "bytes": counters.tx.bytes },
         "flooded": counters.flooded,

@@ -7,21 +7,21 @@ pub enum ModuleError {
     /// The bytes are not a module.
     #[error("it is no WebAssembly module: {0}")]
     NotAModule(String),
-    /// It imports something that does not exist.
+    /// The module imports something that does not exist.
     #[error("it imports `{module}.{name}`, which there is not")]
     Import {
-        /// The module it imports from.
+        /// The module from which it imports.
         module: String,
         /// Name of the import.
         name: String,
     },
-    /// It imports a function with a wrong type.
+    /// The module imports a function with a wrong type.
     #[error("it imports `slipring.{name}` with a wrong type")]
     ImportType {
         /// Name of the import.
         name: String,
     },
-    /// It lacks an export.
+    /// The module lacks an export.
     #[error("it exports no function `{0}`")]
     Missing(String),
     /// An export has a wrong type.
@@ -34,16 +34,16 @@ pub enum ModuleError {
         /// The required type.
         wanted: &'static str,
     },
-    /// It is written for another interface.
+    /// The module is written for another version of the interface.
     #[error("its slipring_abi says {found}; this program knows version {known}", known = crate::ABI_VERSION)]
     Abi {
-        /// The version that it requires.
+        /// The version that the module requires.
         found: i32,
     },
-    /// It needs more memory than allowed.
+    /// The module needs more memory than allowed.
     #[error("it wants {wanted} bytes of memory, and may have {allowed}")]
     Memory {
-        /// Bytes it needs at the start.
+        /// Bytes that the module needs at the start.
         wanted: u64,
         /// Bytes allowed.
         allowed: u64,
@@ -56,13 +56,13 @@ pub enum ModuleError {
         /// Length of the window.
         len: i32,
     },
-    /// It cannot be started.
+    /// The module cannot be started.
     #[error("it cannot be started: {0}")]
     Start(String),
 }
 
 impl ModuleError {
-    /// Returns what the user can try.
+    /// Returns a suggestion of what to try next.
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self {

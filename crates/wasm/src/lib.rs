@@ -12,8 +12,10 @@
 //! | a loss, usually `lose` | `(now_ns: i64, len: i32, number: i64) -> i32` | 0: the frame continues, 1: it is lost, 2: it is marked (ECN), or lost if it cannot be marked |
 //! | a rate, usually `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line has sent the frame, in ns, `start_ns` or later |
 //! | `slipring_header` | `() -> i32` | address to which the first bytes of the frame are copied before each delay or loss; optional |
-//! | `slipring_header_len` | `() -> i32` | length of that window; the rest of it is zeros |
-//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss the bytes are copied back from there into the frame; optional |
+//! | `slipring_header_len` | `() -> i32` | length of that window; bytes after a shorter frame are
+//! zeros |
+//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss the bytes are copied back
+//! from the window into the frame; optional |
 //! | `memory` | memory | needed for the header only |
 //!
 //! and may import from `slipring`
@@ -24,18 +26,18 @@
 //! | `uniform` | `() -> f64` | a number in `[0, 1)` from the same stream |
 //! | `param` | `(i32) -> f64` | the number with that index in the settings, from 0 |
 //!
-//! `number` is the frame's: the number of frames that reached its link before it (for a rate: of
-//! earlier calls of the model). Times are on the link's clock, lengths without FCS; `wire_bytes`
-//! includes framing.
+//! `number` is the frame's number: how many frames reached its link before it (for a rate: how many
+//! calls of the model came before). Times are on the link's clock, lengths without FCS;
+//! `wire_bytes` includes framing.
 //!
 //! # Invariants
-//! 1. A call that traps, runs out of fuel or returns an invalid value only costs its frame, which
+//! 1. If a call traps, runs out of fuel or returns an invalid value, only its frame is affected: it
 //!    is lost as [`LinkDropCause::Model`](slipring_link::LinkDropCause::Model). The module
-//!    continues with the memory as that call left it.
+//!    continues with the memory in the state in which that call left it.
 //! 2. A module has access only to the above: no clock, no file, no memory of ours. The same seed,
 //!    settings and frames give the same results everywhere; bits of NaNs are canonical.
-//! 3. Each link and direction has its own instance. A change of the link keeps it, with its memory,
-//!    unless module, function, parameters or limits change.
+//! 3. Each link and direction has its own instance. A change of the link keeps the instance, with
+//!    its memory, unless module, function, parameters or limits change.
 //!
 //! ```
 //! use slipring_link::{DelayModel, DelaySpec, LinkSpec};
@@ -54,7 +56,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not for: models that the link crate has; those cost nanoseconds, a call here tens more.
+//! Not for models that the link crate has: those cost nanoseconds, and a call of a module tens of
+//! nanoseconds more.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,7 +1,7 @@
 //! Runs modules.
 //!
-//! Engines differ only in one small file each: `wasmi`, an interpreter, and `wasmtime`, a compiler,
-//! which a build uses instead if the feature of that name is enabled.
+//! Engines differ only in one small file each. They are `wasmi`, an interpreter, and `wasmtime`, a
+//! compiler, which a build uses instead if the feature of that name is enabled.
 
 #[cfg(not(feature = "wasmtime"))]
 #[path = "machine/wasmi.rs"]
@@ -60,9 +60,9 @@ pub(crate) struct ModuleInstance {
 /// Why a call returned no value.
 #[derive(Debug)]
 pub(crate) enum ModelCallError {
-    /// Time, length or header does not fit the module's types.
+    /// A time, length or header does not fit the module's types.
     Argument,
-    /// It used up its fuel, which was this much.
+    /// The call used up its fuel, which was this much.
     Fuel(u64),
     /// The module, or an import that it called, failed.
     Trap(String),
@@ -196,7 +196,7 @@ impl ModelFunction {
 }
 
 impl HeaderWindow {
-    /// Returns the header window, if the module has one.
+    /// Returns the frame window, if the module has one.
     fn of(
         store: &mut Store<InstanceState>,
         instance: &Instance,
@@ -294,7 +294,7 @@ fn random_stream<'s>(caller: &'s mut Caller<'_, InstanceState>) -> Result<&'s mu
     stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
 
-/// Rejects, with its name, an import that the start would reject anyway.
+/// Rejects an import that would fail at the start anyway, so that the error contains its name.
 fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     for import in module.imports() {
         let (from, name) = (import.module().to_owned(), import.name().to_owned());
@@ -310,7 +310,7 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     Ok(())
 }
 
-/// Rejects, with numbers, memory that the start would reject anyway.
+/// Rejects memory that would fail at the start anyway, so that the error contains its size.
 fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),

@@ -11,7 +11,7 @@ use slipring_model::Stream;
 
 use crate::machine::{ModelCall, ModuleInstance};
 
-/// The first error of a model; all models of one factory share it.
+/// The first error of a model, shared by all models of one factory.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
 /// An instance of a module, or none if it could not be started.
@@ -30,7 +30,7 @@ pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
-    /// Wraps an instance; one that could not be started never returns a value.
+    /// Wraps an instance; if it could not be started, no call returns a value.
     pub(crate) fn new(
         machine: Result<ModuleInstance, impl Display>,
         first_error: FirstError,
@@ -41,7 +41,8 @@ impl ModelInstance {
         Self { instance: machine.ok(), first_error }
     }
 
-    /// Returns the module's result if `fit` accepts it; `fit` returns the error text otherwise.
+    /// Returns the module's result if `fit` accepts it; otherwise stores the error text that `fit`
+    /// returns.
     fn call<T>(
         &mut self,
         mut call: ModelCall<'_>,
@@ -82,7 +83,7 @@ impl UserLossModel for WasmLossModel {
 }
 
 impl UserRateModel for WasmRateModel {
-    /// Modules use whole nanoseconds: a line becomes free at the next one.
+    /// Modules use whole nanoseconds, so a time is rounded up to the next one.
     fn finish(
         &mut self,
         start: PreciseTime,

@@ -38,10 +38,10 @@ pub struct WasmModule {
 }
 
 impl WasmModule {
-    /// Reads and compiles a module, and refuses one that is not written for slipring.
+    /// Reads and compiles a module; refuses a module that is not written for slipring.
     ///
     /// # Errors
-    /// [`ModuleError`] describes what is wrong with it.
+    /// [`ModuleError`] describes the problem.
     pub fn read(bytes: &[u8], limits: ModuleLimits) -> Result<Self, ModuleError> {
         let compiled = Arc::new(CompiledModule::new(bytes, limits)?);
         let mut hasher = SipHasher13::new();
@@ -80,7 +80,7 @@ impl WasmModule {
         self.maker(function, params, model)
     }
 
-    /// Creates a factory. Starts the module once, so that errors appear before anything runs.
+    /// Creates a factory. Starts the module once, so that errors appear before a run.
     fn maker<M: ?Sized + WasmModel + 'static>(
         &self,
         function: &str,
@@ -95,8 +95,8 @@ impl WasmModule {
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
         let trouble = FirstError::default();
         let told = trouble.clone();
-        // A module that started once can start again, except if memory is short: then the model
-        // returns no values, which is counted.
+        // A module that started once can start again, except if there is not enough memory. In that
+        // case the model returns no values, which is counted.
         let make = move || {
             let machine = compiled.start(&function, M::RESULT_WIDTH, params.clone());
             model(ModelInstance::new(machine, trouble.clone()))

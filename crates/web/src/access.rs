@@ -20,7 +20,7 @@ impl WebAccess {
     /// Returns the rule for a listening address.
     ///
     /// # Errors
-    /// If other machines could reach it and there is no token.
+    /// If other machines could reach the gateway and there is no token.
     pub(crate) fn of(listen: SocketAddr, token: Option<AccessToken>) -> Result<Self, Diagnostic> {
         match token {
             Some(token) => Ok(Self::Token(token)),
@@ -34,9 +34,9 @@ impl WebAccess {
         }
     }
 
-    /// Whether a host name, without its port, is ours. In DNS rebinding, a foreign page makes its
-    /// own name point here; its requests then carry that name. With a token the name does not
-    /// matter, since such a page cannot know the token.
+    /// Whether a host name, without its port, is one of this gateway. In DNS rebinding, a foreign
+    /// page makes its own name point to this gateway, and its requests then carry that name. With a
+    /// token the name is not checked, because such a page cannot know the token.
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let Self::Own(ip) = self else { return true };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -24,7 +24,7 @@ use crate::events::{EventStream, watch_run};
 use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
-/// Maximum bytes of a body: those of a line on the control socket.
+/// Maximum number of bytes of a body: that of a line on the control socket.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// Maximum time to receive a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,10 +37,10 @@ const ONLY_TARGET: &str = "-";
 /// The state shared by all requests.
 pub(crate) struct WebState {
     pub(crate) access: WebAccess,
-    /// The TCP port it listens on.
+    /// The TCP port on which the gateway listens.
     pub(crate) port: u16,
     pub(crate) run_dir: PathBuf,
-    /// The only run to be shown, if one was named.
+    /// The only run that is shown, if one was named.
     pub(crate) target: Option<String>,
     pub(crate) presets: Value,
     /// Permits for clients that watch.
@@ -132,7 +132,7 @@ fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, Htt
     }
 }
 
-/// Parses the body: an object, or nothing.
+/// Parses the body: an object, or empty.
 async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, HttpRefusal> {
     let body = read_body(body).await?;
     if body.is_empty() {
@@ -148,7 +148,7 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
     let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
-    // These keys would replace those of the path.
+    // These keys would replace those from the path.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),

@@ -1,4 +1,4 @@
-//! Connections of the gateway: each has a slot, which may be taken away from it.
+//! Connections of the gateway: each has a slot, and may lose it to a new connection.
 //!
 //! [`slipring_control::peer_table`] decides which connection has to end.
 //!
@@ -24,17 +24,18 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a slot, closing another connection if necessary; `None` if all are busy.
+    /// Takes a slot, closing another connection if necessary; `None` if requests of all connections
+    /// are being answered.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;
-        // Kept for whoever waits later.
+        // The notification is stored, for a connection that waits for it later.
         evicted.iter().for_each(|evicted| evicted.notify_one());
         Some(ConnectionSlot { table: self.clone(), number, evicted: end })
     }
 
     fn lock(&self) -> MutexGuard<'_, PeerTable<Arc<Notify>>> {
-        // Nothing in here panics half-way.
+        // No code panics while it holds this lock, so the data is consistent.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -45,7 +46,7 @@ impl ConnectionSlot {
         self.evicted.notified().await;
     }
 
-    /// Marks a request as admitted; it is over when the result is dropped.
+    /// Marks a request as admitted; the request ends when the result is dropped.
     pub(crate) fn admit(place: &Arc<Self>) -> ActiveRequest {
         place.table.lock().change(place.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),

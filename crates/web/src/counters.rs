@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::StatusCode;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 
-/// Connections and answers since the start.
+/// Counts of connections and answers since the start.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
     connections: AtomicU64,

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::response::HttpRefusal;
 
-/// Maximum values queued for a slow client; it misses further ones.
+/// Maximum number of values queued for a slow client, which misses further values.
 const MAX_QUEUED_EVENTS: usize = 2;
 /// How long a client may stall before its stream ends.
 const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,7 +34,8 @@ pub(crate) fn watch_run(
     let (says, said) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
-        // Blocks this thread, and so the socket's, which skips values that were not read in time.
+        // Blocks this thread, and so the control socket, which skips values that are not read in
+        // time.
         let hand = |value| send_update(&handle, &says, Ok(value));
         let watched = ControlClient::find(&dir, target.as_deref())
             .and_then(|mut client| client.watch(period, hand));
@@ -68,7 +69,7 @@ impl EventStream {
         place: OwnedSemaphorePermit,
     ) -> Self {
         let stopped = Box::pin(async move {
-            // An error means that the gateway is gone, which is a stop too.
+            // An error means that the gateway has ended, which also ends the stream.
             let _ = stop.wait_for(|stop| *stop).await;
         });
         Self { first: Some(first), updates, is_over: false, stopped, _place: place }

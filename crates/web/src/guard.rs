@@ -5,7 +5,7 @@
 //! | another user of this machine | the owner of the client's socket, or the token |
 //! | another machine | the token |
 //! | a page of another origin sends requests | `Origin` and `Sec-Fetch-Site`; `SameSite=Strict` |
-//! | a page whose name is made to point here (DNS rebinding) | `Host`, or the token |
+//! | a page whose name is made to point to the gateway (DNS rebinding) | `Host`, or the token |
 //! | a script in a name or a value | the content security policy, and a page that sets text only |
 //! | framing | `frame-ancestors 'none'` |
 
@@ -47,7 +47,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Lets a request pass, or refuses it.
+/// Passes a request on, or refuses it.
 pub(crate) async fn guard(
     State(gate): State<Arc<WebState>>,
     request: Request,
@@ -105,8 +105,8 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Headers that identify the client and its request. If one is repeated, two programs on the path
-/// could use different values.
+/// Headers that identify the client and its request. If such a header is repeated, two programs on
+/// the path could use different values.
 static UNIQUE_HEADERS: [HeaderName; 5] = [
     header::HOST,
     header::ORIGIN,
@@ -173,7 +173,8 @@ fn forbidden(cause: &str, help: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
-/// Looks for the token in header, cookie and address; only the last one sets a new cookie.
+/// Looks for the token in header, cookie and address; only a token in the address sets a new
+/// cookie.
 fn authenticate(
     token: &AccessToken,
     port: u16,
@@ -230,7 +231,7 @@ fn query_token(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Cookies ignore ports, so the name contains the port.
+/// Cookies are shared between ports, so the name contains the port.
 fn cookie_name(port: u16) -> String {
     format!("slipring-{port}")
 }

@@ -36,7 +36,7 @@
 //! 1. A client has no more access here than on the control socket, unless it has a token: without
 //!    one, only this user and root on this machine are answered.
 //! 2. A page of another origin can neither read nor change anything.
-//! 3. No request costs more than its own bounded memory and one waiting thread; no thread that
+//! 3. Each request costs at most a bounded amount of memory and one waiting thread; no thread that
 //!    moves frames ever waits for this crate.
 //!
 //! # Not for

@@ -47,7 +47,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Options of a gateway.
 #[derive(Debug, Clone)]
 pub struct WebOptions {
-    /// Address to listen on; port 0 takes a free one.
+    /// Address on which to listen; port 0 takes a free port.
     pub listen: SocketAddr,
     /// The token that clients must have; required beyond loopback.
     pub token: Option<AccessToken>,
@@ -80,7 +80,7 @@ impl WebGateway {
     /// Starts the gateway.
     ///
     /// # Errors
-    /// If the address needs a token and there is none, or cannot be bound.
+    /// If the address requires a token and there is none, or the address cannot be bound.
     pub fn open(options: WebOptions) -> Result<Self, Diagnostic> {
         let access = WebAccess::of(options.listen, options.token)?;
         let refused = |error: std::io::Error| {
@@ -110,7 +110,7 @@ impl WebGateway {
         Ok(Self { address, counters: counts, stop, thread: Some(thread) })
     }
 
-    /// Returns the address it listens on.
+    /// Returns the address on which the gateway listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -122,7 +122,7 @@ impl WebGateway {
         self.counters.clone()
     }
 
-    /// Stops accepting, ends watches, and lets other answers finish.
+    /// Stops accepting connections, ends watches, and lets other answers finish.
     pub fn stop(self) {
         drop(self);
     }
@@ -147,12 +147,13 @@ fn runtime() -> std::io::Result<Runtime> {
 
 fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
     runtime.block_on(async {
-        // The listener is non-blocking and this is a runtime, so there is no other reason to fail.
+        // The listener is non-blocking and a runtime is running, so there is no other reason to
+        // fail.
         if let Ok(listener) = TcpListener::from_std(listener) {
             accept_all(listener, &gate).await;
         }
     });
-    // Threads that wait for a run end with it, or with the process.
+    // Threads that wait for a run end with the run, or with the process.
     runtime.shutdown_background();
 }
 
@@ -170,9 +171,9 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         };
         gate.counters.count_connection();
         let peer = peer(&stream, client, gate).await;
-        // A token is asked for with each request.
+        // With a token, each request is checked.
         let may_ask = peer == ConnectionPeer::Trusted;
-        // If all slots are taken, the connection is refused rather than queued.
+        // If all slots are taken, the connection is refused instead of queued.
         let Some(place) = places.acquire(peer).map(Arc::new) else {
             gate.counters.count_rejected();
             continue;
@@ -187,7 +188,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         });
     }
     drop(listener);
-    // Connections still open after that are closed.
+    // Connections that are still open after the timeout are closed.
     let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
 }
 
@@ -221,7 +222,8 @@ fn connection(
     }
 }
 
-/// Whose a connection is: a user's where only users of this machine are answered.
+/// Returns the peer of a connection. The user is only determined if the gateway admits users of
+/// this machine only.
 async fn peer(stream: &TcpStream, client: SocketAddr, gate: &WebState) -> ConnectionPeer {
     match (&gate.access, stream.local_addr()) {
         (WebAccess::Token(_), _) => ConnectionPeer::machine(client.ip()),

@@ -9,12 +9,12 @@ use std::path::Path;
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0002, SR0201};
 
-/// Minimum characters of a token: guessing it must take years, not minutes.
+/// Minimum number of characters of a token, so that guessing it takes years.
 const MIN_TOKEN_CHARS: usize = 16;
 /// Maximum characters of a token.
 const MAX_TOKEN_CHARS: usize = 512;
 
-/// A secret that a client must know.
+/// A secret that a client must send.
 #[derive(Clone)]
 pub struct AccessToken(String);
 
@@ -22,7 +22,7 @@ impl AccessToken {
     /// Accepts a token of 16 to 512 characters that need no quoting in an address or a cookie.
     ///
     /// # Errors
-    /// If it is shorter, longer, or has other characters.
+    /// If the token is shorter or longer than allowed, or has other characters.
     pub fn new(text: &str) -> Result<Self, Diagnostic> {
         let fits = |c: u8| c.is_ascii_alphanumeric() || b"-_.~".contains(&c);
         let cause = match text.len() {
@@ -55,12 +55,12 @@ impl AccessToken {
         let file = File::open(path).map_err(unreadable)?;
         refuse_shared(path, &file.metadata().map_err(unreadable)?)?;
         let mut text = String::new();
-        // Whatever the file is, read no more than a token can have.
+        // Even if the file is a device, no more bytes are read than a token can have.
         file.take(MAX_TOKEN_CHARS as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.lines().next().unwrap_or_default().trim())
     }
 
-    /// Whether this is the token. Takes the same time for a wrong character at any position.
+    /// Whether `given` is the token. Takes the same time wherever the first wrong character is.
     pub(crate) fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |differing, (a, b)| differing | (a ^ b));
@@ -90,7 +90,7 @@ fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
     Err(error.with_help(help))
 }
 
-/// Prints nothing of the token, so that no log contains it.
+/// Prints no part of the token, so that no log contains it.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

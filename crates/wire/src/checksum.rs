@@ -74,7 +74,7 @@ impl Sum {
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let part = fold(sum_words(bytes));
-        // At an odd position each byte is in the other half of its word.
+        // At an odd position, each byte belongs to the other half of its word.
         let part = if self.odd { part.swap_bytes() } else { part };
         let mut next = self.native(u64::from(part));
         next.odd ^= bytes.len() % 2 == 1;
@@ -125,8 +125,8 @@ pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
-/// Replaces 0 by the other zero of one's complement arithmetic, as UDP requires: there, 0 means
-/// "no checksum".
+/// Replaces 0 by the other zero of one's complement arithmetic, as UDP requires, because in UDP 0
+/// means "no checksum".
 #[inline]
 #[must_use]
 pub const fn nonzero(checksum: u16) -> u16 {

@@ -1,9 +1,9 @@
 //! Checked reads and writes of big-endian fields at byte offsets.
 //!
-//! All frame accesses of this crate go through these functions, so a wrong offset in a header does
-//! no harm.
+//! All frame accesses of this crate go through these functions, so a wrong offset in a header has
+//! no effect outside the frame.
 
-/// Copies `N` bytes at offset `at`, if the frame has them.
+/// Copies `N` bytes at offset `at`; `None` if the frame does not have them.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk::<N>().copied()

@@ -11,7 +11,7 @@
 //! two secret words cannot choose flows that collide. The same words give the same hashes on
 //! every machine.
 //!
-//! Not for: connection state, or hashes that must match those of a network card (Toeplitz).
+//! Not for connection state, or hashes that must equal those of a network card (Toeplitz).
 
 use siphasher::sip::SipHasher13;
 
@@ -24,7 +24,7 @@ use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 pub struct FlowEndpoint {
     /// An IPv6, IPv4 or MAC address as a number, depending on [`FlowKind`].
     pub address: u128,
-    /// The transport port; 0 if there is none.
+    /// The transport port; 0 if the packet has none.
     pub port: u16,
 }
 
@@ -53,8 +53,8 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Returns the flow of `frame`. Every frame has one: frames with broken headers are
-    /// distinguished by their MAC addresses, and frames too short for these are one flow.
+    /// Returns the flow of `frame`. Every frame has one: frames with malformed headers are
+    /// distinguished by their MAC addresses, and frames too short for MAC addresses are one flow.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         match Headers::parse(frame).or_else(|_| Headers::link(frame)) {
@@ -78,7 +78,7 @@ impl FlowKey {
         Self { src: self.dst, dst: self.src, ..self }
     }
 
-    /// The same key for both directions of a flow.
+    /// The key for both directions of a flow, which is the same for both.
     #[must_use]
     pub fn undirected(self) -> Self {
         if self.src <= self.dst { self } else { self.reversed() }
@@ -162,7 +162,7 @@ impl FlowHasher {
         Self { sip: SipHasher13::new_with_keys(secret[0], secret[1]), is_symmetric: false }
     }
 
-    /// The same, but with one hash for both directions of a flow.
+    /// As [`Self::new`], but with one hash for both directions of a flow.
     #[must_use]
     pub const fn symmetric(self) -> Self {
         Self { is_symmetric: true, ..self }

@@ -8,16 +8,16 @@
 //! | [`checksum`] | the Internet checksum: whole, chained, incremental |
 //! | [`view`] | the offsets of a frame's headers, for fast paths |
 //! | [`flow`] | the flow of a frame, and a keyed hash of it |
-//! | [`offload`] | finishes what a kernel left to hardware: checksums and segmentation |
+//! | [`offload`] | completes the work that a kernel left to hardware: checksums and segmentation |
 //! | [`frame`] | builds frames of an exact length and patches their fields |
 //! | [`summary`] | a one-line description of a frame, and a hex dump |
 //!
 //! # Contract
 //! Offsets count bytes from the first byte of the destination MAC address; frames have no CRC.
 //! Multi-byte values are in host order once read. No input makes a function here panic: truncated
-//! or absurd frames result in a named error, or stay unchanged where the documentation says so.
+//! or malformed frames result in a named error, or stay unchanged where the documentation says so.
 //!
-//! Not for: reassembly, connection state, options inside headers, or anything beyond two VLAN tags
+//! Not for reassembly, connection state, options inside headers, or anything beyond two VLAN tags
 //! and one IP header (tunnels are payload).
 
 #![no_std]

@@ -78,7 +78,7 @@ pub enum MacParseError {
 impl FromStr for MacAddr {
     type Err = MacParseError;
 
-    /// Parses `02:0:5e:10:0:1`, or the same with `-`; a group may have one digit.
+    /// Parses `02:0:5e:10:0:1`, or the same with `-`; a group may have only one digit.
     fn from_str(text: &str) -> Result<Self, MacParseError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let found = text.split(separator).count();

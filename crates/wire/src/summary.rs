@@ -19,7 +19,7 @@
 //! ```
 //!
 //! # Invariants
-//! 1. No bytes make it panic or recurse without a bound.
+//! 1. No bytes make a decoder panic or recurse without a bound.
 //! 2. Bytes from the network reach the text only as printable characters.
 //!
 //! Not for fast paths: text output is slow. Not for reassembly.
@@ -62,7 +62,7 @@ pub use detail::Detail;
 pub use dump::{Hex, HexDump, TextDump};
 use text::{DecodeResult, Encapsulated, SummaryLine};
 
-/// A frame that prints as one line, or with [`Detail::verbose`] as several.
+/// A frame that prints as one line, or as several with [`Detail::verbose`].
 ///
 /// ```
 /// use slipring_wire::{FrameSpec, summary::Summary};
@@ -108,8 +108,8 @@ impl<'f> Summary<'f> {
     }
 
     /// Writes the summary, with the header of the link layer if `link`. TCP numbers are relative to
-    /// the start of conversations that `conversations` knows, and it records new ones; without it
-    /// they are absolute.
+    /// the start of their conversation if `conversations` knows it; new conversations are recorded
+    /// there. Without `conversations`, TCP numbers are absolute.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {
@@ -132,7 +132,7 @@ impl<'f> Summary<'f> {
     }
 }
 
-/// Writes a packet that another one carries.
+/// Writes a packet that is contained in another one.
 fn decode_inner(
     line: &mut SummaryLine<'_>,
     packet: Encapsulated,

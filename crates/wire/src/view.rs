@@ -1,4 +1,4 @@
-//! The offsets of a frame's headers: one pass over link and IP headers, for fast paths.
+//! The offsets of a frame's headers, found in one pass over link and IP headers, for fast paths.
 //!
 //! ```text
 //!   dst src | tag tag | type | IPv4 or IPv6 | extensions | UDP, TCP, … | padding
@@ -7,7 +7,7 @@
 //!
 //! # Invariants of a [`Headers`] for the frame it was parsed from
 //! 1. `l3 <= frame.len()`, and `l4 <= frame.len()` if there is an IP header.
-//! 2. `l3 < l4 <= end`. `end` is what the header claims: a truncated frame is shorter.
+//! 2. `l3 < l4 <= end`. `end` is the end according to the header: a truncated frame is shorter.
 //!
 //! Not for: the contents of transport headers (except [`Headers::ports`]) or tunnels.
 
@@ -45,13 +45,14 @@ pub struct Headers {
 pub struct Ip {
     /// Version 4 or 6.
     pub version: IpVersion,
-    /// The protocol at `l4`. In a later fragment the bytes there are from the middle of its data.
+    /// The protocol at `l4`. In a later fragment, the bytes at `l4` are from the middle of the
+    /// protocol's data.
     pub proto: IpProto,
     /// Whether the packet is a fragment.
     pub fragment: FragmentPosition,
     /// Offset of the first byte after the IP header with its options and extension headers.
     pub l4: u16,
-    /// Offset of the end of the IP packet according to its header; Ethernet padding starts here.
+    /// Offset of the end of the IP packet according to its header, where Ethernet padding starts.
     pub end: u32,
     /// Whether an IPv6 routing header has segments left, so that the destination in the IPv6 header
     /// is not the one that transport checksums cover.
@@ -130,7 +131,7 @@ pub enum ViewError {
     /// An IPv4 header length below 20 bytes.
     #[error("an IPv4 header of {found} bytes is shorter than 20")]
     HeaderLength {
-        /// The length found, in bytes.
+        /// The length in the header, in bytes.
         found: u8,
     },
     /// The length of the whole packet is less than that of its headers.
@@ -163,7 +164,7 @@ impl Headers {
     }
 
     /// Parses the most common kind of frame: IPv4 without tags and options, 34 bytes of headers at
-    /// fixed offsets. `None` means only that [`Self::parse_any`] must decide.
+    /// fixed offsets. After `None`, [`Self::parse_any`] must decide.
     #[inline(always)]
     pub(crate) fn plain_ipv4(frame: &[u8]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()?;
@@ -199,7 +200,7 @@ impl Headers {
     /// Parses only the Ethernet header and its tags; `ip` stays `None`.
     ///
     /// # Errors
-    /// [`ViewError::Truncated`] if the frame ends within them.
+    /// [`ViewError::Truncated`] if the frame ends within the Ethernet header or its tags.
     #[inline]
     pub fn link(frame: &[u8]) -> Result<Self, ViewError> {
         let ethertype = be16(frame, ETHERNET_LEN - 2)
@@ -264,7 +265,8 @@ impl Ip {
         self.end - u32::from(self.l4)
     }
 
-    /// The transport header and payload, without Ethernet padding, if the frame contains all of it.
+    /// The transport header and payload, without Ethernet padding; `None` if the frame does not
+    /// contain all of it.
     #[inline]
     #[must_use]
     pub fn l4_bytes<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {

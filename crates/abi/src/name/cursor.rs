@@ -54,13 +54,13 @@ impl<'a> NameCursor<'a> {
         &rest[..end]
     }
 
-    /// Takes an identifier; may be empty.
+    /// Takes an identifier, which may be empty.
     pub(super) fn identifier(&mut self) -> &'a str {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes one character of a text that ends before one of `ends`; a doubled one of `ends` is one
-    /// character of the text.
+    /// Takes one character of a text that ends at an unescaped character of `ends`; a doubled
+    /// character of `ends` is one character of the text.
     pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
         let c = self.peek()?;
         let mut next = *self;
@@ -85,7 +85,7 @@ impl<'a> NameCursor<'a> {
         Err(PortNameError { input: self.input.to_owned(), column, reason })
     }
 
-    /// Returns the error that `what` was expected here.
+    /// Returns the error that `what` was expected at this position.
     pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, PortNameError> {
         let found = self.peek();
         self.fail(PortNameFault::Expected { what, found })

@@ -20,11 +20,11 @@ pub struct PortNameError {
     pub reason: PortNameFault,
 }
 
-/// What is wrong with a name.
+/// The error in a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortNameFault {
-    /// Neither a kind nor a pipe.
+    /// The name has no kind, and is not that of a pipe.
     #[error("it does not say what kind of port this is")]
     MissingKind,
     /// The name of a switch without a port.
@@ -50,7 +50,7 @@ pub enum PortNameFault {
         /// The character found; `None` at the end of the string.
         found: Option<char>,
     },
-    /// Neither a suffix nor the end.
+    /// A character that starts no suffix follows the name.
     #[error("expected a suffix or the end, found {}", found_text(Some(*found)))]
     ExpectedSuffix {
         /// The character found.

@@ -8,7 +8,7 @@ use super::error::{PortNameError, PortNameFault};
 use super::kind::{NameForm, PLANNED};
 use super::{PortName, listed};
 
-/// Lists the kinds that can be opened; the grammar knows more.
+/// Lists the kinds that can be opened; the grammar has more kinds.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
@@ -70,7 +70,8 @@ impl PortNameError {
             let copies = |(i, c)| core::iter::repeat_n(c, doubled_count(i, c, dash, until));
             chars.iter().copied().enumerate().flat_map(copies).collect()
         };
-        // First only this `-`, so that `my-if-2` keeps its ring; otherwise all that follow too.
+        // First only this `-` is doubled, so that `my-if-2` keeps its ring; if that does not help,
+        // all later ones too.
         let name = [dash, chars.len()]
             .into_iter()
             .map(doubled)

@@ -1,19 +1,20 @@
-//! The table of port kinds: the prefix of each, what follows it, and which features its names have.
+//! The table of port kinds: the prefix of each, the form of the names after it, and the features of
+//! these names.
 //!
 //! ```text
 //!   abi    KINDS: one line a kind     --> parser, printer, error texts, completion
 //!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
 //! ```
 //! A new kind is a line in `port_kinds!` below and a folder of the same name in
-//! `crates/core/src/kinds`; [`for_each_port_kind`](crate::for_each_port_kind) carries the words there.
-//! `docs/design/port-kinds.md` walks through an example.
+//! `crates/core/src/kinds`; [`for_each_port_kind`](crate::for_each_port_kind) passes the lines
+//! there. `docs/design/port-kinds.md` walks through an example.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-/// What follows the prefix of a kind and its colon.
+/// The form of the name after the prefix of a kind and its colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
     /// The name of a Linux interface.
@@ -26,9 +27,9 @@ pub enum NameForm {
     PciAddress,
     /// The path of a socket. Options may follow, rings and flags may not.
     Socket,
-    /// A file: the rest of the string.
+    /// A file: the remaining text.
     File,
-    /// Nothing: the port needs no name.
+    /// No text: the port needs no name.
     Nothing,
 }
 
@@ -42,7 +43,7 @@ pub const HOST_RINGS: u8 = 1 << 1;
 pub const RING_PAIRS: u8 = 1 << 2;
 /// The port is on a netmap device, which checks the name and provides the memory.
 pub const ON_DEVICE: u8 = 1 << 3;
-/// The name can say which device (`@/PATH`).
+/// The name can specify the device (`@/PATH`).
 pub const DEVICE_PATH: u8 = 1 << 4;
 /// The grammar knows the kind, but this version cannot open it.
 pub const PLANNED: u8 = 1 << 5;
@@ -52,9 +53,9 @@ pub const PLANNED: u8 = 1 << 5;
 pub struct KindGrammar {
     /// The prefix without the colon.
     pub word: &'static str,
-    /// What follows the colon.
+    /// The form of the name after the colon.
     pub form: NameForm,
-    /// A set of [`PIPES`], [`HOST_RINGS`] and the like.
+    /// A set of features such as [`PIPES`] and [`HOST_RINGS`].
     pub features: u8,
 }
 
@@ -67,16 +68,17 @@ impl KindGrammar {
 }
 
 /// Defines [`PortNameKind`] and its table from one line per kind: the variant, the prefix (and
-/// folder), what follows the colon, and the features.
+/// folder), the form of its names, and the features.
 macro_rules! port_kinds {
     ($d:tt $($kind:ident = $word:ident, $form:ident, $features:expr;)*) => {
-        /// The kind of a port. All but `vale` are lines of one table, `port_kinds!` in `kind.rs`.
+        /// The kind of a port. All kinds but `vale` are lines of one table, `port_kinds!` in
+        /// `kind.rs`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum PortNameKind {
             $(#[doc = concat!("`", stringify!($word), ":`")] $kind,)*
             /// `vale[ID]:` a switch port.
             Vale {
-                /// What follows `vale`; may be empty.
+                /// The text between `vale` and the colon; may be empty.
                 switch: String,
             },
         }
@@ -144,7 +146,7 @@ impl PortNameKind {
         self.has(PIPES)
     }
 
-    /// Whether the name of such a port, if it is not a pipe, is that of a Linux interface.
+    /// Whether the name of such a port, unless it is a pipe, is the name of a Linux interface.
     #[must_use]
     pub const fn names_interface(&self) -> bool {
         matches!(self.grammar().form, NameForm::Interface)

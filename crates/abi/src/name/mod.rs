@@ -27,16 +27,17 @@
 //! ID     = letters, digits, "_"
 //! ```
 //! `@share=P`, `@extmem=F` and `@offset=N` are short forms, whose value extends to the end or the
-//! next `@`. A `_` in a key means `-`. Names that netmap accepts mean the same here, but a few that
-//! netmap accepts are refused: empty values, 0 as a number of rings, slots, bits or objects, a `/`
+//! next `@`. A `_` in a key means `-`. Names that netmap accepts have the same meaning here, except
+//! for a few that are refused: empty values, 0 as a number of rings, slots, bits or objects, a `/`
 //! without a letter, a repeated option, and two memory options.
 //!
 //! # A `-` in an interface name
-//! netmap cannot express one, since `-` starts a suffix. Here a suffix character that belongs to a
-//! name is **doubled**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is ring pair 2 of `br-lan`.
-//! No name that netmap accepts contains such a pair, and no shell needs a `--` quoted. Likewise
-//! `,,` and `@@` in the values of options. A single `-` never belongs to the name: `netmap:br-12`
-//! is ring pair 12 of `br`, and `netmap:br-lan` is an error whose help suggests the right name.
+//! netmap cannot express such names, because `-` starts a suffix. Here a suffix character that
+//! belongs to a name is **doubled**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is ring pair 2
+//! of `br-lan`. No name that netmap accepts contains such a pair, and no shell requires `--` to be
+//! quoted. In the values of options, `,` and `@` are doubled in the same way. A single `-` never
+//! belongs to the name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` is an error
+//! whose help suggests the right name.
 //!
 //! # Limits
 //! No name contains a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
@@ -44,7 +45,7 @@
 //! 15 bytes, a name in a request ([`PortName::request_name`]) at most 63.
 //!
 //! # Not for
-//! Checking whether the port exists or the kind supports what the suffix asks for.
+//! Checking whether the port exists, or whether its kind supports the suffixes.
 
 mod cursor;
 mod error;
@@ -68,7 +69,7 @@ pub use request::RequestError;
 
 use crate::request as abi;
 
-/// A port as the user names it.
+/// A port name, parsed.
 ///
 /// ```
 /// use slipring_abi::name::{PortName, PortNameKind, RingSelection};
@@ -87,7 +88,8 @@ pub struct PortName {
     pub kind: PortNameKind,
     /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
     pub name: String,
-    /// The end of a pipe, if it is one. `None` for all kinds but netmap, vale and kernel.
+    /// The end of the pipe, if the port is a pipe. `None` for all kinds but netmap, vale and
+    /// kernel.
     pub pipe: Option<PipeEndName>,
     /// The selected rings.
     pub rings: RingSelection,
@@ -112,8 +114,8 @@ impl PortName {
         parse::port(input, parse::Dialect::Outright)
     }
 
-    /// Parses a name as the classic programs do: without a kind, it is `netmap:`; `tapX` is the TAP
-    /// device `tapX`, and `null` is `null:`.
+    /// Parses a name as the classic programs do: a name without a kind is a `netmap:` name; `tapX`
+    /// is the TAP device `tapX`, and `null` is `null:`.
     ///
     /// # Errors
     /// [`PortNameError`] with the column of the first wrong character.
@@ -208,9 +210,9 @@ impl PortNameFlags {
     pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
     /// `z`: monitor in the memory of the port; both directions, unless `t` or `r` selects one.
     pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
-    /// `t`: monitor what is transmitted.
+    /// `t`: monitor the frames that the port transmits.
     pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
-    /// `r`: monitor what is received.
+    /// `r`: monitor the frames that the port receives.
     pub const MONITOR_RX: Self = Self(abi::NR_MONITOR_RX);
     /// `T`: bind transmit rings only.
     pub const TX_RINGS_ONLY: Self = Self(abi::NR_TX_RINGS_ONLY);
@@ -227,14 +229,14 @@ impl PortNameFlags {
         ('R', Self::RX_RINGS_ONLY),
     ];
 
-    /// The flags of `nr_flags` that a name can carry; the others are left out.
+    /// Those of the flags in `nr_flags` that a name can carry.
     #[must_use]
     pub fn from_nr_flags(nr_flags: u64) -> Self {
         let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));
         Self(nr_flags & all.0).whole()
     }
 
-    /// Completes a zero-copy monitor without a direction to one of both directions.
+    /// Adds both directions to a zero-copy monitor without a direction.
     pub(crate) const fn whole(self) -> Self {
         let both = Self::MONITOR_TX.with(Self::MONITOR_RX);
         let is_open = self.contains(Self::ZCOPY_MON) && self.0 & both.0 == 0;
@@ -259,7 +261,7 @@ impl PortNameFlags {
         self.0 & other.0 == other.0
     }
 
-    /// Whether a monitor is asked for.
+    /// Whether the flags request a monitor.
     #[must_use]
     pub const fn is_monitor(self) -> bool {
         self.0 & (Self::MONITOR_TX.0 | Self::MONITOR_RX.0 | Self::ZCOPY_MON.0) != 0

@@ -8,7 +8,7 @@ use super::cursor::NameCursor;
 use super::error::{PortNameError, PortNameFault};
 use super::{MemId, PortName, kind};
 
-/// Where the memory of a port comes from.
+/// The source of a port's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemorySource {
     /// `@N`: the region of this number.
@@ -19,7 +19,7 @@ pub enum MemorySource {
     External(Extmem),
 }
 
-/// Memory from a file, and how to split it. `None` means netmap's default.
+/// Memory from a file, and its division into objects. `None` means netmap's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extmem {
     /// Path of the file.
@@ -58,18 +58,18 @@ pub struct Conf {
     pub rx_slots: Option<NonZeroU32>,
 }
 
-/// `@offset:…`: where payloads start in their buffers.
+/// `@offset:…`: the position of payloads in their buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OffsetSpec {
     /// Offset that every slot starts with, in bytes.
     pub initial: u64,
-    /// Bits of a slot's `ptr` to use, at most 64; `None` for all.
+    /// Number of bits of a slot's `ptr` to use, at most 64; `None` means all.
     pub bits: Option<NonZeroU8>,
 }
 
-/// Characters that end the value of a key; doubled, they are part of it.
+/// Characters that end the value of a key; if doubled, they are part of the value.
 pub(super) const VALUE_ENDS: &str = ",@";
-/// As [`VALUE_ENDS`], for the value of a short form, which is the rest of the option.
+/// As [`VALUE_ENDS`], for the value of a short form, which extends to the end of the option.
 const SHORT_ENDS: &str = "@";
 
 // A short form leaves out the first key.
@@ -87,12 +87,12 @@ const CONF_KEYS: &[&str] = &[
     "tx-slots",
     "rx-slots",
 ];
-/// How many of [`CONF_KEYS`], from the first, count rings.
+/// Number of [`CONF_KEYS`] that count rings; they come first.
 const CONF_RING_KEYS: usize = 6;
 const OFFSET_KEYS: &[&str] = &["initial", "bits"];
 const MAX_OFFSET_BITS: NonZeroU8 = NonZeroU8::new(64).expect("64 is not 0");
 
-/// Parses one option, its `@` included, into `port`.
+/// Parses one option, including its `@`, into `port`.
 pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(), PortNameError> {
     let start = *at;
     at.bump();
@@ -183,7 +183,7 @@ fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
     })?;
     let [rings, host_rings, tx, rx, host_tx, host_rx] = rings;
     let [slots, tx_slots, rx_slots] = slots;
-    // The specific key wins over the general one, in any order.
+    // The specific key takes precedence over the general one, in any order.
     Ok(Conf {
         tx_rings: tx.or(rings),
         rx_rings: rx.or(rings),
@@ -241,7 +241,7 @@ fn pairs<'a>(
     }
 }
 
-/// Parses `key=` and returns the key's index; `seen` has a bit for each key seen so far.
+/// Parses `key=` and returns the key's index; `seen` has a bit for each key parsed so far.
 fn key(
     at: &mut NameCursor<'_>,
     keys: &'static [&'static str],

@@ -19,10 +19,10 @@ const MAX_INTERFACE_LEN: usize = IFNAMSIZ - 1;
 /// Maximum length of a name in a request, in bytes.
 const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 
-/// What a name without a kind means.
+/// The meaning of a name without a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// It is an error, unless it is a pipe.
+    /// An error, unless the name is that of a pipe.
     Outright,
     /// The same as in the classic programs.
     Classic,
@@ -38,7 +38,7 @@ pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameEr
     }
 }
 
-/// Parses the kind and its colon, if they are there, or determines the implicit kind.
+/// Parses the kind and its colon, if present, or else determines the implicit kind.
 fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortNameError> {
     let start = *at;
     if at.is_at_end() {
@@ -171,7 +171,7 @@ fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortN
     }
 }
 
-/// Refuses what Linux refuses; `beyond` is the first character beyond the limit.
+/// Refuses names that Linux refuses; `beyond` is the first character beyond the limit.
 fn check_interface(
     start: NameCursor<'_>,
     name: &str,

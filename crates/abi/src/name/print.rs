@@ -1,4 +1,4 @@
-//! Printing of a [`PortName`], as a string that parses to it.
+//! Printing of a [`PortName`], as a string that parses to the same name.
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -126,7 +126,7 @@ struct KeyValueList<'a, 'f> {
 }
 
 impl KeyValueList<'_, '_> {
-    /// Writes one key for both directions if they agree.
+    /// Writes a single key for both directions if their values are equal.
     fn pair<N: Display + PartialEq>(
         &mut self,
         side: &str,

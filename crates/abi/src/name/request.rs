@@ -90,7 +90,7 @@ impl PortName {
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser returns no longer names; the final NUL stays in any case.
+        // The parser returns no longer names; the final NUL is kept in any case.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {
@@ -130,8 +130,8 @@ impl PortName {
 
     /// Returns the port name that a bind request is equivalent to.
     ///
-    /// The name in a request is taken literally: a `-` in it belongs to the name. Flags that no
-    /// name carries are left out.
+    /// The name in a request is taken literally: a `-` in it belongs to the name. Flags that a name
+    /// cannot carry are omitted.
     ///
     /// # Errors
     /// [`RequestError`] if the request has no valid name, or selects rings that no name has.
@@ -163,7 +163,7 @@ impl PortName {
             return Err(RequestError::Unreadable);
         }
         let port = socket_of(name).unwrap_or_else(|| split_request_name(name));
-        // The name is untrusted: it must print and parse back to the same port.
+        // The name is untrusted, so it must print as text that parses to the same port.
         match Self::parse(&port.to_string()) {
             Ok(parsed) if parsed == port => Ok(port),
             _ => Err(RequestError::NoPort(name.to_string())),
@@ -171,7 +171,7 @@ impl PortName {
     }
 }
 
-/// The port of a virtual machine, if it is one.
+/// The port of a virtual machine, if the name is that of one.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
     let kind =

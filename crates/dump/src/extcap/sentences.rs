@@ -1,8 +1,7 @@
-//! The output of the plug-in: one sentence a line, made of a word and values in braces.
+//! The output of the plug-in: one sentence per line, made of a word and values in braces.
 //!
-//! A value ends at its first closing brace, but names of pipes contain braces. Those are encoded as
+//! A value ends at its first closing brace, but names of pipes contain braces. These are encoded as
 //! `%7B` and `%7D`, which no port name contains.
-//! written as `%7B` and `%7D`, which no port name contains.
 
 use std::fmt::Write;
 
@@ -33,7 +32,8 @@ pub(super) fn link_types() -> String {
     "dlt {number=1}{name=EN10MB}{display=Ethernet}\n".to_owned()
 }
 
-/// Returns the settings of the dialog; `any` for the interface whose port is named there.
+/// Returns the settings of the dialog; `any` is set for the interface whose port the user names in
+/// the dialog.
 pub(super) fn settings(any: bool) -> String {
     let first = match any {
         true => {

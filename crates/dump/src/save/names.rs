@@ -13,8 +13,8 @@ use slipring_cli::{Diagnostic, Failure};
 pub struct FileRotation {
     /// After this many bytes.
     pub size: Option<u64>,
-    /// When the time stamps of frames have advanced by this much; the file name is then a pattern
-    /// for strftime(3).
+    /// A new file is begun when the time stamps of frames have advanced by this much; the file name
+    /// is then a pattern for strftime(3).
     pub period: Option<Duration>,
     /// Number of files: with a size the oldest is overwritten, with only a period the capture ends.
     pub files: Option<u64>,

@@ -37,7 +37,8 @@ pub(super) fn draw(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
     screen.render_widget(Paragraph::new(lines), text);
 }
 
-/// Returns the rate at the top of the chart: the configured one, or the maximum measured if higher.
+/// Returns the rate at the top of the chart: the configured rate, or the maximum measured rate if
+/// that is higher.
 fn top(link: &TopLink, rates: &[u64]) -> u64 {
     let asked = match link.asked.rate {
         TopLinkRate::Bps(bps) => bps,

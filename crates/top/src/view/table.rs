@@ -43,12 +43,12 @@ pub(super) fn ports(screen: &mut Screen<'_>, area: Rect, frame: &TopSample) {
     render(screen, area, &headings, cells.collect());
 }
 
-/// Returns the first visible row of `rows`, such that the selected one is visible.
+/// Returns the first visible row of `rows`, chosen so that the selected row is visible.
 pub(super) fn first_row(selected: usize, rows: usize) -> usize {
     (selected + 1).saturating_sub(rows.max(1))
 }
 
-/// Draws the columns that fit; the last one may be truncated.
+/// Draws the columns that fit; the last of them may be truncated.
 fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec<String>, bool)>) {
     const COLUMN_GAP: u16 = 2;
     let mut room = area.width;
@@ -71,7 +71,7 @@ fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec
     screen.render_widget(Table::new(rows, widths).header(header).column_spacing(COLUMN_GAP), area);
 }
 
-/// Draws the last rates in one cell, scaled to their maximum.
+/// Draws the latest rates in one cell, scaled to their maximum.
 fn sparkline(rates: &VecDeque<u64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let last = rates.iter().skip(rates.len().saturating_sub(SPARKLINE_WIDTH));

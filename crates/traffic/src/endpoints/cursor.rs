@@ -1,4 +1,4 @@
-//! Walks through a set of endpoints, one step or one jump at a time.
+//! Moves through a set of endpoints, one step or one jump at a time.
 
 use slipring_model::Stream;
 
@@ -36,7 +36,7 @@ impl EndpointCursor {
         panic!("the position must be below the number of pairs");
     }
 
-    /// A random position: each block equally likely, then each of its pairs.
+    /// A random position: each block is equally likely, then each of its pairs.
     #[inline]
     pub(crate) fn random(endpoints: &Endpoints, stream: &mut Stream) -> Self {
         let block = match endpoints.blocks.len() {

@@ -8,7 +8,7 @@ use slipring_wire::view::IpVersion;
 
 use super::{EndpointBlock, Endpoints};
 
-/// What is wrong with a list of endpoints, and where.
+/// The error in a list of endpoints, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at column {column}")]
 pub struct EndpointError {
@@ -61,7 +61,7 @@ impl FromStr for Endpoints {
             }
             blocks.push(block);
         }
-        // Splitting gives at least one item, so there is a family.
+        // Splitting returns at least one item, so there is a family.
         let family = family.unwrap_or(IpVersion::V4);
         Ok(Self { blocks, family })
     }
@@ -84,7 +84,7 @@ impl<'t> TextSpan<'t> {
         EndpointError { column, fault }
     }
 
-    /// Splits at byte `at` and drops `skip` bytes there.
+    /// Splits at byte `at`, and drops `skip` bytes at that position.
     fn around(self, at: usize, skip: usize) -> (Self, Self) {
         let left = Self { text: &self.text[..at], ..self };
         let right = Self { text: &self.text[at + skip..], column: self.column + at + skip };
@@ -109,7 +109,7 @@ impl<'t> TextSpan<'t> {
     }
 
     fn number<N: FromStr>(self, fault: EndpointFault) -> Result<N, EndpointError> {
-        // Digits only: `parse` alone would take a sign.
+        // Only digits are accepted: `parse` alone would accept a sign.
         let digits = self.text.bytes().all(|byte| byte.is_ascii_digit());
         let number = self.text.parse().ok().filter(|_| digits);
         number.ok_or_else(|| self.fault(fault))
@@ -166,7 +166,7 @@ fn address_and_port(
     span: TextSpan<'_>,
 ) -> Result<(TextSpan<'_>, Option<TextSpan<'_>>), EndpointError> {
     if !span.text.starts_with('[') {
-        // Two colons: an IPv6 address without brackets, so without a port.
+        // Two colons mean an IPv6 address without brackets, which has no port.
         return Ok(match span.split_once(':') {
             Some((address, port)) if !port.text.contains(':') => (address, Some(port)),
             _ => (span, None),
@@ -239,7 +239,7 @@ impl RangeEndpoint {
         }
     }
 
-    /// A block of this endpoint alone: one address, or all those of its prefix.
+    /// A block of only this endpoint: one address, or all addresses of its prefix.
     fn single(&self) -> (IpVersion, EndpointBlock) {
         let (version, address) = number(self.address);
         let width = address_bits(self.address);
@@ -250,8 +250,8 @@ impl RangeEndpoint {
         (version, self.block(address & !host_bits, host_bits, 1))
     }
 
-    /// A block of all addresses between this endpoint and `end`, in either order. With a group,
-    /// only that part of the address counts up.
+    /// A block of all addresses between this endpoint and `end`, in either order. For an address
+    /// with a range in one group, only that group counts up.
     fn to(&self, end: IpAddr) -> (IpVersion, EndpointBlock) {
         let (version, from) = number(self.address);
         let (_, to) = number(end);

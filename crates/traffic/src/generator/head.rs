@@ -24,7 +24,7 @@ pub(super) struct FrameHead {
     /// The address part of the sum for IPv4's own checksum.
     address_sum: PartSum,
     identity_sum: PartSum,
-    /// The part of the transport checksum that stays until the flow changes: addresses,
+    /// The part of the transport checksum that is constant until the flow changes: addresses,
     /// ports, identity.
     flow_sum: PartSum,
 }
@@ -61,8 +61,8 @@ impl FrameHead {
         self.form
     }
 
-    /// Writes the part of the stamp that is the same in all frames. Afterwards the flow must be
-    /// written again.
+    /// Writes the part of the stamp that is the same in all frames. The flow must then be written
+    /// again.
     pub(super) fn put_identity(&mut self, stream_id: u16) {
         let Some(form) = self.form else { return };
         let identity = u32::from(form.mark()) << 16 | u32::from(stream_id);

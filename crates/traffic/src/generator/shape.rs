@@ -85,7 +85,8 @@ impl FrameShapes {
         match &mut self.choice {
             ShapeChoice::InTurn { next } => {
                 let shape = self.shapes[*next];
-                // Avoids a remainder, because a division would take as long as the rest of a frame.
+                // Without a remainder operation, because its division would take as long as the
+                // rest of a frame.
                 *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
@@ -96,7 +97,7 @@ impl FrameShapes {
     }
 }
 
-/// Sums over a template, from which those of each length are derived.
+/// Sums over a template, from which the sums for each length are derived.
 struct TemplateSums<'l> {
     layout: &'l FrameLayout,
     ip: PartSum,
@@ -137,7 +138,7 @@ impl<'l> TemplateSums<'l> {
         FrameShape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
     }
 
-    /// The sum of the first `len` bytes; an odd last one is followed by a zero.
+    /// The sum of the first `len` bytes; if `len` is odd, the last byte is padded with a zero.
     fn body(&self, len: usize) -> PartSum {
         let whole = self.pairs[len / 2];
         match len % 2 {

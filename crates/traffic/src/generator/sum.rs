@@ -1,7 +1,7 @@
 //! Partial sums for an Internet checksum.
 //!
-//! Modulo 65535 a big-endian number at an even offset counts the same whether it is added at once
-//! or in 16-bit words. So whole fields are added, and the sum is folded once at the end.
+//! Modulo 65535, a big-endian number at an even offset contributes the same whether it is added at
+//! once or in 16-bit words. So whole fields are added, and the sum is folded once at the end.
 
 /// A partial sum. It cannot overflow: a frame has at most 2¹⁵ words of 16 bits and a few
 /// dozen fields.

@@ -19,9 +19,9 @@ pub struct TrafficCounters {
     pub new: u64,
     /// Numbers that arrived again.
     pub duplicates: u64,
-    /// Numbers too far back to classify.
+    /// Numbers too far below the greatest to classify.
     pub late: u64,
-    /// New numbers overtaken by a greater one.
+    /// New numbers that were overtaken by a greater one.
     pub reordered: u64,
     /// Greatest displacement of a reordered frame, in numbers.
     pub max_displacement: u64,
@@ -57,7 +57,7 @@ pub struct TrackerReport {
 }
 
 impl StreamCounters {
-    /// The number of lost frames if the sender sent the numbers `0..sent`. Includes those before
+    /// The number of lost frames if the sender sent the numbers `0..sent`. Includes frames before
     /// the first and after the last arrival.
     #[must_use]
     pub const fn lost_of(&self, sent: u64) -> u64 {
@@ -77,8 +77,8 @@ impl StreamCounters {
 
 impl TrackerReport {
     /// Adds the counters of another tracker, which may have received other frames of the same
-    /// streams: for example receive queues with a thread and a tracker each. Loss is exact then.
-    /// Reordering counts only within each queue, and duplicates are found only within one queue.
+    /// streams: for example receive queues with a thread and a tracker each. The sum of losses is
+    /// exact. Reordering and duplicates are only detected within each queue.
     pub fn merge(&mut self, other: &Self) {
         for stream in &other.streams {
             let found = self.streams.binary_search_by_key(&stream.stream, |own| own.stream);

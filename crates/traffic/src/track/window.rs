@@ -8,8 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Bit `n % BITS` represents the one number of that residue in the
-//!    remembered range, and is set if and only if that number has arrived.
+//! 1. Bit `n % BITS` represents the only number in the remembered range with that residue, and is
+//!    set if and only if that number has arrived.
 //! 2. Every remembered number below `lowest` has a clear bit.
 //! 3. `lowest <= highest < MAX_NUMBER`.
 
@@ -20,8 +20,8 @@ use crate::stamp::Stamp;
 pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
-/// Limit of the numbers, reached after a year at a thousand million per second. Without a limit,
-/// jumps in forged stamps could make the counters overflow.
+/// Limit of the numbers, reached after a year at 10⁹ frames per second. Without a limit, jumps in
+/// forged stamps could make the counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
 /// The classification of an arriving number.
@@ -124,8 +124,8 @@ impl SequenceWindow {
         NumberArrival::New
     }
 
-    /// Clears the bits of the `count` numbers after the greatest. So far they represented numbers
-    /// that are no longer remembered.
+    /// Clears the bits of the `count` numbers after the greatest. Until now these bits represented
+    /// numbers that are no longer remembered.
     #[cold]
     fn clear_bits(&mut self, count: u64) {
         if count >= WINDOW_BITS {

@@ -6,7 +6,7 @@ pub(super) use wasmi::{
 };
 use wasmi::{CompilationMode, Config, TrapCode};
 
-/// One that counts the steps of its modules.
+/// Creates an engine that counts the steps of its modules.
 pub(super) fn engine() -> Result<Engine, Error> {
     let mut config = Config::default();
     // Compile everything now: errors appear at the start, and no call pays for compiling.

@@ -1,9 +1,9 @@
-//! wasmtime: a compiler to machine code, faster but some megabytes large; a build with the feature
-//! `wasmtime` uses it instead of wasmi.
+//! wasmtime: a compiler to machine code, which is faster, but adds some megabytes; a build with the
+//! feature `wasmtime` uses it instead of wasmi.
 //!
-//! Its configuration gives the same results as wasmi: bits of NaNs are canonical, extensions that
-//! wasmi lacks are rejected, and bounds are checked explicitly, so that a module needs no signal
-//! handler and no reserved address space.
+//! The engine is configured to give the same results as wasmi: bits of NaNs are canonical,
+//! extensions that wasmi lacks are rejected, and bounds are checked explicitly, so that a module
+//! needs no signal handler and no reserved address space.
 
 pub(super) use wasmtime::{
     Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,

@@ -29,7 +29,7 @@ pub enum BuildError {
     TooLong {
         /// Requested length, in bytes.
         len: usize,
-        /// Maximum length of such a frame, in bytes.
+        /// Maximum length of the frame, in bytes.
         max: usize,
     },
     /// There are more VLAN tags than this crate parses.
@@ -48,7 +48,7 @@ impl FrameSpec {
     }
 
     /// Builds a frame of exactly `len` bytes, not counting the CRC. The payload takes the bytes
-    /// after the headers, so there is no Ethernet padding, not even below 60 bytes.
+    /// after the headers, so there is no Ethernet padding, even if `len` is below 60.
     ///
     /// # Errors
     /// [`BuildError`] if `len` does not fit the headers or there are too many tags.

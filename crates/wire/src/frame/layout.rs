@@ -164,8 +164,8 @@ impl FrameLayout {
         self.set_l4(frame, self.l4 + 4, seq.to_be_bytes())
     }
 
-    /// Overwrites payload bytes from offset `at` on. `at` must be even, because checksums
-    /// count pairs.
+    /// Overwrites payload bytes from offset `at` on. `at` must be even, because checksums are sums
+    /// of 16-bit words.
     #[inline]
     pub fn set_payload<const N: usize>(
         &self,
@@ -180,7 +180,7 @@ impl FrameLayout {
     }
 
     /// Makes the first `len` bytes of `frame` a valid frame: changes lengths and checksums. The
-    /// caller drops the bytes beyond `len`. The function reads the removed bytes, so build the
+    /// caller then drops the bytes beyond `len`. The function reads these bytes, so build the
     /// template at the maximum length and shorten copies of it.
     ///
     /// # Examples
@@ -199,7 +199,7 @@ impl FrameLayout {
         if len < self.payload {
             return None;
         }
-        // A tail at an odd offset counts with its bytes in the other halves of the words.
+        // A tail at an odd offset contributes with the bytes of its words swapped.
         let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
         let removed = Sum::new().bytes(lead).bytes(cut).folded();
         let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);

@@ -1,17 +1,17 @@
-//! Completes a checksum that the kernel left unfinished (CHECKSUM_PARTIAL).
+//! Completes a checksum that the kernel left incomplete (CHECKSUM_PARTIAL).
 //!
-//! In such a frame the TCP or UDP checksum field contains the folded, uncomplemented sum of the
-//! pseudo header. This identifies the frame by its headers alone: the field equals that sum. A
-//! finished frame has the same value with a probability of 1 in 65,535; finishing it again is then
-//! harmless, because the field's value does not affect the result.
+//! In such a frame, the TCP or UDP checksum field contains the folded, uncomplemented sum of the
+//! pseudo header. A frame whose field equals that sum is taken for such a frame. A complete frame
+//! has the same value with a probability of 1 in 65,535; completing it again is then harmless,
+//! because the result does not depend on the field's value.
 
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
 use crate::field::{array, be16, put_be16};
 use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
-/// Completes the TCP or UDP checksum of `frame` if it contains only the sum of the pseudo header;
-/// returns whether it did.
+/// Completes the TCP or UDP checksum of `frame` if the field contains only the sum of the pseudo
+/// header; returns whether it did.
 ///
 /// All other frames stay unchanged, at the cost of parsing the headers: fragments, frames that end
 /// before their IP packet does, IPv6 packets with routing segments left, and invalid frames.
@@ -24,7 +24,7 @@ pub fn complete_partial(frame: &mut [u8]) -> bool {
     }
 }
 
-/// The position of an unfinished checksum, and the bytes that it covers.
+/// The position of an incomplete checksum, and the bytes that it covers.
 struct PartialChecksum {
     l4: usize,
     end: usize,
@@ -40,11 +40,11 @@ fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
     }
 }
 
-/// Whether [`complete_partial`] would complete a frame of `len` bytes of which `head` is a copy of
-/// the first ones. True also where the head ends too early to tell.
+/// Whether [`complete_partial`] would complete a frame of `len` bytes, given a copy `head` of its
+/// first bytes. Also true if `head` is too short to decide.
 ///
-/// For a frame in memory that another party may write: its first bytes are copied and judged, and
-/// the whole of it is copied only where there is something to do.
+/// For a frame in memory that another party may write: only its first bytes are copied and checked,
+/// and the whole frame only if its checksum must be completed.
 #[inline]
 #[must_use]
 pub fn may_be_partial(head: &[u8], len: usize) -> bool {
@@ -55,7 +55,8 @@ pub fn may_be_partial(head: &[u8], len: usize) -> bool {
     told.unwrap_or(head.len() < len)
 }
 
-/// What the headers tell; `None` where the checksum, or what says where it is, lies beyond `head`.
+/// The result according to the headers; `None` if the checksum, or a header that determines its
+/// position, is beyond `head`.
 #[inline(always)]
 fn told_by(head: &[u8], len: usize, headers: &Headers) -> Option<bool> {
     let Some(at) = headers.ip.and_then(|ip| Some(usize::from(ip.l4) + checksum_offset(ip.proto)?))
@@ -98,14 +99,14 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// The field contains the pseudo header's sum, so the sum over header and payload as they are
-/// is complete.
+/// The field contains the pseudo header's sum, so the sum over header and payload, including the
+/// field, is complete.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
     };
-    // Writes 0 as 0xffff for TCP too, as Linux does. Both are valid, and a finished frame that was
-    // mistaken for an unfinished one (its field cannot be 0) stays unchanged.
+    // Stores 0 as 0xffff for TCP too, as Linux does. Both are valid. A complete frame that was
+    // mistaken for an incomplete one (its field cannot be 0) then stays unchanged.
     let checksum = nonzero(Sum::new().bytes(covered).checksum());
     put_be16(frame, what.field, checksum).is_some()
 }

@@ -1,7 +1,7 @@
 //! Software segmentation: splits one super-frame into frames of the size that the wire supports.
 //!
 //! Each segment consists of header bytes (generated here, with checksums) and a slice of the
-//! super-frame's payload, so the caller's copy into its buffer is the only one.
+//! super-frame's payload, so the caller's copy into its buffer is the only copy.
 //!
 //! Fields that differ between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence
 //! number, FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
@@ -69,10 +69,10 @@ pub enum SegmentError {
     /// A segment size of zero.
     #[error("segment size 0")]
     ZeroSize,
-    /// It is a fragment already.
+    /// The frame is already a fragment.
     #[error("a fragment cannot be segmented")]
     Fragment,
-    /// It has an IPv6 routing header with segments left, which contains the address that
+    /// The frame has an IPv6 routing header with segments left, which contains the address that
     /// checksums cover.
     #[error("an IPv6 packet with routing stops left cannot be segmented")]
     Rerouted,
@@ -135,7 +135,7 @@ struct SegmentLayout {
     l3: usize,
     l4: usize,
     len: usize,
-    /// Whether it is a UDP datagram over IPv4 that was sent without a checksum.
+    /// Whether the super-frame is a UDP datagram over IPv4 that was sent without a checksum.
     unchecked: bool,
 }
 
@@ -225,7 +225,7 @@ impl<'f> Segmenter<'f> {
 /// Segments `frame` and passes each segment's headers and payload to `emit`; returns their number.
 ///
 /// # Errors
-/// Same as [`Segmenter::new`]; nothing has been emitted then.
+/// As [`Segmenter::new`]; no segment was emitted in that case.
 pub fn segment(
     frame: &[u8],
     gso: Gso,

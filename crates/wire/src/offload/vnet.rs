@@ -6,7 +6,7 @@
 //!       | flags | gso_type | hdr_len | gso_size | csum_start | csum_offset | num_buffers |
 //! ```
 //!
-//! Fields are in host byte order, which is the default of both.
+//! Fields are in host byte order, which is the default of TAP devices and packet sockets.
 
 use super::segment::{Gso, GsoKind};
 use crate::field::array;
@@ -41,7 +41,7 @@ impl VnetForm {
     }
 }
 
-/// The offloads requested for one frame; none by default.
+/// The offloads requested for one frame; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VnetHeader {
     /// Bits [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
@@ -64,7 +64,7 @@ pub struct VnetHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// There are fewer bytes than in the header.
+    /// There are fewer bytes than the header has.
     #[error("{have} bytes do not hold a virtio header of {need}")]
     Truncated {
         /// Bytes found.
@@ -148,7 +148,7 @@ impl VnetHeader {
     /// The segmentation that the frame needs, if any.
     ///
     /// # Errors
-    /// [`VnetError::GsoType`] if it is not supported.
+    /// [`VnetError::GsoType`] if the type is not supported.
     #[inline]
     pub fn gso(&self) -> Result<Option<Gso>, VnetError> {
         let kind = match self.gso_type & !Self::GSO_ECN {

@@ -69,7 +69,7 @@ pub(super) fn line(
     if flags & 0x04 != 0 { authentication(line, rest(bytes, LEN)) } else { Ok(()) }
 }
 
-/// Writes an echo, whose contents only its sender knows.
+/// Writes an echo packet, whose contents only its sender can interpret.
 pub(super) fn echo(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) {
     line.protocol = "bfd";
     put!(line, "BFD, Echo, length: {length}");

@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 
-/// Maximum number of remembered conversations. Beyond it the oldest are forgotten, and their
-/// numbers become relative to the next segment.
+/// Maximum number of remembered conversations. Beyond it the oldest conversations are forgotten,
+/// and their numbers become relative to the next segment.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
 /// Addresses and ports, the same for both directions.
@@ -18,7 +18,7 @@ pub struct Conversations {
     order: VecDeque<ConversationKey>,
 }
 
-/// The initial number of each side: of the one with the smaller port, and of its peer.
+/// The initial numbers of both sides: first of the side with the smaller port, then of its peer.
 #[derive(Clone, Copy, Debug)]
 struct InitialNumbers {
     seq: u32,
@@ -34,8 +34,8 @@ pub(super) struct SegmentNumbers {
 }
 
 impl Conversations {
-    /// The numbers of a segment, relative to the start of its conversation if that is known. The
-    /// first segment of a conversation keeps its absolute numbers.
+    /// The numbers of a segment, relative to the start of its conversation if the start is known.
+    /// The first segment of a conversation keeps its absolute numbers.
     pub(super) fn numbers(
         &mut self,
         (src, dst): (IpAddr, IpAddr),

@@ -1,4 +1,4 @@
-//! How much a summary says.
+//! How much information a summary contains.
 
 /// How much detail to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

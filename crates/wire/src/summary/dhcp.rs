@@ -197,7 +197,7 @@ fn option(line: &mut SummaryLine<'_>, kind: DhcpOptionKind, data: &[u8]) -> Deco
     Ok(())
 }
 
-/// Writes parts of `size` bytes separated by commas, and the rest.
+/// Writes parts of `size` bytes separated by commas, and then the remaining bytes.
 fn each(
     line: &mut SummaryLine<'_>,
     data: &[u8],

@@ -200,7 +200,7 @@ fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> De
         put!(line, " [b2&3=0x{flags:x}]");
     }
     let [questions, answers, authorities, additional] = counts(message.bytes)?;
-    // An inverse query asks by its answers.
+    // An inverse query contains answers instead of questions.
     let is_inverse = flags & 0x7800 == 0x0800;
     let [first, second] = match is_inverse {
         true => [(questions, 0, "q"), (answers, 1, "a")],
@@ -425,7 +425,8 @@ pub(super) fn name(
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
                 pointers += 1;
-                // A pointer must lead backwards; any other could cause an endless loop.
+                // A pointer must lead backwards, because any other pointer could cause an endless
+                // loop.
                 if target >= at || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);

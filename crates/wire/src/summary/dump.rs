@@ -38,8 +38,8 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Bytes as text, for text protocols: keeps line ends, and replaces characters that a terminal
-/// could interpret by dots.
+/// Bytes as text, for text protocols: keeps line ends, and replaces by dots the characters that a
+/// terminal could interpret.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDump<'b>(pub &'b [u8]);
 

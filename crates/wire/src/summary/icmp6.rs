@@ -45,7 +45,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes a message; returns `false` if the line ends with it.
+/// Writes a message; returns `false` if the line ends with this message.
 fn message(
     line: &mut SummaryLine<'_>,
     kind: u8,

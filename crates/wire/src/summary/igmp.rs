@@ -41,7 +41,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     Ok(())
 }
 
-/// Writes the response time of version 2, in tenths of a second, unless it is the usual 10 s.
+/// Writes the response time of version 2, in tenths of a second, unless it is the default of 10 s.
 fn response_time(line: &mut SummaryLine<'_>, tenths: u32) {
     if tenths == 100 {
         return;

@@ -1,4 +1,4 @@
-//! The IP header of either version below a protocol: what decoders above it need to know.
+//! The IP header of either version below a protocol: the fields that decoders above it need.
 
 use core::net::Ipv4Addr;
 
@@ -23,7 +23,7 @@ pub(super) struct IpCarrier {
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// The last one is the destination for checksums: the end of a routing header.
+    /// The last address is the destination for checksums: the end of a routing header.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
@@ -43,7 +43,8 @@ impl IpCarrier {
             (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
                 put!(line, "{src}.{from} > {dst}.{to}: ")
             }
-            // Other headers follow the addresses, which were printed before them.
+            // Other headers are between the addresses and this protocol, and were printed before
+            // them.
             (None, _) if self.next != proto.0 => {}
             (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
             (None, IpEndpoints::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
@@ -58,13 +59,13 @@ impl IpCarrier {
         }
     }
 
-    /// Whether it is IPv6.
+    /// Whether the header is IPv6.
     pub(super) fn is_v6(&self) -> bool {
         matches!(self.ends, IpEndpoints::V6(..))
     }
 }
 
-/// Returns the checksum found at `at` and the correct one, if all `len` bytes were captured.
+/// Returns the checksum at `at` and the correct one, if all `len` bytes were captured.
 pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
     let bytes = bytes.get(..len)?;
     let (before, found_and_after) = bytes.split_at_checked(at)?;

@@ -152,7 +152,8 @@ fn stamp(line: &mut SummaryLine<'_>, time: u64) {
 /// Writes `2013-08-24T21:18:42Z`, the civil date of a time in seconds since 1970.
 fn date(line: &mut SummaryLine<'_>, unix: i64) {
     let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    // Days from 1 March of the year 0, so that leap days end a year; an era has 400 years.
+    // Days from 1 March of the year 0, so that leap days are at the end of a year; an era has 400
+    // years.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era =

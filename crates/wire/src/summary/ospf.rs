@@ -90,7 +90,7 @@ fn body(
         4 => updates(line, bytes),
         _ => {
             headers(line, bytes)?;
-            // tcpdump reads one header more than there are.
+            // tcpdump reads one header more than the packet has.
             Err(super::text::TruncatedHeader)
         }
     }

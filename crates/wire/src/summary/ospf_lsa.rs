@@ -37,7 +37,7 @@ const ROUTER: u8 = 1;
 const EXTERNAL: u8 = 5;
 const NSSA: u8 = 7;
 
-/// Writes `, LSA-ID: 10.0.0.0`, or the type of an opaque one.
+/// Writes `, LSA-ID: 10.0.0.0`, or the type of an opaque LSA.
 pub(super) fn id(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -56,7 +56,7 @@ pub(super) fn id(
     Ok(())
 }
 
-/// Writes a header; returns the length in it.
+/// Writes a header; returns the length that it contains.
 pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, TruncatedHeader> {
     let header = slice_at(bytes, 0, HEADER_LEN)?;
     let (age, kind, len) = (u16_at(header, 0)?, u8_at(header, 3)?, u16_at(header, 18)?);

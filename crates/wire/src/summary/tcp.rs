@@ -15,7 +15,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
-/// Flag bits and tcpdump's letters for them, in its order.
+/// Flag bits and tcpdump's letters for them, in tcpdump's order.
 const FLAG_LETTERS: [(u32, &str); 8] = [
     (0x01, "F"),
     (0x02, "S"),
@@ -93,7 +93,7 @@ pub(super) fn line(
     if left > 0 { payload(line, &header, rest(bytes, len), left) } else { Ok(()) }
 }
 
-/// Numbers relative to the start of the conversation, if it is known.
+/// Numbers relative to the start of the conversation, if the start is known.
 fn relative(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -169,7 +169,7 @@ const OPTIONS: [(u8, &str); 18] = [
 const END: u8 = 0;
 const NOP: u8 = 1;
 
-/// Writes the options; returns `false` if they are invalid and the line ends.
+/// Writes the options; returns `false` if they are invalid, so that the line ends.
 fn options(
     line: &mut SummaryLine<'_>,
     mut bytes: &[u8],
@@ -289,7 +289,7 @@ fn fast_open(line: &mut SummaryLine<'_>, cookie: &[u8]) {
     }
 }
 
-/// Writes the payload if the port is known.
+/// Writes the payload if its protocol is known by the port.
 fn payload(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,

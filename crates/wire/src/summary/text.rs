@@ -10,13 +10,13 @@ use super::dump::HexDump;
 use crate::field::array;
 use crate::mac::MacAddr;
 
-/// The captured bytes ended within a header; the line then ends with `[|` and the protocol's name.
+/// The captured bytes ended within a header. The line then ends with `[|` and the protocol's name.
 pub(super) struct TruncatedHeader;
 
 /// The result of a decoder.
 pub(super) type DecodeResult = Result<(), TruncatedHeader>;
 
-/// What a packet can carry as a whole: in a tunnel, or as the quotation of an error.
+/// The kinds of packets that a packet can contain: in a tunnel, or quoted in an error.
 #[derive(Clone, Copy)]
 pub(super) enum Encapsulated {
     Ethernet,
@@ -24,7 +24,7 @@ pub(super) enum Encapsulated {
     Ipv6,
 }
 
-/// Writes a packet that another one carries, of which `length` bytes were on the wire.
+/// Writes a packet that is contained in another one and had `length` bytes on the wire.
 pub(super) type InnerDecoder =
     fn(&mut SummaryLine<'_>, packet: Encapsulated, bytes: &[u8], length: usize) -> DecodeResult;
 
@@ -39,7 +39,7 @@ pub(super) struct SummaryLine<'s> {
     /// The current nesting depth of headers.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
-    /// Knows all decoders; those of outer headers call it.
+    /// The function that knows all decoders; decoders of outer headers call it.
     pub(super) decode_inner: InnerDecoder,
 }
 
@@ -53,7 +53,7 @@ impl SummaryLine<'_> {
         let _ = self.text.write_fmt(text);
     }
 
-    /// Appends the name of a number, or `unknown` if it has none.
+    /// Appends the name of a number, or `unknown` if the number has none.
     pub(super) fn name<N: Copy + PartialEq>(
         &mut self,
         names: &[(N, &str)],
@@ -107,7 +107,7 @@ impl SummaryLine<'_> {
         self.detail.verbose > 0
     }
 
-    /// Writes a packet that this one carries.
+    /// Writes a packet that is contained in this one.
     pub(super) fn inner(
         &mut self,
         packet: Encapsulated,
@@ -173,7 +173,7 @@ pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Tru
     bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
-/// Returns the bytes from `at` on, or none if they end before.
+/// Returns the bytes from `at` on; empty if `bytes` ends before.
 pub(super) fn rest(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }

@@ -101,7 +101,7 @@ static PROTOCOLS: [TextProtocol; 4] = [
     },
 ];
 
-/// The protocol of one of these ports.
+/// The protocol of one of these ports, if one has a protocol.
 pub(super) fn of_ports(from: u16, to: u16) -> Option<&'static TextProtocol> {
     PROTOCOLS.iter().find(|one| one.ports.contains(&from) || one.ports.contains(&to))
 }
@@ -166,8 +166,8 @@ fn write(line: &mut SummaryLine<'_>, text: &[u8]) {
     line.text.extend(text.iter().map(|&byte| char::from(byte)));
 }
 
-/// The bytes of a line without its end, and their number including it; no number if the bytes end
-/// first. `None` if it is not text.
+/// The bytes of a line without its line end, and their number with it; no number if the bytes end
+/// first. `None` if the bytes are not text.
 fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {

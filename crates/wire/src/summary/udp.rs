@@ -39,7 +39,7 @@ pub(super) fn line(
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
-    // The rest of a first fragment is in other frames.
+    // The rest of the payload of a first fragment is in other frames.
     match payload_len > left && !carrier.is_fragment {
         true => put!(line, "UDP, bad length {payload_len} > {left}"),
         false => put!(line, "UDP, length {payload_len}"),
@@ -47,7 +47,7 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Over IPv4 the checksum is printed only with two `-v`, and a missing one is valid.
+/// Over IPv4 the checksum is printed only with two `-v`, and a missing checksum is valid.
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;
