@@ -49,18 +49,13 @@ impl SecretBuildHasher {
     }
 }
 
-/// When to check a flow: slot index, generation, time.
-type FlowTimer = (u32, u32, u64);
-
-#[derive(Clone, Debug, Default)]
-struct FlowSlot {
-    generation: u32,
-    flow: Option<NatFlow>,
-}
+/// When to check a flow: slot index and time. A slot whose flow has another `wake_ns` has a timer for
+/// that time, so this one is void.
+type FlowTimer = (u32, u64);
 
 #[derive(Clone, Debug)]
 pub(crate) struct NatFlowTable {
-    slots: Vec<FlowSlot>,
+    slots: Vec<Option<NatFlow>>,
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
@@ -102,11 +97,11 @@ impl NatFlowTable {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &NatFlow> {
-        self.slots.iter().filter_map(|slot| slot.flow.as_ref())
+        self.slots.iter().flatten()
     }
 
     pub(crate) fn get(&self, id: NatFlowId) -> &NatFlow {
-        self.slots[id.0 as usize].flow.as_ref().expect("an id is of a flow that is there")
+        self.slots[id.0 as usize].as_ref().expect("an id is of a flow that is there")
     }
 
     /// Finds the flow of a tuple.
@@ -125,10 +120,10 @@ impl NatFlowTable {
         *self.used_ports.entry(flow.port_pool()).or_insert(0) += 1;
         let tuples = [flow.tuple(LookupSide::Inside), flow.tuple(LookupSide::Outside)];
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(FlowSlot::default());
+            self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        self.slots[id as usize].flow = Some(flow);
+        self.slots[id as usize] = Some(flow);
         let (slots, secret) = (&self.slots, self.secret);
         let rehash = |from: LookupSide| {
             move |id: &u32| tuple_of(slots, *id, from).map_or(0, |tuple| secret.hash_tuple(tuple))
@@ -150,31 +145,26 @@ impl NatFlowTable {
         life: &NatLifetimes,
         now: u64,
     ) {
-        let slot = &mut self.slots[id.0 as usize];
-        let Some(flow) = &mut slot.flow else { return };
+        let Some(flow) = &mut self.slots[id.0 as usize] else { return };
         flow.touch(outwards, tcp_flags, life, now);
         if flow.expires_ns < flow.wake_ns {
             flow.wake_ns = flow.expires_ns;
-            self.wheel.push(flow.wake_ns, (id.0, slot.generation, flow.wake_ns));
+            self.wheel.push(flow.wake_ns, (id.0, flow.wake_ns));
         }
     }
 
     /// Removes flows that have expired; returns their number.
     pub(crate) fn expire(&mut self, now: u64) -> u64 {
         let mut ended = 0;
-        while let Some((id, generation, wake)) = self.wheel.pop_due(now) {
-            let slot = &mut self.slots[id as usize];
-            let current = slot.generation == generation;
-            let Some(flow) = slot.flow.as_mut().filter(|flow| current && flow.wake_ns == wake)
-            else {
-                continue;
-            };
+        while let Some((id, wake)) = self.wheel.pop_due(now) {
+            let flow = self.slots[id as usize].as_mut().filter(|flow| flow.wake_ns == wake);
+            let Some(flow) = flow else { continue };
             if flow.expires_ns <= now {
                 self.remove(id);
                 ended += 1;
             } else {
                 flow.wake_ns = flow.expires_ns;
-                self.wheel.push(flow.wake_ns, (id, generation, flow.wake_ns));
+                self.wheel.push(flow.wake_ns, (id, flow.wake_ns));
             }
         }
         ended
@@ -194,9 +184,7 @@ impl NatFlowTable {
     }
 
     fn remove(&mut self, id: u32) {
-        let slot = &mut self.slots[id as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        let Some(flow) = slot.flow.take() else { return };
+        let Some(flow) = self.slots[id as usize].take() else { return };
         self.free.push(id);
         for (table, from) in
             [(&mut self.by_inside, LookupSide::Inside), (&mut self.by_outside, LookupSide::Outside)]
@@ -217,6 +205,9 @@ impl NatFlowTable {
     }
 }
 
-fn tuple_of(slots: &[FlowSlot], id: u32, from: LookupSide) -> Option<FlowTuple> {
-    slots[id as usize].flow.as_ref().map(|flow| flow.tuple(from))
+fn tuple_of(slots: &[Option<NatFlow>], id: u32, from: LookupSide) -> Option<FlowTuple> {
+    slots[id as usize].as_ref().map(|flow| flow.tuple(from))
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,10 +40,9 @@ impl NatFragments {
         self.expiry_queue.push_back((until, key));
     }
 
-    /// Finds the address for a later fragment.
-    pub(crate) fn find(&self, view: &Ipv4View, outwards: bool, now: u64) -> Option<Ipv4Addr> {
-        let (address, until) = self.addresses.get(&key(view, outwards))?;
-        (*until > now).then_some(*address)
+    /// Finds the address for a later fragment. [`Self::expire`] first, so that it is still valid.
+    pub(crate) fn find(&self, view: &Ipv4View, outwards: bool) -> Option<Ipv4Addr> {
+        self.addresses.get(&key(view, outwards)).map(|(address, _)| *address)
     }
 
     pub(crate) fn expire(&mut self, now: u64) {

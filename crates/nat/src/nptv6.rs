@@ -111,9 +111,7 @@ impl Nptv6Prefixes {
     /// message, if it has one; the packet that an ICMPv6 error quotes is translated as well.
     pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
         let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
-        let Some((src, dst)) = ends.filter(|_| packet.len() >= HEADER_LEN) else {
-            return Nptv6Outcome::Dropped;
-        };
+        let Some((src, dst)) = ends else { return Nptv6Outcome::Dropped };
         let (from, to, side, quoted_side, outcome) = if self.matches(&self.internal, src) {
             if self.matches(&self.internal, dst) {
                 return Nptv6Outcome::Untouched;

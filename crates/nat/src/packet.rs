@@ -106,10 +106,9 @@ impl Ipv4View {
         }
     }
 
-    /// The TCP flags, or 0 if the packet has none.
+    /// The flags of the first or only fragment of a TCP segment; 0 if it ends before them.
     pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
-        let has = self.proto == IpProto::TCP && self.part != FragmentPart::Later;
-        packet.get(self.l4 + 13).copied().filter(|_| has).unwrap_or(0)
+        packet.get(self.l4 + 13).copied().unwrap_or(0)
     }
 }
 

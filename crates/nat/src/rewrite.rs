@@ -50,11 +50,11 @@ fn set_port(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, port: u16, delta
             (_, SrcOrDst::Dst) => 2,
         };
     match be16(packet, at).filter(|_| packet::can_change_port(view.proto)) {
-        Some(old) if old != port => {
+        Some(old) => {
             put16(packet, at, port);
             delta.u16(old, port)
         }
-        _ => delta,
+        None => delta,
     }
 }
 

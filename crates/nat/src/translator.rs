@@ -202,7 +202,7 @@ impl Translator {
         scope: NatScope,
         now_ns: u64,
     ) -> NatOutcome {
-        // Expired flows are removed first, so that all flows found below are valid.
+        // Expire first, so that all flows and fragments found below are valid.
         self.tick(now_ns);
         let way = if self.config.modes.has(NatMode::Reverse) { way.reversed() } else { way };
         let outcome = if self.config.modes.has(NatMode::ProxyOnly) {
@@ -223,7 +223,7 @@ impl Translator {
     ) -> Result<NatOutcome, NatDropReason> {
         let view = Ipv4View::read(packet).ok_or(NatDropReason::Malformed)?;
         if view.part == FragmentPart::Later {
-            return self.later_fragment(packet, &view, way, scope, now);
+            return self.later_fragment(packet, &view, way, scope);
         }
         let load = view.load(packet).ok_or(NatDropReason::Malformed)?;
         match load {
@@ -378,16 +378,14 @@ impl Translator {
         let (first, count) = self.config.port_range();
         // A range with free ports is searched completely.
         let has_room = self.flows.used_ports(proto, address, far) < count;
-        let tries = if has_room { count } else { count.min(MAX_PORT_TRIES) };
+        let tries = if has_room { count } else { MAX_PORT_TRIES } as usize;
         let start = (self.rng.next_u64() % u64::from(count)) as u32;
-        for step in 0..tries {
-            let port = first + ((start + step) % count) as u16;
-            let end = NatEndpoint { address, port };
-            if self.flows.find(LookupSide::Outside, (proto, end, far)).is_none() {
-                return Ok(end);
-            }
-        }
-        Err(NatDropReason::Exhausted)
+        (start..count)
+            .chain(0..start)
+            .take(tries)
+            .map(|offset| NatEndpoint { address, port: first + offset as u16 })
+            .find(|&end| self.flows.find(LookupSide::Outside, (proto, end, far)).is_none())
+            .ok_or(NatDropReason::Exhausted)
     }
 
     fn make(&mut self, proto: IpProto, ends: [NatEndpoint; 3]) -> Result<NatFlowId, NatDropReason> {
@@ -411,9 +409,8 @@ impl Translator {
         view: &Ipv4View,
         way: NatDirection,
         scope: NatScope,
-        now: u64,
     ) -> Result<NatOutcome, NatDropReason> {
-        let found = self.fragments.find(view, way == NatDirection::Out, now);
+        let found = self.fragments.find(view, way == NatDirection::Out);
         let address = match (found, way) {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
