@@ -1,8 +1,10 @@
 //! The behaviour documented for libalias, packet by packet; then invariants for any traffic.
 
 mod any_traffic;
+mod counters;
 mod errors;
 mod fragments;
+mod headers;
 mod lifetimes;
 mod modes;
 mod redirects;
@@ -120,8 +122,19 @@ fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
 /// Recomputes the header checksum.
 fn settle_header(packet: &mut [u8]) {
     packet[10..12].fill(0);
-    let sum = checksum::of(&packet[..20]).to_be_bytes();
+    let len = usize::from(packet[0] & 0xf) * 4;
+    let sum = checksum::of(&packet[..len]).to_be_bytes();
     packet[10..12].copy_from_slice(&sum);
+}
+
+/// The same packet with options, four bytes a word, that mean nothing.
+fn with_options(mut packet: Vec<u8>, words: u8) -> Vec<u8> {
+    const NO_OPERATION: u8 = 1;
+    packet.splice(20..20, vec![NO_OPERATION; usize::from(words) * 4]);
+    packet[0] += words;
+    packet[3] = packet.len() as u8;
+    settle_header(&mut packet);
+    packet
 }
 
 fn ends(packet: &[u8]) -> (At, At) {
@@ -188,6 +201,26 @@ fn ports_run_out_one_remote_end_at_a_time_and_that_is_counted() {
     assert_eq!(eleventh, Err(NatOutcome::Dropped(NatDropReason::Exhausted)));
     assert!(bed.out(udp((CLIENT, 11), (SERVER_2, 53))).is_ok());
     assert_eq!((bed.nat.counters().exhausted, bed.nat.counters().dropped()), (1, 1));
+}
+
+#[test]
+fn the_last_free_port_of_a_large_range_is_found() {
+    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4255)), ..NatConfig::default() });
+    for port in 1..=256 {
+        assert!(bed.out(udp((CLIENT, port), (SERVER, 53))).is_ok(), "{port}");
+    }
+}
+
+#[test]
+fn the_secret_decides_which_port_is_chosen() {
+    let outside = OutsideAddress::Address(OWN.into());
+    let chosen = |secret| {
+        let config = NatConfig { outside: outside.clone(), ..NatConfig::default() };
+        let mut bed = Bed { nat: Translator::new(config, secret), now: 0 };
+        bed.outside((CLIENT, 1025), (SERVER, 53)).1
+    };
+    assert_ne!(chosen(1), chosen(2));
+    assert_eq!(chosen(1), chosen(1));
 }
 
 #[test]

@@ -93,16 +93,70 @@ fn the_packet_that_an_error_quotes_is_translated_too() {
     let asked = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
     let mut seen = asked.clone();
     prefixes.translate(&mut seen, None);
-    let mut error = packet(
-        "2001:db8:eeee::1".parse().unwrap(),
-        ends(&seen)[0],
-        L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 }),
-    )[..48]
-        .to_vec();
-    (error[40], error[41]) = (1, 4);
-    error.extend_from_slice(&seen);
+    let mut error = message(1, ends(&seen)[0], &seen);
     assert_eq!(prefixes.translate(&mut error, Some(40)), Nptv6Outcome::In);
     assert_eq!(error[48..], asked[..]);
+}
+
+/// An ICMPv6 message of type `kind` for `to`, with `content` after its header.
+fn message(kind: u8, to: Ipv6Addr, content: &[u8]) -> Vec<u8> {
+    let echo = L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 });
+    let mut message = packet("2001:db8:eeee::1".parse().unwrap(), to, echo)[..48].to_vec();
+    message[40] = kind;
+    message.extend_from_slice(content);
+    message
+}
+
+#[test]
+fn only_a_complete_header_that_an_error_quotes_is_translated() {
+    const LAST_ERROR: u8 = 127;
+    const ECHO_REQUEST: u8 = 128;
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let asked = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
+    let mut seen = asked.clone();
+    prefixes.translate(&mut seen, None);
+    let content = |kind: u8, quoted: &[u8]| {
+        let mut message = message(kind, ends(&seen)[0], quoted);
+        assert_eq!(prefixes.translate(&mut message, Some(40)), Nptv6Outcome::In);
+        message[48..].to_vec()
+    };
+    assert_eq!(content(LAST_ERROR, &seen[..40]), asked[..40]);
+    assert_eq!(content(ECHO_REQUEST, &seen), seen, "the payload of a ping");
+    for len in 0..40 {
+        assert_eq!(content(1, &seen[..len]), seen[..len], "{len} bytes are quoted");
+    }
+    let other_version = [&[0x45], &seen[1..]].concat();
+    assert_eq!(content(1, &other_version), other_version);
+}
+
+#[test]
+fn a_packet_without_a_complete_header_is_dropped() {
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let packet = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
+    for len in [0, 23, 39] {
+        let mut cut = packet[..len].to_vec();
+        assert_eq!(prefixes.translate(&mut cut, None), Nptv6Outcome::Dropped);
+    }
+    assert_eq!(prefixes.translate(&mut packet[..40].to_vec(), None), Nptv6Outcome::Out);
+}
+
+#[test]
+fn prefixes_are_given_back_without_the_bits_of_hosts() {
+    let prefixes = prefixes("fd01:203:405:6::7", "2001:db8:1:2::3", 48);
+    let given = (prefixes.internal(), prefixes.external(), prefixes.len());
+    assert_eq!(given, ("fd01:203:405::".parse().unwrap(), "2001:db8:1::".parse().unwrap(), 48));
+}
+
+#[test]
+fn counters_count_outcomes_and_add_up() {
+    use Nptv6Outcome::{Dropped, In, Out, Untouched};
+    let mut counters = Nptv6Counters::default();
+    for outcome in [Out, In, In, Dropped, Dropped, Dropped, Untouched] {
+        counters.count(outcome);
+    }
+    assert_eq!(counters, Nptv6Counters { out: 1, inwards: 2, dropped: 3 });
+    counters.add(&counters.clone());
+    assert_eq!(counters, Nptv6Counters { out: 2, inwards: 4, dropped: 6 });
 }
 
 #[test]

@@ -59,6 +59,64 @@ fn an_error_from_inside_shows_the_address_outside() {
 }
 
 #[test]
+fn the_pointer_of_a_parameter_problem_stays() {
+    const PARAMETER_PROBLEM: u8 = 12;
+    let mut bed = Bed::new(NatConfig::default());
+    let mut seen = udp((CLIENT, 1025), (SERVER, 53));
+    bed.pass(&mut seen, NatDirection::Out);
+    let mut error = error(ROUTER, OWN, &seen, 28);
+    (error[20], error[21], error[24]) = (PARAMETER_PROBLEM, 0, 20);
+    error[22..24].fill(0);
+    let sum = checksum::of(&error[20..]).to_be_bytes();
+    error[22..24].copy_from_slice(&sum);
+    assert_eq!(bed.pass(&mut error, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(error[24..28], [20, 0, 5, 0]);
+}
+
+#[test]
+fn a_quoted_packet_with_options_is_translated_to_its_last_checksum() {
+    let mut bed = Bed::new(NatConfig::default());
+    let asked = with_options(tcp((CLIENT, 9), (SERVER, 80), SYN), 10);
+    let mut seen = asked.clone();
+    bed.pass(&mut seen, NatDirection::Out);
+    let mut error = error(ROUTER, OWN, &seen, 100);
+    assert_eq!(bed.pass(&mut error, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(error[28..], asked);
+}
+
+#[test]
+fn an_error_about_a_flow_that_keeps_its_ends_stays_as_it_is() {
+    let mut bed = Bed::new(NatConfig::default());
+    bed.inwards(tcp((SERVER, 4000), (OWN, 22), SYN)).unwrap();
+    let stays = error(ROUTER, OWN, &tcp((OWN, 22), (SERVER, 4000), SYN_ACK), 28);
+    let mut after = stays.clone();
+    assert_eq!(bed.pass(&mut after, NatDirection::In), NatOutcome::Unmodified);
+    assert_eq!(after, stays);
+}
+
+#[test]
+fn a_router_inside_is_hidden_even_if_the_host_is_not() {
+    const PUBLIC: [u8; 4] = [198, 51, 100, 7];
+    let mut bed = Bed::with(NatMode::UnregOnly);
+    bed.outside((PUBLIC, 9), (SERVER, 53));
+    let about = udp((SERVER, 53), (PUBLIC, 9));
+    let mut error = error(CLIENT, SERVER, &about, 28);
+    assert_eq!(bed.pass(&mut error, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!((&error[12..16], &error[28..]), (&PUBLIC[..], &about[..28]));
+}
+
+#[test]
+fn an_error_about_a_flow_that_keeps_its_address_shows_the_port_inside() {
+    let mut bed = Bed::new(NatConfig::default());
+    let (src, dst) = bed.out(udp((OWN, 5000), (SERVER, 53))).unwrap();
+    assert_ne!(src, (OWN, 5000));
+    let mut error = error(ROUTER, OWN, &udp(src, dst), 28);
+    assert_eq!(bed.pass(&mut error, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(error[28..48], udp((OWN, 5000), (SERVER, 53))[..20]);
+    assert_eq!(error[48..50], 5000_u16.to_be_bytes());
+}
+
+#[test]
 fn an_error_about_nothing_known_stays_as_it_is_or_is_denied() {
     let about = udp((OWN, 9), (SERVER, 53));
     let stray = error(ROUTER, OWN, &about, 28);

@@ -68,9 +68,74 @@ fn pieces_are_remembered_for_ten_seconds() {
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     let [mut first, later] = pieces((SERVER, 53), own, 4);
     bed.pass(&mut first, NatDirection::In);
+    assert_eq!(bed.nat.fragments(), 1);
     bed.wait(9);
     assert_eq!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Translated);
     bed.wait(1);
     assert!(matches!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Dropped(_)));
     assert_eq!(bed.nat.fragments(), 0);
+}
+
+#[test]
+fn pieces_of_several_packets_are_not_mixed_up() {
+    let mut bed = Bed::new(NatConfig::default());
+    let clients = [(CLIENT, SERVER, 4), (CLIENT_2, SERVER, 5), ([10, 0, 0, 7], SERVER_2, 4)];
+    let mut all = clients.map(|(client, server, id)| {
+        let own = bed.outside((client, 1), (server, 53));
+        pieces((server, 53), own, id)
+    });
+    for index in 0..2 {
+        for packet in &mut all {
+            assert_eq!(bed.pass(&mut packet[index], NatDirection::In), NatOutcome::Translated);
+        }
+    }
+    let came_to = all.map(|packet| ends(&whole(packet)).1.0);
+    assert_eq!(came_to, clients.map(|(client, ..)| client));
+}
+
+#[test]
+fn an_identification_used_again_belongs_to_the_last_packet() {
+    let mut bed = Bed::new(NatConfig::default());
+    for client in [CLIENT, CLIENT_2] {
+        let own = bed.outside((client, 1), (SERVER, 53));
+        let [mut first, _] = pieces((SERVER, 53), own, 4);
+        bed.pass(&mut first, NatDirection::In);
+        bed.wait(6);
+    }
+    let [_, mut later] = pieces((SERVER, 53), (OWN, 1), 4);
+    assert_eq!(bed.pass(&mut later, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(ends(&later).1.0, CLIENT_2);
+}
+
+#[test]
+fn the_usual_address_of_a_later_piece_is_that_of_its_source() {
+    const PUBLIC: [u8; 4] = [198, 51, 100, 7];
+    const ALIAS: [u8; 4] = [203, 0, 113, 20];
+    let redirect = Redirect {
+        kind: RedirectKind::Address,
+        targets: vec![NatEndpoint::new(CLIENT_2.into(), 0)],
+        alias: ALIAS.into(),
+        remote: RedirectRemote::ANY,
+    };
+    let modes = NatModes::default().with(NatMode::UnregOnly);
+    let config = NatConfig { modes, redirects: vec![redirect], ..NatConfig::default() };
+    for (source, address) in [(CLIENT, OWN), (PUBLIC, PUBLIC), (CLIENT_2, ALIAS)] {
+        let [_, later] = pieces((source, 1), (SERVER, 53), 3);
+        assert_eq!(Bed::new(config.clone()).out(later).unwrap().0.0, address);
+    }
+    let outside = OutsideAddress::Interface("em0".into());
+    let [_, later] = pieces((CLIENT, 1), (SERVER, 53), 3);
+    let mut bed = Bed::new(NatConfig { outside, ..NatConfig::default() });
+    assert_eq!(bed.out(later), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
+}
+
+#[test]
+fn a_search_in_all_instances_passes_unknown_later_pieces() {
+    for way in [NatDirection::Out, NatDirection::In] {
+        let mut bed = Bed::new(NatConfig::default());
+        let [_, later] = pieces((CLIENT, 1), (SERVER, 53), 3);
+        let mut after = later.clone();
+        let outcome = bed.nat.translate(&mut after, way, NatScope::Known, 0);
+        assert_eq!((outcome, after), (NatOutcome::Untouched, later));
+    }
 }

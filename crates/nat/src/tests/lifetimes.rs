@@ -66,8 +66,27 @@ fn a_connection_lives_by_what_both_sides_have_said() {
     assert_eq!(lifetime(&[&open[..], &[(In, FIN_ACK), (Out, FIN_ACK)]].concat()), 10);
     assert_eq!(lifetime(&[&open[..], &[(In, RST)]].concat()), 90);
     assert_eq!(lifetime(&[(Out, ACK), (In, ACK)]), 300, "seen from the middle on");
+    assert_eq!(lifetime(&[&open[..2], &[(Out, SYN)]].concat()), 86_400, "sent once more");
     let again = [&open[..], &[(In, FIN_ACK), (Out, FIN_ACK), (Out, SYN)]].concat();
     assert_eq!(lifetime(&again), 300, "the same ports begin anew");
+}
+
+#[test]
+fn each_protocol_has_a_lifetime_of_its_own() {
+    let mut bed = Bed::new(NatConfig::default());
+    bed.nat.lifetimes =
+        NatLifetimes { icmp: 1, udp: 2, tcp_opening: 3, other: 4, ..NatLifetimes::default() };
+    let packets = [
+        echo(EchoKind::Request, CLIENT, SERVER, 5),
+        udp((CLIENT, 1), (SERVER, 53)),
+        tcp((CLIENT, 1), (SERVER, 80), SYN),
+        bare(47, CLIENT, SERVER),
+    ];
+    for packet in packets {
+        bed.out(packet).unwrap();
+    }
+    let ends = bed.nat.flows().map(|flow| (flow.proto.0, flow.expires_ns / SECOND));
+    assert_eq!(ends.collect::<Vec<_>>(), [(1, 1), (17, 2), (6, 3), (47, 4)]);
 }
 
 #[test]

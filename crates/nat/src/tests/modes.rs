@@ -39,10 +39,20 @@ fn unreg_only_translates_private_sources_only() {
     for source in [PUBLIC, SHARED, [172, 32, 0, 1]] {
         assert_eq!(bed.outside((source, 1), (SERVER, 53)), (source, 1));
     }
+    // RFC 6598: 100.64.0.0/10.
     let mut bed = Bed::with(NatMode::UnregCgn);
-    assert_eq!(bed.outside((SHARED, 1), (SERVER, 53)).0, OWN);
-    assert_eq!(bed.outside((CLIENT, 1), (SERVER, 53)).0, OWN);
-    assert_eq!(bed.outside((PUBLIC, 1), (SERVER, 53)), (PUBLIC, 1));
+    for source in [SHARED, [100, 127, 255, 255], CLIENT] {
+        assert_eq!(bed.outside((source, 1), (SERVER, 53)).0, OWN);
+    }
+    for source in [PUBLIC, [100, 63, 255, 255], [100, 128, 0, 0], [101, 64, 0, 1]] {
+        assert_eq!(bed.outside((source, 1), (SERVER, 53)), (source, 1));
+    }
+}
+
+#[test]
+fn a_mode_given_twice_is_on() {
+    let modes = NatModes::default().with(NatMode::DenyIn).with(NatMode::DenyIn);
+    assert!(modes.has(NatMode::DenyIn) && !modes.has(NatMode::Log));
 }
 
 #[test]
@@ -65,7 +75,7 @@ fn reset_ends_flows_when_the_address_changes() {
         bed.nat.set_address(Some(OWN.into()));
         assert_eq!(bed.nat.flows().count(), 1, "the same address is no change");
         bed.nat.set_address(Some(MOVED.into()));
-        assert_eq!(bed.nat.flows().count(), left);
+        assert_eq!((bed.nat.flows().count(), bed.nat.counters().ended), (left, 1 - left as u64));
         assert_eq!(bed.outside((CLIENT, 2), (SERVER, 53)).0, MOVED);
     }
 }
@@ -115,6 +125,18 @@ fn flows_outlive_a_new_configuration() {
     let settings = bed.nat.config().clone();
     bed.nat.configure(NatConfig { modes: NatModes::default().with(NatMode::DenyIn), ..settings });
     assert_eq!(bed.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 1));
+    let knock = bed.inwards(tcp((SERVER, 4000), (OWN, 22), SYN));
+    assert_eq!(knock, Err(NatOutcome::Dropped(NatDropReason::Refused)));
+}
+
+#[test]
+fn a_new_configuration_with_reset_and_another_address_ends_flows() {
+    let mut bed = Bed::new(NatConfig::default());
+    bed.outside((CLIENT, 1), (SERVER, 53));
+    let outside = OutsideAddress::Address([203, 0, 113, 10].into());
+    let modes = NatModes::default().with(NatMode::Reset);
+    bed.nat.configure(NatConfig { outside, modes, ..NatConfig::default() });
+    assert_eq!((bed.nat.flows().count(), bed.nat.counters().ended), (0, 1));
 }
 
 #[test]

@@ -91,6 +91,45 @@ fn the_more_exact_redirection_wins_then_the_later() {
 }
 
 #[test]
+fn a_known_remote_address_counts_more_than_a_known_remote_port() {
+    // As in libalias: all known, then the address, then the port, then nothing.
+    let remotes = [(SERVER, 7), (SERVER, 0), ([0; 4], 7), ([0; 4], 0)];
+    let redirects = (1..).zip(remotes).map(|(target, (address, port))| {
+        let remote = RedirectRemote { address: address.into(), port, count: 1 };
+        ports(80, 1, &[NatEndpoint { port: target, ..WEB }], remote)
+    });
+    let redirects: Vec<_> = redirects.collect();
+    let came_to = |redirects: &[Redirect], from: At| {
+        let redirects = redirects.to_vec();
+        let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
+        arrives(&mut bed, from, (OWN, 80)).unwrap().1
+    };
+    let from = [(SERVER, 7), (SERVER, 8), (SERVER_2, 7), (SERVER_2, 8)];
+    assert_eq!(from.map(|from| came_to(&redirects, from)), [1, 2, 3, 4]);
+    assert_eq!(came_to(&redirects[1..], (SERVER, 7)), 2);
+}
+
+#[test]
+fn one_remote_port_is_for_all_ports_of_a_range() {
+    let remote = RedirectRemote { address: SERVER.into(), port: 700, count: 1 };
+    let mut bed = Bed::redirecting(ports(80, 10, &[WEB], remote));
+    assert_eq!(arrives(&mut bed, (SERVER, 700), (OWN, 83)).unwrap().1, 8083);
+    assert_eq!(arrives(&mut bed, (SERVER, 703), (OWN, 83)).unwrap(), (OWN, 83));
+}
+
+#[test]
+fn without_any_address_a_redirection_takes_packets_for_all() {
+    // But not if the address is that of an interface, which has none yet.
+    let interface = OutsideAddress::Interface("em0".into());
+    for (outside, to) in [(OutsideAddress::None, at(WEB)), (interface, (ALIAS, 80))] {
+        let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];
+        let config = NatConfig { outside, redirects, ..NatConfig::default() };
+        let mut bed = Bed { nat: Translator::new(config, 7), now: 0 };
+        assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 80)), Some(to));
+    }
+}
+
+#[test]
 fn a_pool_of_servers_takes_connections_in_turns_and_keeps_them() {
     let mut bed = Bed::redirecting(ports(80, 1, &[WEB, WEB_2], RedirectRemote::ANY));
     let took: Vec<_> =
@@ -177,7 +216,11 @@ fn redirections_are_written_as_ipfw_lists_them() {
         ),
         (address(&[CLIENT, CLIENT_2], ALIAS), "redirect_addr 10.0.0.5,10.0.0.6 203.0.113.20"),
         (proto.clone(), "redirect_proto udp 10.0.0.5"),
-        (alias(proto, ALIAS), "redirect_proto udp 10.0.0.5 203.0.113.20"),
+        (alias(proto.clone(), ALIAS), "redirect_proto udp 10.0.0.5 203.0.113.20"),
+        (
+            Redirect { remote: RedirectRemote { port: 0, count: 1, ..far }, ..proto },
+            "redirect_proto udp 10.0.0.5 0.0.0.0 192.0.2.1",
+        ),
     ];
     for (redirect, text) in written {
         assert_eq!(alloc::string::ToString::to_string(&redirect), text);
