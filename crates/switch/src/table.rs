@@ -259,14 +259,17 @@ impl MacTable {
         for _ in 0..count.min(self.buckets.len()) {
             let bucket = self.swept & self.mask();
             self.swept = bucket + 1;
-            // From the last slot to the first, because freeing a slot moves the last address to it.
-            for slot in (0..SLOTS_PER_BUCKET).rev() {
-                let MacSlot { key, port, last_seen: seen } = self.buckets[bucket].slot(slot);
-                if key != 0 && !self.is_live(port, seen, tick) {
-                    self.free(MacSlotIndex { bucket, slot });
-                }
+            // Freeing a slot may move another old address to this bucket, from the next one.
+            while let Some(slot) = self.old_slot(bucket, tick) {
+                self.free(MacSlotIndex { bucket, slot });
             }
         }
+    }
+
+    fn old_slot(&self, bucket: usize, tick: u32) -> Option<usize> {
+        let bucket = &self.buckets[bucket];
+        let is_live = |at: usize| self.is_live(bucket.ports[at], bucket.last_seen[at], tick);
+        (0..SLOTS_PER_BUCKET).find(|&at| bucket.keys[at] != 0 && !is_live(at))
     }
 
     fn taken(&self) -> impl Iterator<Item = MacSlot> + '_ {

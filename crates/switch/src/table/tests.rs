@@ -90,6 +90,19 @@ fn an_older_clock_takes_nothing_away() {
     assert_eq!(find(&table, 7, 49), Some(1));
 }
 
+#[test]
+fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
+    let mut table = table(100);
+    // One more than a bucket holds: the last is in the next bucket until there is room.
+    let home = table.home(key_of(0, 0));
+    let same_home = (0..).filter(|&mac| table.home(key_of(mac, 0)) == home);
+    for mac in same_home.take(SLOTS_PER_BUCKET + 1).collect::<Vec<_>>() {
+        learn(&mut table, mac, 1, 0);
+    }
+    table.sweep(usize::MAX, 101);
+    assert!(table.is_empty());
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Learn(u64, u32),
