@@ -6,7 +6,7 @@
 
 /// A value with a fixed layout, no padding and no invalid bit pattern.
 pub trait Plain: Copy {
-    /// Its size in bytes.
+    /// The structure's size in bytes.
     const SIZE: usize;
 
     /// Writes the value to the first [`Self::SIZE`] bytes of `out`, in native byte order.

@@ -48,7 +48,7 @@ pub enum Fault {
     UnknownInsn {
         /// The instruction.
         at: usize,
-        /// Its operation code.
+        /// The instruction's operation code.
         code: u8,
     },
     /// A function that the interpreter does not have.
@@ -81,7 +81,7 @@ pub enum Fault {
 pub struct XdpMeta {
     /// The interface.
     pub ifindex: u32,
-    /// Its queue.
+    /// The interface's queue.
     pub rx_queue: u32,
 }
 

@@ -180,7 +180,7 @@ impl BpfMap {
     /// missing or occur twice.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn keys(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let mut next = vec![0; self.spec.key_size as usize];

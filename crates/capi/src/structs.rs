@@ -56,7 +56,7 @@ pub const SLIPRING_WAIT_END: u32 = 4;
 pub const SLIPRING_ENTRIES: u32 = 0;
 /// Points where frames leave a network.
 pub const SLIPRING_EXITS: u32 = 1;
-/// Its links.
+/// Links of a network.
 pub const SLIPRING_LINKS: u32 = 2;
 
 /// Deliver frames as soon as their departure time is known.

@@ -48,7 +48,7 @@ impl Matcher {
         Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
-    /// Same as [`Self::build`], with dense rows for up to `most` rules.
+    /// As [`Self::build`], with dense rows for up to `most` rules.
     ///
     /// # Panics
     /// Same as [`Self::build`].

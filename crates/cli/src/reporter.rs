@@ -28,7 +28,7 @@ pub const UNCAPTURED: &str = "uncaptured";
 /// How reports are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
-    /// For people: one line per interval.
+    /// Text for people: one line per interval.
     Text,
     /// One JSON document at the end.
     Json,

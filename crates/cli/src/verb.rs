@@ -13,7 +13,7 @@ pub struct CliProgram {
     pub name: &'static str,
     /// A one-line description of the program.
     pub about: &'static str,
-    /// Its version.
+    /// The program's version.
     pub version: &'static str,
     /// The program's commands, in the order in which help lists them.
     pub verbs: &'static [Verb],

@@ -21,9 +21,9 @@ const DIR_MODE: u32 = 0o700;
 /// A running program that listens on a control socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningProgram {
-    /// Its process id.
+    /// The program's process id.
     pub pid: u32,
-    /// Its names.
+    /// The program's names.
     pub names: Vec<String>,
 }
 

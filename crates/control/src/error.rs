@@ -20,7 +20,7 @@ pub enum ControlError {
     /// There are several runs, and no target was given.
     #[error("several run: {}", listed(running))]
     Several {
-        /// All runs.
+        /// The runs in the directory.
         running: Vec<RunningProgram>,
     },
     /// No run has this name or process id.
@@ -28,7 +28,7 @@ pub enum ControlError {
     Unknown {
         /// The requested name.
         target: String,
-        /// All runs.
+        /// The runs in the directory.
         running: Vec<RunningProgram>,
     },
     /// The name cannot be a file name, or would be taken for a process id.
@@ -43,7 +43,7 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
-    /// The run directory is not trusted, or the process that listens there.
+    /// The run directory, or the process that listens on a socket in it, is not trusted.
     #[error("{0}")]
     Untrusted(TrustError),
     /// The system refused.

@@ -21,7 +21,7 @@ pub struct ControlRequest {
 /// A successful answer.
 #[derive(Debug, Clone)]
 pub enum ControlReply {
-    /// One value.
+    /// A single value.
     Once(Value),
     /// A value, and an action to run after the value was sent, such as the end of the program.
     Then(Value, fn()),
@@ -35,7 +35,7 @@ pub enum ControlReply {
 pub struct ControlRefusal {
     /// The stable error code.
     pub code: String,
-    /// What failed.
+    /// What failed, in one line.
     pub summary: String,
     /// The cause, if it is not obvious from the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,11 +41,11 @@ pub struct InterfaceListener {
 pub struct CapturedFrame<'l> {
     /// The kernel's timestamp, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent it.
+    /// Whether this machine sent the frame.
     pub outgoing: bool,
-    /// Its length in bytes, without CRC.
+    /// The frame's length in bytes, without CRC.
     pub wire_len: u32,
-    /// Its bytes, truncated to the buffer.
+    /// The frame's bytes, truncated to the buffer.
     pub frame: &'l [u8],
 }
 
@@ -74,7 +74,7 @@ impl InterfaceListener {
     /// Returns the next frame, or `None` if there is none yet; poll [`Self::as_fd`] to wait.
     ///
     /// # Errors
-    /// The kernel's: ENETDOWN if the interface went down or disappeared.
+    /// The kernel's error: ENETDOWN if the interface went down or disappeared.
     pub fn recv(&mut self) -> io::Result<Option<CapturedFrame<'_>>> {
         let received = loop {
             let Some(received) =
@@ -92,7 +92,7 @@ impl InterfaceListener {
     /// Frames lost so far because they were not received in time.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn dropped(&mut self) -> io::Result<u64> {
         // The kernel resets its count at each query.
         self.dropped += u64::from(packet::take_drops(self.socket.as_fd())?);

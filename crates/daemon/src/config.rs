@@ -93,7 +93,7 @@ enum AccountRef {
 /// Reads and checks a file.
 ///
 /// # Errors
-/// What is wrong with the file, and where.
+/// The error in the file, and its position.
 pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, Diagnostic> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {

@@ -101,7 +101,7 @@ pub(crate) struct AccessRules {
     pub(crate) allow: Vec<AccessRule>,
     pub(crate) deny: Vec<AccessRule>,
     pub(crate) take_over: Vec<AccessRule>,
-    /// What the flags allow every user.
+    /// The access that the flags give to every user.
     pub(crate) flags: NicAccess,
 }
 

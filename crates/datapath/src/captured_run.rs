@@ -10,11 +10,11 @@ use slipring_cli::{CliProgram, OutputStreams, Verb, flags};
 
 /// The result of a run.
 pub struct CapturedRun {
-    /// Its exit status.
+    /// The run's exit status.
     pub status: u8,
-    /// Its standard output.
+    /// The run's standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The run's standard error.
     pub stderr: String,
 }
 

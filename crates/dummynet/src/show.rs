@@ -83,9 +83,9 @@ pub struct FlowRow {
     pub packets: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Packets that wait.
+    /// Number of waiting packets.
     pub waiting: u32,
-    /// Bytes that wait.
+    /// Bytes of waiting packets.
     pub waiting_bytes: u64,
     /// Packets lost.
     pub drops: u64,

@@ -28,9 +28,9 @@ pub struct DumpFrame<'f> {
     pub ts_ns: u64,
     /// Whether this machine sent the frame, if known.
     pub outgoing: Option<bool>,
-    /// Its length in bytes on the wire.
+    /// The frame's length in bytes on the wire.
     pub wire_len: u32,
-    /// Its captured bytes.
+    /// The frame's captured bytes.
     pub bytes: &'f [u8],
 }
 

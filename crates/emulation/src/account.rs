@@ -12,7 +12,7 @@ use crate::report::measurement::LinkMeasurement;
 /// ports have received also include the ring backlog.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
-    /// When it was taken, on the clock of [`slipring_port::now`].
+    /// When the account was taken, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
     /// The counters of the links, in the order of the plan.
     pub links: Vec<LinkCounters>,

@@ -148,7 +148,7 @@ fn refuse_own_value(
 /// Refuses settings for a second direction, for a command whose frames go one way.
 ///
 /// # Errors
-/// The first such flag.
+/// The first flag for a second direction.
 pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     let twice =
         |flag: &&DirectedFlag| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);

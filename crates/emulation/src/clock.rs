@@ -83,7 +83,7 @@ fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
 /// Refuses flags for ports, because there are no ports in virtual time.
 ///
 /// # Errors
-/// The first such flag.
+/// The first flag for ports.
 pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     let late = matches.contains_id("late-drop").then_some("--late-drop");
     // Commands that open ports themselves have no `--pipeline`.

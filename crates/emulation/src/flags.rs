@@ -97,7 +97,7 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
 
 /// A flag for each direction: given once, it applies to both; given twice, to one direction each.
 pub(super) struct DirectedFlag {
-    /// Its long name, also in errors.
+    /// The flag's long name, also in errors.
     pub(super) id: &'static str,
     pub(super) short: Option<char>,
     value: &'static str,

@@ -34,9 +34,9 @@ pub(crate) struct LinkPublisher {
 
 /// The run to publish.
 pub(crate) struct PublishedRun {
-    /// Its name.
+    /// The run's name.
     pub name: Option<String>,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
     /// Source of its states.
     pub channel: Arc<EmulatorChannel>,

@@ -11,7 +11,7 @@ pub(super) type PresetParts = [(&'static str, &'static str); 4];
 
 /// A kind of link, from the user's side: up is away from the user.
 pub(crate) struct Preset {
-    /// Its name in flags.
+    /// The preset's name in flags.
     pub name: &'static str,
     title: &'static str,
     about: &'static str,

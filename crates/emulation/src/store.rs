@@ -124,9 +124,9 @@ const TIME_BITS: u32 = 47;
 /// A stored frame.
 #[derive(Debug)]
 pub struct StoredFrame<'s> {
-    /// Its bytes.
+    /// The frame's bytes.
     pub bytes: &'s mut [u8],
-    /// When it arrived.
+    /// When the frame arrived.
     pub arrival_ns: u64,
     /// Whether the frame is a copy that a link made.
     pub is_copy: bool,

@@ -25,7 +25,7 @@ pub enum CbpfProgramError {
     UnknownCode {
         /// Index of the instruction.
         at: usize,
-        /// Its operation code.
+        /// The instruction's operation code.
         code: u16,
     },
     /// A jump leaves the program.

@@ -62,7 +62,7 @@ pub(crate) struct CommandBatch {
 pub(crate) struct CommandOutcome {
     /// Text for the output.
     pub(crate) text: String,
-    /// The same as JSON, if requested and available.
+    /// The result as JSON, if requested and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<serde_json::Value>,
     /// Why the batch failed.
@@ -389,7 +389,7 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
 }
 
-/// The same of faults with their lines, in the order of these: the first [`MAX_FAULTS`].
+/// Merges faults with lines into one, in the order of the lines: the first [`MAX_FAULTS`].
 pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
     faults.truncate(MAX_FAULTS);

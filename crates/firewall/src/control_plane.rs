@@ -402,7 +402,7 @@ impl ControlPlane {
                         let _ = join.firewall_mut().execute(command, now, manner);
                     }
                 }
-                // The old ruleset returns to the caller's thread and is dropped there.
+                // The old ruleset returns to the caller's thread, which drops it.
                 (changed, without_room, ruleset)
             }
         });

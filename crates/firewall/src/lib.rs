@@ -65,7 +65,7 @@ pub const VERB: Verb =
 
 /// The program of netmap-ipfw, which accepts packets that no rule matches.
 const KIPFW: &str = "kipfw";
-/// Its exit code is 1 for any failure.
+/// Under this name, the exit code is 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 

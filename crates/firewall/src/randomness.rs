@@ -18,7 +18,7 @@ impl Randomness {
         Self { seed: seed.unwrap_or_else(word), secret: [word(), word()] }
     }
 
-    /// The same for thread `number`, which makes decisions of its own.
+    /// The random values of thread `number`, which makes its own decisions.
     pub(crate) const fn of_thread(self, number: u16) -> Self {
         Self { seed: self.seed.wrapping_add(number as u64), ..self }
     }

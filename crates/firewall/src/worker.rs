@@ -144,9 +144,9 @@ impl FrameBatch for SingleSlotFrames<'_> {
 struct BurstSource {
     /// The queue of the worker.
     input: usize,
-    /// Its port.
+    /// The port of the queue.
     port: usize,
-    /// Its number among the queues of its port.
+    /// Number of the queue among the queues of its port.
     number: usize,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Mount {
 /// The result of removing a mount.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MountRemoval {
-    /// Whether a file was still open there.
+    /// Whether a file was still open on the mount.
     pub(crate) in_use: bool,
     /// Whether the connection has ended, and with it all reads of requests. It goes on if the mount
     /// was removed from outside while a copy of the mount exists.
@@ -35,8 +35,8 @@ pub(crate) struct MountRemoval {
 }
 
 impl Mount {
-    /// Mounts on `dir` and returns the descriptor to read requests from. First removes the mount
-    /// that a killed server left there.
+    /// Mounts on `dir` and returns the descriptor to read requests from. First removes a mount that
+    /// a killed server left on `dir`.
     pub(crate) fn new(dir: &Path) -> Result<(Self, OwnedFd), FuseError> {
         remove_stale(dir);
         fs::create_dir_all(dir)

@@ -42,11 +42,11 @@ pub enum TtlPolicy {
 /// The outcome for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayVerdict {
-    /// It passes.
+    /// The packet passes.
     Pass,
     /// The frame was addressed to the router, or is queued in it.
     Consumed,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop(GatewayDropReason),
 }
 
@@ -54,7 +54,7 @@ pub enum GatewayVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GatewayDropReason {
-    /// Its header is inconsistent or damaged.
+    /// The packet's header is inconsistent or damaged.
     Malformed,
     /// The frame is neither IPv4 nor IPv6, or has a VLAN tag.
     NotIp,
@@ -64,15 +64,15 @@ pub enum GatewayDropReason {
     Broadcast,
     /// The packet is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// Its destination is a neighbour of its sender.
+    /// The packet's destination is a neighbour of its sender.
     SameSubnet,
-    /// Its destination is link-local.
+    /// The packet's destination is link-local.
     LinkLocal,
     /// The destination is the loopback or the unspecified address, which must not appear on a link.
     Martian,
     /// There is no subnet or gateway for the destination.
     NoRoute,
-    /// Its TTL or hop limit has expired.
+    /// The packet's TTL or hop limit has expired.
     Expired,
     /// The next hop does not answer, or too many frames are already waiting.
     Unresolved,

@@ -65,7 +65,7 @@ impl RouterInterface {
         }
     }
 
-    /// Its MAC address.
+    /// The interface's MAC address.
     #[must_use]
     pub const fn mac(&self) -> MacAddr {
         self.mac

@@ -1,9 +1,9 @@
 //! The header fields that rules test, parsed once per packet.
 //!
 //! A frame whose headers are truncated or contradict themselves yields a [`MalformedReason`]
-//! instead of [`PacketHeaders`]. It is dropped and counted there, by no rule, as ipfw drops a
-//! packet that it cannot pull up. An unknown value, such as an IPv6 next header without a name, is
-//! valid.
+//! instead of [`PacketHeaders`]. Such a frame is dropped and counted without a rule, as ipfw drops
+//! a packet that it cannot pull up. An unknown value, such as an IPv6 next header without a name,
+//! is valid.
 //!
 //! Not for TCP and IP options. Few rules test options, so they are parsed on demand ([`options`]).
 

@@ -42,7 +42,7 @@ pub struct Rule {
     pub set: u8,
     /// `prob`, drawn before any other test; `None` means always.
     pub chance: Option<Probability>,
-    /// What happens on a match.
+    /// The action on a match.
     pub action: RuleAction,
     /// Whether and how often a match is logged.
     pub log: Option<RuleLog>,

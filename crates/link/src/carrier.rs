@@ -1,4 +1,4 @@
-//! What the engine needs from its caller: frame storage, and a destination for frames.
+//! The services that the engine needs from its caller: frame storage, and a destination for frames.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -29,7 +29,7 @@ pub struct FrameArrival {
     pub arrival_ns: u64,
     /// The frame.
     pub handle: FrameHandle,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
 }
 
@@ -63,7 +63,7 @@ pub struct Delivery {
     pub release_ns: u64,
     /// The frame.
     pub handle: FrameHandle,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// The exit.
     pub exit: ExitId,
@@ -78,7 +78,7 @@ pub struct InFlightFrame {
     pub release_ns: u64,
     /// The frame.
     pub handle: FrameHandle,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
 }
 
@@ -104,7 +104,7 @@ pub struct LostFrame {
     pub at_ns: u64,
     /// The frame.
     pub handle: FrameHandle,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// Cause of the loss.
     pub cause: LinkDropCause,
@@ -122,7 +122,7 @@ pub struct QueueDeparture {
     pub at_ns: u64,
     /// How long the frame waited in the queue.
     pub delay_ns: u64,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// Bytes that the frame occupies on the line, with framing.
     pub wire_bytes: u64,

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
-//! 2. Under a policy that keeps order, `overtaking` only holds frames that an earlier policy left
-//!    there.
+//! 2. Under a policy that keeps order, `overtaking` only holds frames from before the policy was
+//!    set.
 //! 3. Bursts leave after all other frames; [split](LinkOutput::split_bursts) them before sending
 //!    a single frame.
 

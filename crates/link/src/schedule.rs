@@ -15,7 +15,7 @@ pub(crate) struct TraceSchedule {
 pub(crate) struct TracePosition {
     /// Start of the current round of the trace.
     pub(crate) round_ns: u64,
-    /// Offset from there.
+    /// Offset from the start of the round.
     pub(crate) offset_ns: u64,
 }
 

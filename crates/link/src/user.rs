@@ -19,7 +19,7 @@ use crate::carrier::LinkDropCause;
 pub struct ModelPacket<'a> {
     /// The stored bytes; changes are kept.
     pub data: &'a mut [u8],
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// When the frame reached this stage.
     pub at_ns: u64,

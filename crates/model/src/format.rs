@@ -48,7 +48,7 @@ pub struct FormatError {
     pub line: usize,
     /// Column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
     /// The allowed values at that position.
     pub allowed: &'static str,

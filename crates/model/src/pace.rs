@@ -42,7 +42,7 @@ pub enum Rate {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// `None`: unlimited.
+    /// `None` for an unlimited rate.
     rate: Option<NonZeroU64>,
     unit: PacerUnit,
     due_ns: u64,

@@ -24,9 +24,9 @@ pub struct PrefixLengthError(pub u8);
 /// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nptv6Outcome {
-    /// Its source was internal and is external now.
+    /// The packet's source was internal and is external now.
     Out,
-    /// Its destination was external and is internal now.
+    /// The packet's destination was external and is internal now.
     In,
     /// Neither end matches, or both ends are internal.
     Untouched,

@@ -26,7 +26,7 @@ pub enum NatDropReason {
     NoAddress,
     /// All ports toward its remote end are in use.
     Exhausted,
-    /// Its tuple belongs to another flow, and its protocol has no port to change.
+    /// The flow's tuple belongs to another flow, and its protocol has no port to change.
     Collision,
     /// The maximum number of flows is reached.
     Full,

@@ -14,7 +14,7 @@ use crate::flow::NatEndpoint;
 /// Displays as in ipfw's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// What is redirected.
+    /// What the redirection applies to.
     pub kind: RedirectKind,
     /// The targets. If there are several, incoming connections go to them in turn (LSNAT, RFC
     /// 2391). Ports are 0 except for [`RedirectKind::Ports`].
@@ -72,7 +72,7 @@ impl RedirectRemote {
 
 /// A matching redirection, and the new inside or outside end.
 pub(crate) struct RedirectMatch {
-    /// Its index among the redirections.
+    /// The redirection's index among the redirections.
     pub(crate) index: usize,
     /// The end on the other side of the translator.
     pub(crate) end: NatEndpoint,

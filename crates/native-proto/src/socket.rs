@@ -45,7 +45,7 @@ impl NativeListener {
     /// that file.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn new(path: &Path) -> io::Result<Self> {
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != io::ErrorKind::NotFound
@@ -62,7 +62,7 @@ impl NativeListener {
     /// Accepts the next client and returns its credentials.
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` if no client is waiting.
+    /// The kernel's error; `WouldBlock` if no client is waiting.
     pub fn accept(&self) -> io::Result<(OwnedFd, UCred)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let client = accept_with(&self.socket, flags)?;
@@ -87,7 +87,7 @@ impl Drop for NativeListener {
 /// Sends a message; does not block on a non-blocking socket.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -103,9 +103,9 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Resu
 /// A received message.
 #[derive(Debug)]
 pub struct ReceivedMessage {
-    /// Its length in bytes; 0 if the peer has closed the connection.
+    /// The message's length in bytes; 0 if the peer has closed the connection.
     pub len: usize,
-    /// Its descriptors.
+    /// The message's descriptors.
     pub fds: Vec<OwnedFd>,
 }
 

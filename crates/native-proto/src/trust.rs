@@ -43,7 +43,7 @@ pub enum TrustError {
     Owner {
         /// The directory or file.
         path: PathBuf,
-        /// Its owner.
+        /// The directory's owner.
         uid: u32,
     },
     /// Users other than the owner may write to the directory.
@@ -51,7 +51,7 @@ pub enum TrustError {
     Writable {
         /// The directory.
         path: PathBuf,
-        /// Its permission bits.
+        /// The directory's permission bits.
         mode: u32,
     },
     /// Another user's process listens on the socket.
@@ -144,7 +144,7 @@ pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
 /// Connects to a socket in a trusted directory, and checks that root or this user listens on it.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's: no process listens.
+/// [`TrustError`], or the kernel's error: no process listens.
 pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
     connect_with(path, kind, flags, None)
 }
@@ -183,7 +183,7 @@ fn connect_with(
 /// Checks that root or this user listens on the socket at `path`, to which `socket` is connected.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's.
+/// [`TrustError`], or the kernel's error.
 pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     let uid = sockopt::socket_peercred(socket)?.uid.as_raw();
     if is_trusted(uid, geteuid().as_raw()) {
@@ -195,7 +195,7 @@ pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
 /// Opens a file that only its owner can open, and therefore lock; creates the file if needed.
 ///
 /// # Errors
-/// The kernel's; `ELOOP` for a symbolic link.
+/// The kernel's error; `ELOOP` for a symbolic link.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
@@ -226,7 +226,7 @@ impl FileLock {
     /// Waits for the lock on `path`, which must be in a checked directory.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn lock(path: &Path) -> io::Result<Self> {
         Self::with_flock(FlockOperation::LockExclusive, path)
     }
@@ -234,7 +234,7 @@ impl FileLock {
     /// Takes the lock on `path`; `None` if another process or thread holds it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn try_lock(path: &Path) -> io::Result<Option<Self>> {
         match Self::with_flock(FlockOperation::NonBlockingLockExclusive, path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

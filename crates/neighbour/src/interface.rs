@@ -66,7 +66,7 @@ pub enum NeighbourOutput<F> {
     Changed {
         /// The neighbour.
         neighbour: IpAddr,
-        /// Its MAC address.
+        /// The neighbour's MAC address.
         mac: Option<MacAddr>,
     },
 }

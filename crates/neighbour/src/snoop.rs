@@ -18,7 +18,7 @@ const MAX_INSPECTED: usize = 64;
 pub struct SnoopedAddress {
     /// The IP address.
     pub address: IpAddr,
-    /// Its MAC address.
+    /// The sender's MAC address.
     pub mac: MacAddr,
 }
 

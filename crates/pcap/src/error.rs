@@ -108,7 +108,7 @@ pub enum PcapError {
         offset: u64,
         /// Number of the option.
         code: u16,
-        /// Its length in bytes.
+        /// The option's length in bytes.
         len: usize,
         /// Number of bytes in the block that are left for the packet.
         room: usize,
@@ -120,7 +120,7 @@ pub enum PcapError {
         offset: u64,
         /// Number of the option.
         code: u16,
-        /// Its length in bytes.
+        /// The option's length in bytes.
         len: usize,
         /// The required length.
         expected: usize,
@@ -176,7 +176,7 @@ pub enum WriteError {
     OptionTooLong {
         /// Number of the option.
         code: u16,
-        /// Its length in bytes.
+        /// The option's length in bytes.
         len: usize,
     },
 }

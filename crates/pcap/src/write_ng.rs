@@ -58,15 +58,15 @@ pub struct InterfaceId(pub u32);
 /// A packet to write; `None` and empty texts are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketRecord<'a> {
-    /// The interface that captured it.
+    /// The interface that captured the packet.
     pub interface: InterfaceId,
     /// The time in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Its original length in bytes.
+    /// The packet's original length in bytes.
     pub orig_len: u32,
-    /// Its captured bytes.
+    /// The packet's captured bytes.
     pub data: &'a [u8],
-    /// Its direction at the interface.
+    /// The packet's direction at the interface.
     pub direction: Option<PcapDirection>,
     /// Packets that the capture lost since the previous packet.
     pub drop_count: Option<u64>,

@@ -56,7 +56,7 @@ pub enum CaptureReadError {
     /// The file is broken.
     #[error(transparent)]
     Format(#[from] PcapError),
-    /// Its packets are not Ethernet frames.
+    /// The capture's packets are not Ethernet frames.
     #[error("its packets have link type {0}, not Ethernet (1)")]
     LinkType(u16),
     /// An I/O error.
@@ -286,7 +286,7 @@ impl FileWriter {
     /// written packet is cut off again, so that the file stays readable.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn flush(&mut self) -> io::Result<()> {
         let (taken, result) = write_partially(&mut self.file, &self.buffer);
         let whole = self.ends.partition_point(|&end| end <= taken);

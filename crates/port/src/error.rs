@@ -51,7 +51,7 @@ pub fn in_user_namespace() -> bool {
 pub struct OpenError {
     /// The name as the user wrote it.
     pub port: String,
-    /// Why it could not be opened.
+    /// Why the port could not be opened.
     pub cause: Box<OpenCause>,
 }
 
@@ -224,7 +224,7 @@ impl std::error::Error for OpenError {}
 pub struct RunError {
     /// The port's name.
     pub port: String,
-    /// Why it stopped.
+    /// Why the port stopped.
     pub cause: RunCause,
 }
 

@@ -24,7 +24,7 @@ const MAX_NAME_LEN: usize = 15;
 /// The properties of an interface when it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iface {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
     /// The interface's index, which does not change when the interface is renamed.
     pub index: u32,
@@ -34,11 +34,11 @@ pub struct Iface {
     pub mac: [u8; 6],
     /// Whether the interface has Ethernet frames.
     pub ethernet: bool,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub up: bool,
     /// Whether the link has a carrier, so that frames can leave.
     pub carrier: bool,
-    /// Whether it is a loopback interface.
+    /// Whether the interface is a loopback interface.
     pub loopback: bool,
     /// Name of its driver; empty if unknown.
     pub driver: String,
@@ -63,7 +63,7 @@ impl Iface {
     /// Returns how long the interface delays its interrupts.
     ///
     /// # Errors
-    /// The kernel's; mostly EOPNOTSUPP.
+    /// The kernel's error, usually EOPNOTSUPP.
     pub fn coalescing(&self) -> io::Result<Coalescing> {
         let socket = sys::control_socket()?;
         let (rx_usecs, rx_frames, adaptive_rx) = sys::coalescing(&socket, &self.name)?;

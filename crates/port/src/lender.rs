@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-/// What a program needs to sync a queue in its own process.
+/// The objects with which a program syncs a queue in its own process.
 #[derive(Debug)]
 pub struct DelegatedQueue {
     /// The AF_XDP socket: it has the kernel's rings, and a system call on it kicks the kernel.

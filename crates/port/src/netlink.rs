@@ -32,7 +32,7 @@ pub struct NetlinkLink {
     pub index: u32,
     /// Interface name.
     pub name: String,
-    /// Whether it is set up.
+    /// Whether the link is set up.
     pub up: bool,
     /// MTU in bytes.
     pub mtu: u32,
@@ -46,7 +46,7 @@ impl Netlink {
     /// Opens a connection.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -58,7 +58,7 @@ impl Netlink {
     /// are down, and those in this namespace assign themselves no IPv6 addresses.
     ///
     /// # Errors
-    /// The kernel's: `AlreadyExists`, `PermissionDenied`, …
+    /// The kernel's error: `AlreadyExists`, `PermissionDenied`, …
     pub fn add_veth(
         &self,
         name: &str,
@@ -117,7 +117,7 @@ impl Netlink {
     /// Removes a link.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn delete(&self, index: u32) -> io::Result<()> {
         self.request(RouteNetlinkMessage::DelLink(by_index(index)), 0)
     }
@@ -125,7 +125,7 @@ impl Netlink {
     /// Sets a link up.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_up(&self, index: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.header.flags = LinkFlags::Up;
@@ -136,7 +136,7 @@ impl Netlink {
     /// Sets a link's MTU, in bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::Mtu(mtu));
@@ -146,7 +146,7 @@ impl Netlink {
     /// Sets how many frames the kernel queues towards a link.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_tx_queue_len(&self, index: u32, frames: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::TxQueueLen(frames));
@@ -156,7 +156,7 @@ impl Netlink {
     /// Moves a link to another network namespace.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_netns(&self, index: u32, netns: BorrowedFd<'_>) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
@@ -166,7 +166,7 @@ impl Netlink {
     /// Gives a link an address with a prefix of this length.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn add_address(&self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_of(index, address, prefix_len);
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
@@ -175,7 +175,7 @@ impl Netlink {
     /// Removes an address from a link.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn remove_address(&self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         self.request(RouteNetlinkMessage::DelAddress(address_of(index, address, prefix_len)), 0)
     }
@@ -183,7 +183,7 @@ impl Netlink {
     /// The addresses of a link, each with the length of its prefix.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn addresses(&self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
         self.send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
         let mut addresses = Vec::new();
@@ -201,7 +201,7 @@ impl Netlink {
     /// Adds a default route by `gateway`, out of this link.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn add_default_route(&self, index: u32, gateway: IpAddr) -> io::Result<()> {
         let mut message = RouteMessage::default();
         message.header.table = RouteHeader::RT_TABLE_MAIN;
@@ -220,7 +220,7 @@ impl Netlink {
     /// All links of this namespace.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn links(&self) -> io::Result<Vec<NetlinkLink>> {
         self.send(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
         let mut links = Vec::new();
@@ -293,7 +293,7 @@ impl LinkEvents {
     /// Subscribes to link changes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn open() -> io::Result<Self> {
         const RTMGRP_LINK: u32 = 1;
         let mut socket = Socket::new(NETLINK_ROUTE)?;

@@ -59,7 +59,7 @@ impl Netns {
     /// Moves the calling thread into this namespace permanently.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn enter(&self) -> io::Result<()> {
         let network = Some(LinkNameSpaceType::Network);
         Ok(rustix::thread::move_into_link_name_space(self.fd.as_fd(), network)?)

@@ -240,7 +240,7 @@ fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {
 /// read it themselves.
 ///
 /// # Errors
-/// The kernel's: EPERM without CAP_NET_RAW.
+/// The kernel's error: EPERM without CAP_NET_RAW.
 pub fn open_bound_socket(ifindex: u32) -> std::io::Result<std::os::fd::OwnedFd> {
     let socket = sys::socket()?;
     sys::bind(std::os::fd::AsFd::as_fd(&socket), ifindex, sys::SocketUse::Receive)?;

@@ -11,7 +11,7 @@ use crate::stats::QueueSnapshot;
 pub struct Port {
     /// Capabilities, MAC address, MTU and so on.
     pub info: PortInfo,
-    /// Ring pairs; at least one.
+    /// The ring pairs; at least one.
     pub queues: Vec<Box<dyn Queue>>,
 }
 

@@ -19,7 +19,7 @@ pub struct QueueRings<'q> {
     pub rx: &'q mut RxRing,
 }
 
-/// What a program waits for.
+/// The events that a program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
     /// Frames to read.
@@ -54,11 +54,11 @@ pub struct WaitFds<'q> {
 /// How a queue signals free tx slots.
 #[derive(Debug, Clone, Copy)]
 pub enum TxWait<'q> {
-    /// Its descriptor becomes readable (a doorbell).
+    /// The queue's descriptor becomes readable (a doorbell).
     Readable(BorrowedFd<'q>),
-    /// Its descriptor becomes writable, once per change (edge-triggered).
+    /// The queue's descriptor becomes writable, once per change (edge-triggered).
     WritableEdge(BorrowedFd<'q>),
-    /// Its descriptor is writable as long as there is space.
+    /// The queue's descriptor is writable as long as there is space.
     Writable(BorrowedFd<'q>),
 }
 

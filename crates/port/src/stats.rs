@@ -114,7 +114,7 @@ impl DropCause {
 pub struct TrafficCounts {
     /// Whole packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
 }
 

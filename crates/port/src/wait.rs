@@ -70,7 +70,7 @@ impl Waiter {
     /// Creates a waiter for `queues`; later calls must pass them in the same order.
     ///
     /// # Errors
-    /// The kernel's, mostly because descriptors ran out.
+    /// The kernel's error, usually because the process is out of descriptors.
     pub fn new<'q>(
         queues: impl IntoIterator<Item = &'q dyn Queue>,
         patience: WaitStrategy,
@@ -124,7 +124,7 @@ impl Waiter {
     /// Also wakes when `fd` becomes readable; the caller must read it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn add_fd(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(OTHER_FD_TOKEN), EventFlags::IN)?)
     }
@@ -444,11 +444,11 @@ pub trait WaitSet {
     /// Calls `visit` for each, up to its first error.
     ///
     /// # Errors
-    /// Those of `visit`.
+    /// The errors of `visit`.
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError>;
 }
 
-/// What a [`WaitSet`] calls for each queue.
+/// The function that a [`WaitSet`] calls for each queue.
 pub type Visit<'v> = &'v mut dyn FnMut(&mut dyn Queue, Interest) -> Result<(), RunError>;
 
 impl WaitSet for [(&mut dyn Queue, Interest)] {

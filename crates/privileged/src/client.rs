@@ -82,7 +82,7 @@ impl PrivilegedHelper {
     /// be restored without the helper.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn end_with_it(&self) -> io::Result<()> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         let watch = move || {

@@ -81,7 +81,7 @@ pub enum RequestFault {
     Length(usize),
     /// Another version.
     Version(u16),
-    /// No such operation.
+    /// An unknown operation.
     Operation(u16),
     /// A field is out of range, or a field that the operation does not use is not zero.
     Field,

@@ -26,7 +26,7 @@ pub(crate) const fn add(i: SlotIdx, count: u32, n: u32) -> SlotIdx {
     if sum >= n { sum - n } else { sum }
 }
 
-/// How many slots the cyclic range `from..to` holds.
+/// Number of slots in the cyclic range `from..to`.
 #[inline(always)]
 pub(crate) const fn distance(from: SlotIdx, to: SlotIdx, n: u32) -> u32 {
     if to >= from { to - from } else { to + n - from }

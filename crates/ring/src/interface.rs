@@ -49,20 +49,20 @@ impl InterfaceRecord {
     /// Resumes the record for `rings` rings that a previous process created at `offset`.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`] if no such record can lie there.
+    /// [`RegionError::OutOfRingSpace`] if no such record can be at `offset`.
     pub fn resume(region: &Arc<Region>, offset: u64, rings: usize) -> Result<Self, RegionError> {
         let len = (NETMAP_IF_RING_OFS + 8 * rings) as u64;
         region.reserve_ring_bytes(offset, len)?;
         Ok(Self { region: region.clone(), offset, len })
     }
 
-    /// How many ring offsets it has space for.
+    /// Number of ring offsets for which the record has space.
     #[must_use]
     pub fn rings(&self) -> usize {
         (self.len as usize - NETMAP_IF_RING_OFS) / 8
     }
 
-    /// Its offset in the region.
+    /// The record's offset in the region.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset

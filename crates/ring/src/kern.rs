@@ -115,7 +115,7 @@ impl KernRing {
     /// queued on a tx ring may have been sent.
     ///
     /// # Errors
-    /// [`RegionError`] if no such ring can lie there.
+    /// [`RegionError`] if no such ring can be at `offset`.
     pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         RingMem::resume(region, offset, num_slots, RingOwnership::BytesAndBufs)
             .map(Self::from_indices)
@@ -125,7 +125,7 @@ impl KernRing {
     /// program that syncs the ring itself. [`Self::resync`] sets its indices.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can lie there.
+    /// [`RegionError::NotARegion`] if no such ring can be at `offset`.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
         RingMem::foreign(region, offset, num_slots)

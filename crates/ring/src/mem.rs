@@ -44,9 +44,9 @@ struct RingBlock {
 pub(crate) enum RingOwnership {
     /// Nothing: another process created the ring.
     Nothing,
-    /// Its bytes: its slots only ever refer to buffers of another ring.
+    /// The ring's bytes: its slots only ever refer to buffers of another ring.
     Bytes,
-    /// Its bytes and the buffers in its slots.
+    /// The ring's bytes and the buffers in its slots.
     BytesAndBufs,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct RingMem {
     /// Whether the region is private, so that buffers can be lent.
     is_private: bool,
     /// How many slots may be written, and how many bytes of a buffer may be copied, by index from
-    /// outside the halves: all of them, or none where buffers are lent.
+    /// outside the halves: all of them, or 0 where buffers are lent.
     open_slots: u32,
     open_bytes: u32,
     /// First data byte of buffer 0.
@@ -187,7 +187,7 @@ impl RingMem {
         Ok(Self::at(region, offset, num_slots, owned))
     }
 
-    /// A ring that another process laid out at `offset`; `None` if none can lie there.
+    /// A ring that another process laid out at `offset`; `None` if no ring can be there.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let possible = possible && !region.is_private();

@@ -267,7 +267,7 @@ enum Wrong {
     Nothing,
     /// The moved words do not announce that someone sleeps.
     Silent,
-    /// They announce it only when a program may sync already.
+    /// The moved words announce sleepers only when a program may already sync.
     Late,
     /// The sleeper announces itself after it has checked once more.
     LooksFirst,
@@ -312,7 +312,7 @@ impl Half {
     fn wake(&self) {
         fence(SeqCst);
         for mark in &self.marks {
-            // As `Listeners::wake`, which looks before it writes.
+            // As `Listeners::wake`, which reads before it writes.
             if mark.load(Acquire) != 0 {
                 mark.swap(0, AcqRel);
             }

@@ -29,7 +29,7 @@ impl OwnedBuf {
         self.buf
     }
 
-    /// Whether it is a buffer of this region.
+    /// Whether the buffer belongs to this region.
     #[must_use]
     pub fn is_of(&self, region: &Region) -> bool {
         self.region == region.id()

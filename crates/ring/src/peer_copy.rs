@@ -127,7 +127,7 @@ fn has_words<const N: usize>(at: *const u8) -> bool {
 /// The `i`-th word at `start`.
 ///
 /// # Safety
-/// It is mapped for `'a` and aligned.
+/// The word is mapped for `'a` and aligned.
 #[inline(always)]
 unsafe fn word_at<'a>(start: *const u8, i: usize) -> &'a AtomicU64 {
     // SAFETY: by the caller; it is an atomic, so it may be shared with a peer.
@@ -137,7 +137,7 @@ unsafe fn word_at<'a>(start: *const u8, i: usize) -> &'a AtomicU64 {
 /// The `i`-th byte at `start`.
 ///
 /// # Safety
-/// It is mapped for `'a`.
+/// The byte is mapped for `'a`.
 #[inline(always)]
 unsafe fn byte_at<'a>(start: *const u8, i: usize) -> &'a AtomicU8 {
     // SAFETY: as in `word_at`; a byte is always aligned.

@@ -32,7 +32,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
         Ok(Self(AttachedWords { region: region.clone(), offset: at }))
     }
 
-    /// Their offset in the region, for [`Self::resume`].
+    /// The words' offset in the region, for [`Self::resume`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset

@@ -1,5 +1,5 @@
-//! The same loops written the C way, with raw pointers and no checks: what the safe API is
-//! measured against. Not for use.
+//! The loops of the safe API written as in C, with raw pointers and no checks, as a reference for
+//! measurements. Not for use.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -48,7 +48,7 @@ pub struct Region {
     base: NonNull<u8>,
     header: RegionHeader,
     huge: bool,
-    /// Whether no other process can map it.
+    /// Whether no other process can map the region.
     is_private: bool,
     /// Buffers below this index may be copied by index; 0 in a private region, which lends
     /// references.
@@ -362,7 +362,7 @@ impl Region {
         self.free().map(|free| free.free_buf_state()).unwrap_or_default()
     }
 
-    /// The geometry that it was created with.
+    /// The geometry with which the region was created.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let RegionHeader { ring_start, buf_start, bufs, buf_size, .. } = self.header;

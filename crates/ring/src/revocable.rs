@@ -227,7 +227,7 @@ fn install_sigbus_handler() {
         let mut before = action;
         // SAFETY:
         // - Both are whole `sigaction`s, alive during the call.
-        // - The handler does nothing that is not allowed in one; see there.
+        // - The handler only does what is allowed in a signal handler; see its comment.
         let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         debug_assert_eq!(done, 0, "SIGBUS can be handled");
         before

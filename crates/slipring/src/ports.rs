@@ -1,7 +1,7 @@
 //! `slipring ports`: lists the ports that can be opened in this network namespace, the best mode
 //! for each, and the processes that use it.
 //!
-//! It only queries the system: nothing is attached, opened or changed.
+//! The command only queries the system: nothing is attached, opened or changed.
 
 mod features;
 mod message;

@@ -250,7 +250,7 @@ impl<'b> BatchDestination<'b> {
 pub struct FrameCopy {
     /// The slots of the frame in the source's ring.
     pub slots: FrameSlots,
-    /// Its length in bytes, before any change to its tag.
+    /// The frame's length in bytes, before any change to its tag.
     pub len: u32,
     /// How to change its tag.
     pub tag: TagAction,

@@ -104,7 +104,7 @@ impl core::ops::AddAssign for SwitchTraffic {
 pub struct SwitchPortCounters {
     /// Frames that entered the switch here.
     pub rx: SwitchTraffic,
-    /// Frames delivered here.
+    /// Frames delivered to this port.
     pub tx: SwitchTraffic,
     /// Frames in `rx` that went to more than one port.
     pub flooded: u64,

@@ -27,13 +27,13 @@ pub struct SwitchPortConfig {
     pub learns: bool,
     /// Whether the port is isolated: isolated ports exchange no frames with each other.
     pub is_isolated: bool,
-    /// Whether it receives broadcasts.
+    /// Whether the port receives broadcasts.
     pub takes_broadcast: bool,
-    /// Whether it receives multicasts.
+    /// Whether the port receives multicasts.
     pub takes_multicast: bool,
-    /// Whether it receives frames to unknown addresses.
+    /// Whether the port receives frames to unknown addresses.
     pub takes_unknown: bool,
-    /// Its VLANs; ignored if the switch is not VLAN-aware.
+    /// The port's VLANs; ignored if the switch is not VLAN-aware.
     pub vlan: VlanMembership,
     /// Limits of flooding from this port.
     pub storm: StormLimits,

@@ -218,7 +218,7 @@ impl Switch {
         self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
-    /// Same as [`Self::forward`], but asks `lookup` first.
+    /// As [`Self::forward`], but consults `lookup` first.
     #[inline]
     pub fn forward_by<'p>(
         &mut self,

@@ -43,7 +43,7 @@ const PINNED_FLAG: u32 = 1 << 31;
 pub struct MacEntry {
     /// The address.
     pub mac: MacAddr,
-    /// Its VLAN; 0 in a switch that is not VLAN-aware.
+    /// The address's VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
     /// The port at which the address was seen.
     pub port: SwitchPortId,
@@ -183,7 +183,7 @@ impl MacTable {
         self.len
     }
 
-    /// Whether it is empty.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

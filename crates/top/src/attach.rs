@@ -32,7 +32,7 @@ pub enum AttachError {
     /// There are several programs, and no name was given.
     #[error("more than one program runs")]
     Several {
-        /// All programs.
+        /// The running programs.
         running: Vec<TopProgram>,
     },
     /// No program has this name.
@@ -40,13 +40,13 @@ pub enum AttachError {
     Unknown {
         /// The name or process id.
         target: String,
-        /// All programs.
+        /// The running programs.
         running: Vec<TopProgram>,
     },
     /// The run directory is not trusted.
     #[error("{0}")]
     Untrusted(TrustError),
-    /// Its counters cannot be read.
+    /// The program's counters cannot be read.
     #[error("cannot read {path}", path = path.display())]
     Unreadable {
         /// The file.
@@ -55,7 +55,7 @@ pub enum AttachError {
         #[source]
         source: CountersReadError,
     },
-    /// Its counters have an invalid schema.
+    /// The program's counters have an invalid schema.
     #[error("cannot understand {path}", path = path.display())]
     Nonsense {
         /// The file.
@@ -68,7 +68,7 @@ pub enum AttachError {
 /// A running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopProgram {
-    /// Its process id.
+    /// The program's process id.
     pub pid: u32,
     /// The name given to the run.
     pub name: Option<String>,

@@ -11,7 +11,7 @@ use crate::schema::{MetricObject, MetricSchema, NO_VALUE};
 /// The figures of a program at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopSample {
-    /// Its process id.
+    /// The program's process id.
     pub pid: u32,
     /// The name given to the run.
     pub name: Option<String>,
@@ -30,13 +30,13 @@ pub struct TopSample {
 /// A link in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopLink {
-    /// Its name.
+    /// The link's name.
     pub name: String,
-    /// Source of its frames.
+    /// Source of the link's frames.
     pub from: String,
-    /// Destination of its frames.
+    /// Destination of the link's frames.
     pub to: String,
-    /// Its settings.
+    /// The link's settings.
     pub asked: TopLinkSettings,
     /// Frames that reached the link.
     pub input: TopTraffic,
@@ -69,9 +69,9 @@ pub struct TopLink {
 /// Settings of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TopLinkSettings {
-    /// Its rate.
+    /// The link's rate.
     pub rate: TopLinkRate,
-    /// Its delay.
+    /// The link's delay.
     pub delay_ns: Option<TopQuantiles>,
     /// The mean loss share, if there is one.
     pub loss_share: Option<f64>,
@@ -104,14 +104,14 @@ pub struct TopQuantiles {
 pub struct TopTraffic {
     /// Number of frames.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
 }
 
 /// A port.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopPort {
-    /// Its name.
+    /// The port's name.
     pub name: String,
     /// Received frames.
     pub rx: TopTraffic,

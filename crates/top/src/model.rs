@@ -82,7 +82,7 @@ impl TopModel {
 /// A list of programs from which the user chooses one.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramChooser {
-    /// All programs.
+    /// The running programs.
     pub running: Vec<TopProgram>,
     /// Index of the selected program.
     pub selected: usize,

@@ -48,14 +48,14 @@ pub struct MetricSchema {
 /// An object with counters: a link or a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricObject {
-    /// Its kind: `link` or `port`.
+    /// The object's kind: `link` or `port`.
     pub kind: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Source of its frames.
+    /// Source of the object's frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Destination of its frames.
+    /// Destination of the object's frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Index of its first word.
@@ -67,7 +67,7 @@ pub struct MetricObject {
 pub struct MetricCounter {
     /// The counter's name, such as `lost.queue`.
     pub name: String,
-    /// Its unit: `packets`, `bytes`, `ns`, `bit/s`.
+    /// The counter's unit: `packets`, `bytes`, `ns`, `bit/s`.
     pub unit: String,
     /// Counter or gauge.
     pub kind: MetricKind,
@@ -92,7 +92,7 @@ pub enum MetricKind {
 pub enum MetricDirection {
     /// Into the object.
     In,
-    /// Out of it.
+    /// Out of the object.
     Out,
 }
 

@@ -15,7 +15,7 @@ use crate::pattern::TrafficPattern;
 /// How an endpoint of one side is chosen for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
-    /// One after another, repeatedly.
+    /// One endpoint after another, repeatedly.
     #[default]
     Sweep,
     /// At random for each frame.
@@ -39,7 +39,7 @@ impl GeneratorShare {
         if index < of { Some(Self { index, of }) } else { None }
     }
 
-    /// Its index, counted from 0.
+    /// The share's index, counted from 0.
     #[must_use]
     pub const fn index(self) -> u16 {
         self.index

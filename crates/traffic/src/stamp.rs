@@ -110,7 +110,7 @@ impl Stamp {
     /// Reads the stamp of a received frame.
     ///
     /// # Errors
-    /// [`StampError`] if there is no valid one.
+    /// [`StampError`] if the frame has no valid stamp.
     #[inline]
     pub fn read(frame: &[u8], verify: StampCheck) -> Result<Self, StampError> {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;

@@ -30,7 +30,7 @@ pub(crate) enum ValeAction {
     Remove(String),
     /// Starts polling an interface on processors.
     Poll { name: String, polling: NmreqValePolling },
-    /// Stops polling it.
+    /// Stops polling an interface.
     StopPolling(String),
 }
 

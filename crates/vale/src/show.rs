@@ -71,7 +71,7 @@ pub(crate) fn query_daemon(run_dir: &Path, wish: &DaemonRequest) -> Result<ValeO
 /// A port that a program has bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPortRow {
-    /// Its name: `eth0`, `x{1`, `vale0:a`.
+    /// The port's name: `eth0`, `x{1`, `vale0:a`.
     pub port: String,
     /// `interface`, `pipe` or `switch port`.
     pub kind: String,

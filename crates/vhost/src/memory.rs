@@ -47,7 +47,7 @@ impl VhostMemory {
         Ok(Self { mapped: Arc::new(mapped), regions: regions.collect() })
     }
 
-    /// Translates an address of the front-end to the guest's.
+    /// Translates an address of the front-end to an address of the guest.
     pub(crate) fn guest_address(&self, frontend: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
             let offset = frontend.checked_sub(region.frontend)?;

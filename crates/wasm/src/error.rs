@@ -29,7 +29,7 @@ pub enum ModuleError {
     Type {
         /// Name of the export.
         name: String,
-        /// Its type.
+        /// The export's type.
         found: String,
         /// The required type.
         wanted: &'static str,

@@ -30,7 +30,7 @@ use crate::response::HttpRefusal;
 #[derive(Debug, Clone)]
 pub(crate) struct WebClient {
     pub(crate) may_ask: bool,
-    /// Its slot among the connections.
+    /// The client's slot among the connections.
     pub(crate) slot: Arc<ConnectionSlot>,
 }
 

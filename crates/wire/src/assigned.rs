@@ -29,7 +29,7 @@ impl EtherType {
 }
 
 impl EtherType {
-    /// Its name in tcpdump.
+    /// The type's name in tcpdump.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let at = ETHERTYPES.binary_search_by_key(&self.0, |(number, _)| *number).ok()?;

@@ -16,7 +16,7 @@ pub struct PortNameError {
     /// Column of the first wrong character, counted in characters from 1; one past the last if the
     /// string ends too early.
     pub column: usize,
-    /// What is wrong.
+    /// The error in the name.
     pub reason: PortNameFault,
 }
 
@@ -39,7 +39,7 @@ pub enum PortNameFault {
     /// Something is missing.
     #[error("expected {what}, found {}", found_text(*found))]
     Expected {
-        /// What was expected.
+        /// What was expected at that position.
         what: &'static str,
         /// The character found; `None` at the end of the string.
         found: Option<char>,

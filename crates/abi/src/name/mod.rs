@@ -149,16 +149,16 @@ impl FromStr for PortName {
 /// Which rings of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RingSelection {
-    /// All of the NIC.
+    /// All ring pairs of the NIC.
     #[default]
     All,
-    /// `-N`: one pair of the NIC.
+    /// `-N`: one ring pair of the NIC.
     One(u16),
     /// `*`: all of the NIC and of the host.
     NicAndHost,
     /// `^`: all of the host.
     Host,
-    /// `^N`: one pair of the host.
+    /// `^N`: one ring pair of the host.
     OneHost(u16),
 }
 

@@ -24,7 +24,7 @@ const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 pub(super) enum Dialect {
     /// An error, unless the name is that of a pipe.
     Outright,
-    /// The same as in the classic programs.
+    /// As in the classic programs.
     Classic,
 }
 

@@ -1,4 +1,4 @@
-//! The same functions for a library built without links.
+//! The functions of `engine.rs` for a library built without links.
 
 use std::ffi::{CString, c_int};
 

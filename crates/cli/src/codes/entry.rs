@@ -17,9 +17,9 @@ pub struct CodeEntry {
     pub exit: Exit,
     /// Title: one line, lower case, without a full stop.
     pub title: &'static str,
-    /// Why it happens.
+    /// Why the error happens.
     pub cause: &'static str,
-    /// What to try.
+    /// What to try next.
     pub remedy: &'static str,
     /// Commands that show or fix the problem.
     pub example: &'static str,

@@ -31,11 +31,11 @@ pub struct MetricsText(Registry);
 pub enum MetricValue {
     /// A whole number.
     Count(u64),
-    /// Any other number.
+    /// A number that is not an integer.
     Real(f64),
 }
 
-/// A distribution at one moment.
+/// A distribution of values at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricHistogram {
     /// Sum of all values.

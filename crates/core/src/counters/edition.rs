@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(super) trait PublishedWord {
     /// Stores the value without ordering.
     fn store_relaxed(&self, value: u64);
-    /// Stores it (release).
+    /// Stores the value with Release.
     fn store_release(&self, value: u64);
     /// Release fence.
     fn release_fence();

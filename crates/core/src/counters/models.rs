@@ -24,7 +24,7 @@ const WEAK_START: u8 = 4;
 /// The edition stays even while words are written.
 const NEVER_ODD: u8 = 5;
 
-/// A word, right or with one mistake.
+/// A word, correct or with one mistake.
 struct ModelWord<const KIND: u8>(AtomicU64);
 
 impl<const KIND: u8> PublishedWord for ModelWord<KIND> {

@@ -53,7 +53,7 @@ pub struct CountersReader {
 /// The words of one update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountersSnapshot {
-    /// Their timestamp, CLOCK_MONOTONIC in ns; 0 if nothing was published yet.
+    /// Timestamp of the words, CLOCK_MONOTONIC in ns; 0 if no values were published yet.
     pub at_ns: u64,
     /// Number of updates so far.
     pub edition: u64,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// Its descriptor is readable once a reader has opened or read the watched file of counters after
+/// The descriptor is readable once a reader has opened or read the watched file of counters after
 /// the last [`Self::take_events`].
 #[derive(Debug)]
 pub struct ReaderEvents(OwnedFd);

@@ -9,7 +9,7 @@ pub struct KindFacts {
     pub rows: &'static [NameRow],
     /// Capabilities that the owner of a port keeps until it is closed.
     pub keeps: CapabilitySet,
-    /// What a port takes from the host.
+    /// The part of an interface's frames that a port takes from the host.
     pub interface: InterfaceUse,
     /// What happens to the daemon's port when the daemon is restarted.
     pub restart: AfterRestart,
@@ -42,7 +42,7 @@ pub struct NameRow {
     pub help: &'static str,
 }
 
-/// What a port takes from the host's stack.
+/// The part of an interface's frames that a port takes from the host's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceUse {
     /// The port takes no frames from the stack.

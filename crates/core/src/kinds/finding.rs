@@ -25,7 +25,7 @@ pub enum FindingState {
 /// A finding of `slipring doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was checked.
+    /// The name of the check.
     pub check: &'static str,
     /// The severity.
     pub state: FindingState,
@@ -37,7 +37,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
+    /// A check that found no problem.
     #[must_use]
     pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         Self { check, state: FindingState::Ok, finding: finding.into(), mend: None }
@@ -68,7 +68,7 @@ impl Finding {
         Self::ok(PORT_CHECK, finding)
     }
 
-    /// It cannot be determined from here whether a port can be opened.
+    /// A port of which this process cannot determine whether it can be opened.
     #[must_use]
     pub fn port_warn(finding: impl Into<String>) -> Self {
         Self::warn(PORT_CHECK, finding)
@@ -102,7 +102,7 @@ pub fn grant_help(grant: impl Display) -> String {
     )
 }
 
-/// What `slipring doctor` has found out before it asks a kind about a port.
+/// Facts that `slipring doctor` has found out before it examines a port.
 pub struct DoctorContext<'d> {
     /// Directory of sockets and counters, in which a daemon may serve its device.
     pub run_dir: &'d Path,

@@ -16,7 +16,7 @@ pub enum ShaperDropCause {
     Profile,
     /// There was no space for another flow.
     NoRoom,
-    /// Its pipe, queue or scheduler was deleted.
+    /// The packet's pipe, queue or scheduler was deleted.
     Deleted,
 }
 

@@ -21,25 +21,25 @@ pub struct ShaperPacket<H> {
     pub handle: H,
     /// The caller's number of the rule that sent the packet.
     pub rule: u32,
-    /// Bytes that count.
+    /// Number of bytes that the packet counts.
     pub len: u32,
-    /// Its ECN field.
+    /// The packet's ECN field.
     pub ecn: Ecn,
 }
 
-/// What happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShaperEvent<H> {
-    /// It is through.
+    /// The packet has passed its pipe.
     Released {
         /// The packet.
         handle: H,
         /// When the event was due, in ns; not after the time of the call.
         at_ns: u64,
-        /// What now.
+        /// What the caller must do with the packet.
         next: ReleaseAction,
     },
-    /// It is lost.
+    /// The packet is lost.
     Dropped {
         /// The packet.
         handle: H,

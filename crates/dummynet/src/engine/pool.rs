@@ -13,7 +13,7 @@ use slipring_model::aqm::{AqmQueueView, Ecn};
 /// End of a chain, and of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PooledPacket<H> {
     pub(crate) handle: H,

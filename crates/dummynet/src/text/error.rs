@@ -8,7 +8,7 @@ use alloc::string::String;
 pub struct ShaperTextError {
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
     /// What would be valid instead.
     pub expected: String,

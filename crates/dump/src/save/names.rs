@@ -11,7 +11,7 @@ use slipring_cli::{Diagnostic, Failure};
 /// When the next file begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileRotation {
-    /// After this many bytes.
+    /// A new file is begun after this many bytes.
     pub size: Option<u64>,
     /// A new file is begun when the time stamps of frames have advanced by this much; the file name
     /// is then a pattern for strftime(3).

@@ -14,7 +14,7 @@ use super::{EmulationConfig, class, link};
 /// A port, where frames enter and leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSetting {
-    /// Its name in the configuration.
+    /// The port's name in the configuration.
     pub name: String,
     /// The port name to open, and its location; virtual time needs none.
     pub device: Option<(String, ConfigLocation)>,

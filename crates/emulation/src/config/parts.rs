@@ -6,7 +6,7 @@
 /// A part of a link, such as its delay.
 #[derive(Debug)]
 pub(crate) struct LinkPart {
-    /// Its name in a configuration.
+    /// The part's name in a configuration.
     pub name: &'static str,
     /// The key that names the model.
     pub selector: &'static str,

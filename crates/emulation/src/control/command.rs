@@ -7,7 +7,7 @@ use clap::{Arg, Command, ValueHint, value_parser};
 use slipring_cli::flags;
 use slipring_cli::units::{TimeSpan, UnitError};
 
-/// Its name after `slipring emulate`.
+/// The command's name after `slipring emulate`.
 pub(crate) const COMMAND_NAME: &str = "ctl";
 
 const EXAMPLES: &str = "\

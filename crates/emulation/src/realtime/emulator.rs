@@ -78,7 +78,7 @@ pub struct TurnResult {
     pub received: usize,
     /// Frames sent.
     pub sent: usize,
-    /// Its time.
+    /// The turn's time.
     pub at_ns: Nanos,
 }
 

@@ -42,17 +42,17 @@ pub struct LogTap {
 /// A frame as known to the thread that moves it.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedFrame<'f> {
-    /// Its handle in the store.
+    /// The frame's handle in the store.
     pub handle: FrameHandle,
     /// Time of the event, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// The frame's bytes, as far as they are known.
     pub bytes: &'f [u8],
 }
 
-/// The thread that writes.
+/// The thread that writes the logs.
 #[derive(Debug)]
 pub struct FrameLogWriter {
     thread: JoinHandle<Result<RealtimeLogs, Failure>>,
@@ -63,7 +63,7 @@ pub struct FrameLogWriter {
 #[derive(Debug)]
 struct LogRecord {
     id: u64,
-    /// The entry where it arrived.
+    /// The entry at which the frame arrived.
     entry: usize,
     at_ns: Nanos,
     len: u32,

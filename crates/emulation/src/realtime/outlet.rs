@@ -35,7 +35,7 @@ const MIN_CONTIGUOUS_FRAMES: u32 = 8;
 pub(super) struct PortOutlet {
     exit: ExitId,
     due: VecDeque<DueBurst>,
-    /// How many of these bursts have been prefetched.
+    /// Number of these bursts that have been prefetched.
     prefetched: usize,
     /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
@@ -59,7 +59,7 @@ struct DueBurst {
     burst: Burst,
     /// Delay between arrival and release; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
-    /// The link that delivered them.
+    /// The link that delivered the frames.
     link: LinkId,
     /// Handle that the next frame has if it is contiguous.
     next: FrameHandle,

@@ -32,7 +32,7 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 pub struct ThreadPlacement {
     /// The CPU that the thread is bound to.
     pub cpu: Option<usize>,
-    /// Its scheduling class.
+    /// The thread's scheduling class.
     pub scheduling: ThreadScheduling,
     /// Whether its CPUs are isolated: the kernel places no other thread there.
     pub isolated: bool,

@@ -12,7 +12,7 @@ use super::requested::RequestedLink;
 /// The keys of an emulation besides the common ones.
 #[derive(Debug, Clone, Serialize)]
 pub struct EmulationDocument {
-    /// One for each link.
+    /// One document for each link.
     links: Vec<LinkDocument>,
     /// Frames that no link accepts.
     unrouted: u64,
@@ -29,7 +29,7 @@ struct LinkDocument {
     name: String,
     from: String,
     to: String,
-    /// The filters that direct frames to it.
+    /// The filters that direct frames to the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes: Vec<String>,
     asked: RequestedLink,

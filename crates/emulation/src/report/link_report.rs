@@ -32,7 +32,7 @@ impl SettingsChanges {
     }
 }
 
-/// One link.
+/// The report of one link.
 pub struct LinkReport<'m> {
     pub name: String,
     /// The link's source: a port or node.

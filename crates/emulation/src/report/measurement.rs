@@ -12,7 +12,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// A frame that was delivered, or sent by a port.
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveredFrame {
-    /// When it arrived.
+    /// When the frame arrived.
     pub arrival_ns: u64,
     /// When the frame was due.
     pub release_ns: u64,
@@ -27,7 +27,7 @@ pub struct DeliveredFrame {
 /// A frame that left together with others: [`DeliveredFrame`] without the common fields.
 #[derive(Debug, Clone, Copy)]
 pub struct SentFrame {
-    /// When it arrived.
+    /// When the frame arrived.
     pub arrival_ns: u64,
     /// When the frame was due.
     pub release_ns: u64,

@@ -31,7 +31,7 @@ pub(crate) struct LoggedFrame<'f> {
     pub id: u64,
     /// Time of the event, in ns since 1970.
     pub ts_ns: u64,
-    /// Its length in bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// The frame's bytes, as far as they are known.
     pub bytes: &'f [u8],

@@ -24,7 +24,7 @@ const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 /// A chunk in transit: with frames from its giver, or empty on its return.
 #[derive(Debug)]
 pub(crate) struct ChunkTransfer {
-    /// Its number in the giver's store.
+    /// The chunk's number in the giver's store.
     number: u32,
     chunk: StoreChunk,
     /// All frames in the chunk, in order. The handles are the giver's until the taker has adopted

@@ -41,7 +41,7 @@ pub(super) struct OfflineCarrier {
 #[derive(Debug, Default)]
 pub(super) struct OfflineLogs {
     pub(super) packets: Option<PacketLog>,
-    /// One for each input.
+    /// One log for each input.
     pub(super) mahimahi: Vec<MahimahiLog>,
     /// The port of each input.
     pub(super) entry_ports: Vec<usize>,

@@ -46,7 +46,7 @@ pub struct CaptureChunk {
 pub struct CaptureFrame {
     /// When the frame was captured, in ns since 1970; never before its predecessor.
     pub captured_ns: u64,
-    /// Its offset in the chunk.
+    /// The frame's offset in the chunk.
     pub start: u32,
     /// Captured bytes.
     pub kept: u32,
@@ -65,11 +65,11 @@ impl CaptureChunk {
 /// A view of a stored frame.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkFrame<'c> {
-    /// Its captured bytes.
+    /// The frame's captured bytes.
     pub bytes: &'c [u8],
-    /// Its capture time and length.
+    /// The frame's capture time and length.
     pub frame: CaptureFrame,
-    /// Its number among the frames of its input.
+    /// The frame's number among the frames of its input.
     pub sequence: u64,
     /// The index of its input.
     pub input: usize,

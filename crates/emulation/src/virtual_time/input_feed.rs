@@ -18,9 +18,9 @@ pub struct InputFeed {
     pub input: CaptureInput,
     /// The entry of its frames.
     pub entry: EntryId,
-    /// Changes their timestamps first.
+    /// A function that first changes the timestamps of the frames.
     pub retime: Option<Retime>,
-    /// Its index among the inputs.
+    /// The input's index among the inputs.
     pub index: usize,
     /// Frames that were read.
     pub received: PacketCounts,

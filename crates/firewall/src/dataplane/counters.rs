@@ -11,7 +11,7 @@ use slipring_ipfw::run::{DenyReason, FragmentCounters};
 pub enum DataplaneLoss {
     /// A rule denied the frame.
     Denied,
-    /// Its headers are invalid.
+    /// The frame's headers are invalid.
     Malformed,
     /// The state table is full.
     StatesFull,
@@ -29,7 +29,7 @@ pub enum DataplaneLoss {
     Translation,
     /// The transmit ring of its output port is full.
     TxFull,
-    /// Its output port only receives.
+    /// The frame's output port only receives.
     NoTx,
     /// The thread with the pipes is overloaded.
     ShaperCongested,

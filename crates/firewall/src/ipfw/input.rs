@@ -30,7 +30,7 @@ pub(super) struct IpfwInput {
     is_dnctl: bool,
 }
 
-/// What to do.
+/// The action of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpfwAction {
     /// The command line has no command.

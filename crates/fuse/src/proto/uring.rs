@@ -45,7 +45,7 @@ impl<'h> UringHead<'h> {
         super::word64(self.0, COMMIT_ID_OFFSET)
     }
 
-    /// The header, as it starts a message.
+    /// The header, which is at the start of a message.
     pub(crate) fn header(&self) -> &'h [u8] {
         &self.0[..super::IN_HEADER_LEN]
     }

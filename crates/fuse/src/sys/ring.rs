@@ -80,7 +80,7 @@ impl FuseUring {
     /// Creates a ring of the calling thread for the connection `device`, which must stay open.
     ///
     /// # Errors
-    /// The kernel's, if io_uring is unavailable.
+    /// The kernel's error, if io_uring is unavailable.
     pub(crate) fn new(device: BorrowedFd<'_>) -> io::Result<Self> {
         let mut builder = IoUring::<Entry128>::builder();
         // Task work runs only when this thread waits for completions.
@@ -114,7 +114,7 @@ impl FuseUring {
     /// Requests one [`UringEvent::Wakeup`] when `bell` becomes readable.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn poll_wakeup(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(bell.as_raw_fd()), libc::POLLIN as u32).build();
         self.push(&poll.user_data(WAKEUP_TOKEN).into())
@@ -123,7 +123,7 @@ impl FuseUring {
     /// Submits pending commands and sleeps until an event arrives.
     ///
     /// # Errors
-    /// The kernel's; a signal is not an error.
+    /// The kernel's error; a signal is not an error.
     #[inline]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         match self.uring.submit_and_wait(1) {
@@ -135,7 +135,7 @@ impl FuseUring {
     /// Submits pending commands.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         self.uring.submit().map(drop)
     }
@@ -193,7 +193,7 @@ impl FuseUring {
     /// Answers the request in `slot`; the entry returns to the kernel at the next submit.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     #[inline]
     pub(crate) fn commit(
         &mut self,

@@ -12,7 +12,7 @@ pub enum Arg {
     Tablearg,
 }
 
-/// What a rule does with a matching packet.
+/// The effect of a rule on a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
     /// Passes the packet; the search ends.
@@ -40,11 +40,11 @@ pub enum RuleAction {
     Unreach6(u8),
     /// Drops the packet and answers TCP with a reset.
     Reset,
-    /// The same, for IPv6 only.
+    /// As `Reset`, for IPv6 only.
     Reset6,
     /// Drops the packet and answers SCTP with an abort.
     Abort,
-    /// The same, for IPv6 only.
+    /// As `Abort`, for IPv6 only.
     Abort6,
     /// Sends to another next hop or port.
     Forward(NextHop),

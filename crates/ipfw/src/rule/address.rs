@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use super::name::ObjectName;
 use crate::table::ValueKind;
 
-/// The addresses that match.
+/// A set of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressPattern {
     /// Any address.

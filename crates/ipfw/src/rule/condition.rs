@@ -70,7 +70,7 @@ pub enum Condition {
     TcpOptions(BitTest),
     /// ICMP types, one bit for each of 0..=31.
     IcmpTypes(u32),
-    /// ICMPv6 types, one bit for each.
+    /// ICMPv6 types, one bit for each of 0..=255.
     Icmp6Types([u64; 4]),
     /// Any of these IPv6 extension headers.
     Ext6Hdr(u8),
@@ -195,7 +195,7 @@ impl MacMask {
     }
 }
 
-/// The ports that match.
+/// A set of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfacePattern {
     /// Any known port.

@@ -45,7 +45,7 @@ pub struct RuleCommandReply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CommandError {
-    /// What is wrong.
+    /// The error.
     pub message: String,
     /// Output lines that are printed nevertheless.
     pub text: String,

@@ -117,7 +117,7 @@ impl Firewall {
         firewall
     }
 
-    /// The same with a default rule that allows, as in netmap-ipfw.
+    /// As [`Self::new`], with a default rule that allows, as in netmap-ipfw.
     #[must_use]
     pub fn open(seed: u64, secret: [u64; 2]) -> Self {
         let mut firewall = Self::new(seed, secret);

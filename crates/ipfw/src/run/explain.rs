@@ -28,7 +28,7 @@ pub struct RuleTrace {
 /// The outcome of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOutcome {
-    /// Its set is disabled.
+    /// The rule's set is disabled.
     Disabled,
     /// `prob` skipped it.
     Chance,

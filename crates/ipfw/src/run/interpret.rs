@@ -42,7 +42,7 @@ pub enum RuleVerdict {
 pub enum DenyReason {
     /// A rule dropped the packet.
     Rule,
-    /// Its headers are invalid.
+    /// The packet's headers are invalid.
     Malformed(crate::packet::MalformedReason),
     /// There is no space for the packet's state.
     StatesFull,

@@ -15,7 +15,7 @@ const MAX_COMPARED_RULES: usize = 64;
 /// A rule in the list.
 #[derive(Clone, Debug)]
 pub struct RuleEntry {
-    /// Its number.
+    /// The rule's number.
     pub number: RuleNumber,
     /// Unique among all rules that ever existed in this list.
     pub id: u64,
@@ -28,9 +28,9 @@ pub struct RuleEntry {
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
-    /// Packets that matched.
+    /// Number of packets that matched.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
     /// Time of the last match, in nanoseconds of the engine's clock.
     pub last_match_ns: Option<u64>,

@@ -17,7 +17,7 @@ pub struct LogEvent {
     pub number: RuleNumber,
     /// The line, without a line terminator.
     pub line: String,
-    /// Where it goes.
+    /// The destination of the line.
     pub to: LogDestination,
 }
 

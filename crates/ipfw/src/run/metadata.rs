@@ -25,9 +25,9 @@ pub struct PacketMetadata {
     pub recv: Option<PortIndex>,
     /// The port by which the packet leaves, once known.
     pub xmit: Option<PortIndex>,
-    /// Its tags.
+    /// The packet's tags.
     pub tags: Vec<u16>,
-    /// Its mark.
+    /// The packet's mark.
     pub mark: u32,
     /// Where to continue after a pipe, queue, translator or reassembly.
     pub resume: Option<ResumePoint>,

@@ -165,7 +165,7 @@ impl Reassembly {
 
 /// The result of adding a fragment.
 enum AddOutcome {
-    /// Other fragments are missing.
+    /// Other fragments of the packet are missing.
     Waits,
     /// The packet is complete.
     Last,

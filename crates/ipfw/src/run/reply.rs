@@ -53,7 +53,7 @@ impl Default for CheckOutputs {
 /// A frame sent by the firewall itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmittedFrame {
-    /// Where it goes.
+    /// The destination of the frame.
     pub target: EmissionTarget,
     /// The whole frame.
     pub frame: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct EmittedFrame {
 /// The destination of a frame sent by the firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmissionTarget {
-    /// Out by this port.
+    /// The frame is sent by this port.
     Port(PortIndex),
     /// Where a frame that came in by this port would go.
     From(PortIndex),

@@ -13,7 +13,7 @@ use crate::text::StateCommand;
 
 /// Why a state was not restored.
 enum RestoreRefusal {
-    /// It has expired.
+    /// The state has expired.
     Late,
     /// Another reason.
     For(String),

@@ -70,8 +70,8 @@ impl Firewall {
         Ruleset { program, ..self.before() }
     }
 
-    /// The same without compiled rules: to undo a change, or for others that have the same rules
-    /// and need other tables.
+    /// The ruleset without compiled rules: to undo a change, or for firewalls that have the same
+    /// rules and need other tables.
     #[must_use]
     pub fn before(&self) -> Ruleset {
         Ruleset {

@@ -38,7 +38,7 @@ pub enum NonIpPolicy {
     Pass,
     /// Frames are dropped unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=1`.
     Drop,
-    /// They are checked.
+    /// The rules check the frames.
     #[default]
     Rules,
 }

@@ -14,7 +14,7 @@ use crate::state::{FlowState, StateKind};
 use crate::table::IpfwFlowKey;
 use crate::text::{NumberRange, RuleStyle, StyledRule, proto_name};
 
-/// What a listing contains.
+/// The contents of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListOptions {
     /// `-a`, `show`: packets and bytes.
@@ -34,7 +34,7 @@ pub struct ListOptions {
 /// How times are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// Not at all.
+    /// No time.
     None,
     /// As ctime(3) does, in UTC.
     Calendar,

@@ -21,7 +21,7 @@ pub struct TranslationStats {
 /// A view of an instance of `nat`.
 #[derive(Clone, Debug)]
 pub struct NatView {
-    /// Its number.
+    /// The instance's number.
     pub number: u16,
     /// The text after `config`.
     pub config: String,

@@ -51,7 +51,7 @@ impl FlowEthernet {
 /// A TCP segment without payload that probes whether one end is still alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Whether it goes to the end that opened the connection.
+    /// Whether the segment goes to the end that opened the connection.
     pub to_source: bool,
     /// The frame to send.
     pub frame: Vec<u8>,

@@ -39,7 +39,7 @@ pub struct FlowState {
     wakes_ns: u64,
     /// Packets after the first.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
     /// The id of the rule whose action runs on a hit.
     pub rule: u64,
@@ -150,9 +150,9 @@ pub enum StateRefusal {
 /// Counters of the state table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounters {
-    /// States that were created.
+    /// Number of states that were created.
     pub made: u64,
-    /// States that expired.
+    /// Number of states that expired.
     pub expired: u64,
     /// Not created, because the table was full.
     pub refused_full: u64,

@@ -35,7 +35,7 @@ enum TableEntries {
 pub struct LookupTable {
     /// The options with which the table was created; limit and lock are current.
     pub options: TableOptions,
-    /// Its number in listings.
+    /// The table's number in listings.
     pub index: u32,
     entries: TableEntries,
     /// Every distinct value, with the number of entries that have it.

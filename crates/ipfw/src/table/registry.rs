@@ -25,7 +25,7 @@ pub struct Tables {
 pub struct EntryChange {
     /// The outcome.
     pub result: EntryChangeResult,
-    /// Whether it was undone because another entry of an atomic change failed.
+    /// Whether the change was undone because another entry of an atomic change failed.
     pub reverted: bool,
     /// Key and value as in listings.
     pub row: String,
@@ -34,19 +34,19 @@ pub struct EntryChange {
 /// The outcome of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChangeResult {
-    /// It is new.
+    /// The entry is new.
     Added,
-    /// Its value changed.
+    /// The entry's value changed.
     Updated,
-    /// It was removed.
+    /// The entry was removed.
     Deleted,
-    /// It already existed.
+    /// The entry already existed.
     Exists,
     /// The key did not exist.
     NotFound,
     /// The table was full.
     Limit,
-    /// Its key or value is not valid for this table.
+    /// The entry's key or value is not valid for this table.
     Error,
     /// The entry was not tried, because an earlier entry failed.
     Ignored,

@@ -8,7 +8,7 @@ pub enum ValueKind {
     SkipTo,
     /// Number of a pipe or queue.
     Pipe,
-    /// A forwarding table; nothing here uses it.
+    /// A forwarding table, which is not used here.
     Fib,
     /// A translator.
     Nat,
@@ -16,11 +16,11 @@ pub enum ValueKind {
     Dscp,
     /// A tag.
     Tag,
-    /// A divert port; nothing here uses it.
+    /// A divert port, which is not used here.
     Divert,
-    /// A netgraph hook; nothing here uses it.
+    /// A netgraph hook, which is not used here.
     Netgraph,
-    /// How many states.
+    /// Maximum number of states.
     Limit,
     /// An IPv4 next hop.
     Ipv4,

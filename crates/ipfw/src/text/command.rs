@@ -80,7 +80,7 @@ pub enum IpfwCommand {
     },
 }
 
-/// What `delete` deletes.
+/// The objects that `delete` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteTarget {
     /// Rules with these numbers; only rules of `set`, if it is given.

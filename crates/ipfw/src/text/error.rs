@@ -12,7 +12,7 @@ pub struct RuleTextError {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What is wrong.
+    /// The error.
     pub message: String,
     /// What would be valid instead.
     pub expected: String,

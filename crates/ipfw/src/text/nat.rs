@@ -21,7 +21,7 @@ use crate::rule::DEFAULT_RULE;
 pub enum NatCommand {
     /// Creates or changes an instance.
     Config {
-        /// Its number.
+        /// The instance's number.
         number: u16,
         /// The configuration.
         settings: NatConfig,
@@ -30,7 +30,7 @@ pub enum NatCommand {
     Delete(Vec<NumberRange>),
     /// Shows some instances, or all if none is given.
     Show {
-        /// What to show.
+        /// What to show of the instances.
         what: NatShow,
         /// Which instances.
         ranges: Vec<NumberRange>,

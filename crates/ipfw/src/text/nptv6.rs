@@ -30,7 +30,7 @@ pub enum Nptv6Verb {
     Destroy,
     /// Lists the instances.
     List,
-    /// Shows their counters.
+    /// Shows the counters of the instances.
     Stats {
         /// Whether to reset the counters.
         reset: bool,

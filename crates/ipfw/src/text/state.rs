@@ -52,7 +52,7 @@ pub struct StateCommand {
     pub tcp: TcpStateInfo,
     /// Packets after the first.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
 }
 

@@ -22,7 +22,7 @@ pub struct DelaySpec {
 /// How long a frame travels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DelayModel {
-    /// The same for every frame, in ns.
+    /// The same delay for every frame, in ns.
     Constant(u64),
     /// Drawn for each frame; with a half-life, from a process that is correlated in time.
     Random(Dist),
@@ -62,7 +62,7 @@ impl Default for DelayModel {
 /// A delay and when it begins to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayStep {
-    /// When it begins.
+    /// When the delay begins.
     pub at_ns: u64,
     /// How long frames travel.
     pub delay_ns: u64,
@@ -80,9 +80,9 @@ pub enum OrderPolicy {
     /// There are few such frames: the delay varies smoothly in time, with the half-life of the
     /// delay.
     Correlated,
-    /// They overtake.
+    /// Frames may overtake.
     Free,
-    /// They are dropped.
+    /// Frames that would overtake are dropped.
     Drop,
     /// Frames overtake frames of other paths, and are deferred after frames of their own path.
     Path,

@@ -14,7 +14,7 @@ use crate::user::LossFactory;
 pub struct LossSpec {
     /// Which frames are lost.
     pub model: LossModel,
-    /// Where it acts.
+    /// The position of the loss: before the queue, or after the line.
     pub position: LossPosition,
 }
 

@@ -20,7 +20,7 @@ pub struct HoldSpec {
 /// Bit errors that are delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorruptSpec {
-    /// How many bits, and how often.
+    /// How many bits are wrong, and how often.
     pub errors: BitErrorSpec,
     /// First byte that may be hit.
     pub from_byte: u32,

@@ -39,9 +39,9 @@ pub struct NetworkSpec {
 pub struct NetworkLink {
     /// The specification of the link.
     pub spec: LinkSpec,
-    /// Where it begins.
+    /// Where the link begins.
     pub from: LinkSource,
-    /// Where it ends.
+    /// Where the link ends.
     pub to: LinkTarget,
 }
 

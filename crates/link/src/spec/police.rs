@@ -7,7 +7,7 @@ use super::frame_len::MIN_FRAME_LEN;
 /// A policer: measures arrivals and acts on frames beyond its profile. It never delays frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoliceSpec {
-    /// How it measures.
+    /// How arrivals are measured.
     pub meter: MeterSpec,
     /// Action for frames beyond the committed rate (yellow, with meters of two rates).
     pub exceed: PoliceAction,
@@ -49,14 +49,14 @@ pub enum MeterSpec {
     },
 }
 
-/// What a policer does with a frame.
+/// The action of a policer on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoliceAction {
-    /// Lets it pass.
+    /// Lets the frame pass.
     Pass,
     /// Marks it "congestion experienced"; drops it if it cannot carry the mark.
     Mark,
-    /// Drops it.
+    /// Drops the frame.
     #[default]
     Drop,
 }

@@ -104,10 +104,10 @@ pub enum RateSpec {
 /// What follows the end of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TraceEnd {
-    /// It repeats.
+    /// The trace repeats.
     #[default]
     Loop,
-    /// Its last value holds.
+    /// The last value of the trace continues to apply.
     Hold,
     /// Nothing: the line stops.
     Once,
@@ -116,7 +116,7 @@ pub enum TraceEnd {
 /// A rate and when it begins to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStep {
-    /// When it begins.
+    /// When the rate begins.
     pub at_ns: u64,
     /// Bits per second; 0 stops the line.
     pub bps: u64,
@@ -296,7 +296,7 @@ fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError>
     at_least(field, whole_ns, step_ns, "ns, one step,")
 }
 
-/// What a frame occupies on the line in addition to its own bytes.
+/// The bytes that a frame occupies on the line in addition to its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes added to each frame; a negative number is subtracted.
@@ -383,7 +383,7 @@ impl LinkProfile {
 /// The end of a frame's serialisation from which its delay is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisePoint {
-    /// From its last bit.
+    /// From the frame's last bit.
     #[default]
     End,
     /// From its first bit, as in TLEM: correct if the output port is as slow as the link.

@@ -59,7 +59,7 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Packets in it.
+    /// Packets in all queues.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         match self {
@@ -69,7 +69,7 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Bytes in it.
+    /// Bytes in all queues.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         match self {

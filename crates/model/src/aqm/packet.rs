@@ -9,7 +9,7 @@ pub enum AqmVerdict {
     Keep,
     /// The packet continues, with its ECN field set to "congestion experienced".
     Mark,
-    /// It is lost.
+    /// The packet is lost.
     Drop,
 }
 
@@ -113,13 +113,13 @@ impl Ecn {
 pub struct QueuedPacket<H> {
     /// The caller's handle of the packet.
     pub handle: H,
-    /// Its length in bytes.
+    /// The packet's length in bytes.
     pub len: u32,
     /// When the packet entered the queue, in ns.
     pub arrival_ns: u64,
     /// Hash of its flow, all 32 bits well mixed.
     pub flow: u32,
-    /// Its ECN field on arrival.
+    /// The packet's ECN field on arrival.
     pub ecn: Ecn,
 }
 

@@ -21,7 +21,7 @@ use super::{FormatError, FormatWord, words_of};
 /// The contents of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DummynetProfile {
-    /// Its name.
+    /// The profile's name.
     pub name: Option<String>,
     /// The link's bandwidth in bit/s, if the profile sets it.
     pub bits_per_sec: Option<u64>,

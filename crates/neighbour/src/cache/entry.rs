@@ -11,7 +11,7 @@ use super::hold::HoldQueue;
 pub enum NeighbourState {
     /// The neighbour's MAC address is being solicited and is not known yet.
     Incomplete,
-    /// It answered lately.
+    /// The neighbour answered recently.
     Reachable,
     /// The neighbour was reachable once, or only claimed its address. The address is used, but the
     /// neighbour is probed after its next use.
@@ -58,7 +58,7 @@ pub(super) struct NeighbourEntry<F> {
     pub(super) active_ns: u64,
     /// When the entry's timer is due, if it runs.
     pub(super) deadline_ns: Option<u64>,
-    /// Its number among the incomplete entries.
+    /// The entry's number among the incomplete entries.
     pub(super) sequence: u64,
     pub(super) queue: HoldQueue<F>,
 }

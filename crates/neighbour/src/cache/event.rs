@@ -37,7 +37,7 @@ pub enum NeighbourEvent<F> {
     Changed {
         /// The neighbour.
         neighbour: IpAddr,
-        /// Its MAC address.
+        /// The neighbour's MAC address.
         mac: Option<MacAddr>,
     },
 }

@@ -35,7 +35,7 @@ pub enum IcmpProblem {
         /// The MTU of that link.
         mtu: u32,
     },
-    /// Its TTL or hop limit is over.
+    /// The packet's TTL or hop limit is over.
     TimeExceeded,
 }
 

@@ -33,10 +33,10 @@ impl Default for IcmpLimits {
 /// The limit that an error exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IcmpLimit {
-    /// That of its destination.
+    /// The limit of the destination.
     #[error("too many ICMP errors to one destination")]
     Destination,
-    /// That of all together.
+    /// The limit of all destinations together.
     #[error("too many ICMP errors")]
     Total,
 }

@@ -21,7 +21,7 @@ pub enum IcmpSilence {
     /// The packet arrived as a broadcast or multicast of the link.
     #[error("it is a broadcast or multicast of the link")]
     LinkGroup,
-    /// Its destination is a group.
+    /// The packet's destination is a group.
     #[error("its destination is a group")]
     Group,
     /// The source is not the address of one host.

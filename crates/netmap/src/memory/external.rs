@@ -30,7 +30,7 @@ const MAX_BUFS: u32 = 1_000_000;
 /// Pages of a program that others can map as well: a range of a file in memory.
 #[derive(Debug)]
 pub struct SharedPages {
-    /// The file that contains them.
+    /// The file that contains the pages.
     pub file: OwnedFd,
     /// Device and inode of the file.
     pub identity: (u64, u64),

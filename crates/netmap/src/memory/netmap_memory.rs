@@ -22,13 +22,13 @@ pub struct NetmapMemory {
 }
 
 impl NetmapMemory {
-    /// Returns its `nr_mem_id`.
+    /// Returns the memory's `nr_mem_id`.
     #[must_use]
     pub fn id(&self) -> u16 {
         self.id
     }
 
-    /// Whether only some ports may use it.
+    /// Whether only some ports may use the memory.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.id != GLOBAL_MEM_ID
@@ -61,7 +61,7 @@ impl NetmapMemory {
         }
     }
 
-    /// Returns the region that contains it.
+    /// Returns the region that contains the memory.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         &self.region

@@ -92,7 +92,7 @@ impl UserMemory {
     /// Creates an empty sparse file, sealed against growing and shrinking.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn new(uid: u32, parameters: &Arc<Parameters>) -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-domain", flags)?;

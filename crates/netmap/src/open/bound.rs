@@ -15,11 +15,11 @@ use crate::types::port_name::PortKind;
 pub struct BoundPort {
     /// Inode number of the network namespace of its name.
     pub netns: u64,
-    /// Its name in requests: `eth0`, `x{1`, `vale0:a`.
+    /// The port's name in requests: `eth0`, `x{1`, `vale0:a`.
     pub name: String,
     /// The kind of port.
     pub kind: PortKind,
-    /// Its packet counters, if the port counts here.
+    /// The port's packet counters, if the port counts here.
     pub counters: Option<AdapterCounters>,
 }
 

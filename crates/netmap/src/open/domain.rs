@@ -40,7 +40,7 @@ impl Domain {
     /// Creates a domain without memories. Its file is sparse and can neither grow nor shrink.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn new(uid: u32, params: MemoryParams) -> Result<Arc<Self>, Errno> {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
@@ -49,7 +49,7 @@ impl Domain {
     /// domain is kept there for the successor process.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn sharing(
         uid: u32,
         parameters: &Arc<Parameters>,

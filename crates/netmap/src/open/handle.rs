@@ -262,7 +262,7 @@ impl OpenHandle {
     /// Fetches frames that are queued only by address (`NS_INDIRECT`).
     ///
     /// # Errors
-    /// The port's.
+    /// The port's error.
     pub fn fetch_indirect(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         let Some(binding) = self.bound.get() else { return Ok(()) };
         let rings = binding.rings[TxRx::Tx as usize].clone();

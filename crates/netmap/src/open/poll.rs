@@ -30,7 +30,7 @@ impl PollEvents {
         self.0 & other.0 != 0
     }
 
-    /// Events of both.
+    /// The events that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)

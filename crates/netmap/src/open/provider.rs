@@ -45,7 +45,7 @@ pub trait Provider: Send + Sync + Debug {
 /// The state of a port that the previous process left.
 #[derive(Debug)]
 pub struct RecoveredPort<'l> {
-    /// Its name in requests.
+    /// The port's name in requests.
     pub name: &'l str,
     /// The network namespace in which it was found, if still known.
     pub netns: Option<Arc<OwnedFd>>,
@@ -76,9 +76,9 @@ pub enum AdapterEvent {
 pub struct AdapterRequest<'w> {
     /// The domain of the request.
     pub domain: &'w Arc<Domain>,
-    /// The program that asks.
+    /// The program that made the request.
     pub opener: &'w Opener,
-    /// The name, as `nr_name` has it.
+    /// The port's name, as in `nr_name`.
     pub name: &'w str,
     /// The options of the bind.
     pub register: &'w NmreqRegister,

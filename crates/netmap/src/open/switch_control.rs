@@ -20,30 +20,30 @@ use crate::types::port_name::split;
 pub struct SwitchInfo {
     /// Inode number of its network namespace.
     pub netns: u64,
-    /// Its name: `vale0`.
+    /// The switch's name: `vale0`.
     pub name: String,
-    /// Its index in lists.
+    /// The switch's index in lists.
     pub number: u16,
-    /// Its settings.
+    /// The switch's settings.
     pub config: SwitchConfig,
-    /// Its ports, in order of their numbers.
+    /// The switch's ports, in order of their numbers.
     pub ports: Vec<SwitchPortInfo>,
-    /// The addresses that it has learned.
+    /// The addresses that the switch has learned.
     pub addresses: Vec<MacEntry>,
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone)]
 pub struct SwitchPortInfo {
-    /// Its number.
+    /// The port's number.
     pub id: SwitchPortId,
-    /// Its name: `vale0:a`.
+    /// The port's name: `vale0:a`.
     pub name: String,
-    /// Its packet counters.
+    /// The port's packet counters.
     pub counters: SwitchPortCounters,
-    /// Its settings.
+    /// The port's settings.
     pub config: SwitchPortConfig,
-    /// Its monitors.
+    /// The port's monitors.
     pub monitors: Vec<MonitorInfo>,
 }
 
@@ -152,12 +152,12 @@ impl Domain {
     }
 }
 
-/// What happens to an interface that processors poll.
+/// What happens to an interface that dedicated processors poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolledNic {
-    /// It stays in its switch; the request is refused.
+    /// The interface stays in its switch; the request is refused.
     Refuse,
-    /// It is detached like any other.
+    /// The interface is detached like any other.
     Detach,
 }
 

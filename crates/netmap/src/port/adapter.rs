@@ -38,7 +38,7 @@ pub trait Adapter: Send + Sync + Debug {
     /// before every bind. A port that is only queried for information need not take any resources.
     ///
     /// # Errors
-    /// The reason why they cannot be created.
+    /// The reason why the rings cannot be created.
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
         Ok(())
     }
@@ -63,7 +63,7 @@ pub trait Adapter: Send + Sync + Debug {
         self.has_vanished()
     }
 
-    /// Whether it is a monitor, which cannot send.
+    /// Whether the port is a monitor, which cannot send.
     fn is_monitor(&self) -> bool {
         false
     }

@@ -67,7 +67,7 @@ pub struct PipeDelegation {
     pub halves: Vec<DelegatedHalf>,
 }
 
-/// One of the rings.
+/// One of the lent rings.
 #[derive(Debug)]
 pub struct DelegatedHalf {
     /// The direction.

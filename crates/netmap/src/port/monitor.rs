@@ -3,8 +3,8 @@
 //! Each monitor belongs to its opener. Its rings are in a memory of its own, or (`NR_ZCOPY_MON`) in
 //! that of the port. It ends with the last program that has the port bound.
 //!
-//! It sees a received frame as soon as the port's program learns of the frame. With `NR_ZCOPY_MON`,
-//! as in netmap, it sees the frame when that program has released it.
+//! A monitor sees a received frame as soon as the port's program learns of the frame. With
+//! `NR_ZCOPY_MON`, as in netmap, it sees the frame when that program has released it.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) struct Monitor {
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
-    /// Whether it has buffers of its own.
+    /// Whether the monitor has separate buffers.
     copies: bool,
     /// Last field: the rings are dropped first.
     base: AdapterBase,

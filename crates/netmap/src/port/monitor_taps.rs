@@ -34,11 +34,11 @@ pub struct MonitorTaps {
 /// The moment at which slots are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MonitorPoint {
-    /// The program has queued them.
+    /// The program has queued the frames.
     Sent,
-    /// The program learns of them.
+    /// The program learns of the frames.
     Arrived,
-    /// The program has released them.
+    /// The program has released the frames.
     Released,
 }
 
@@ -59,10 +59,10 @@ impl MonitorPoint {
 /// Selects the frames that a monitor is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MonitorSelection {
-    /// Whether it sees sent and received frames, by [`TxRx`].
+    /// Whether the monitor sees sent and received frames, by [`TxRx`].
     pub(crate) directions: [bool; 2],
-    /// Whether it has buffers of its own. If so, it sees frames as they arrive, otherwise as they
-    /// are released.
+    /// Whether the monitor has separate buffers. If so, it sees frames as they arrive, otherwise as
+    /// they are released.
     pub(crate) copies: bool,
 }
 
@@ -194,9 +194,10 @@ impl MonitorTaps {
 /// Counters of a monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorInfo {
-    /// Whether it listens to what the port sends, and to what it receives, by [`TxRx`].
+    /// Whether the monitor sees frames that the port sends, and frames that it receives, by
+    /// [`TxRx`].
     pub wants: [bool; 2],
-    /// Frames that it received.
+    /// Number of frames that the monitor received.
     pub frames: u64,
     /// Frames lost because its rings were full.
     pub lost: u64,
@@ -208,7 +209,7 @@ pub(crate) struct MonitorTap {
     selection: MonitorSelection,
     /// The ring numbers of the monitored port.
     port: AdapterShape,
-    /// Its own rings that a program has bound.
+    /// The monitor's own rings that a program has bound.
     bound: Range<usize>,
     pub(crate) rings: Vec<MonitorRing>,
     ended: AtomicBool,

@@ -103,7 +103,7 @@ impl OffsetsRequest {
 struct OffsetRing<'p> {
     dir: TxRx,
     view: &'p RingView,
-    /// No other file has it bound.
+    /// Whether no other file has the ring bound.
     exclusive: bool,
 }
 

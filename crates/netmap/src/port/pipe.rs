@@ -110,7 +110,7 @@ impl Pipe {
         Ok(Self::of([master, slave], parent))
     }
 
-    /// Returns one of its ends.
+    /// Returns one end of the pipe.
     pub(crate) fn end(self: &Arc<Self>, role: PipeRole) -> Arc<dyn Adapter> {
         Arc::new(PipeAdapter { pipe: self.clone(), role })
     }

@@ -67,7 +67,7 @@ impl Waker {
         Arc::new(Self { state: WakerState::default(), notify, ticker })
     }
 
-    /// Returns the ticker that notifies it late.
+    /// Returns the ticker that sends delayed notifications.
     pub(crate) fn ticker(&self) -> Arc<Ticker> {
         self.ticker.clone()
     }

@@ -37,7 +37,7 @@ use crate::types::state::*;
 pub struct ResumedDomain {
     /// The domain.
     pub domain: Arc<Domain>,
-    /// Its open files, by the front's numbers.
+    /// The domain's open files, by the front's numbers.
     pub opens: Vec<OpenHandle>,
     /// Number of files whose bound port did not survive the restart.
     pub lost: usize,

@@ -22,7 +22,7 @@ pub struct Parameter {
     pub min: i64,
     /// The maximum value; less than [`Self::min`] if the parameter is read-only.
     pub max: i64,
-    /// The effect of setting it.
+    /// The effect of setting the parameter.
     pub effect: Effect,
 }
 

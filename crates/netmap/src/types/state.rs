@@ -33,7 +33,7 @@ pub(crate) struct MemoryState {
     pub(crate) ring_bytes: u64,
     pub(crate) bufs: u32,
     pub(crate) buf_size: u32,
-    /// Its object pools: interfaces and their size, rings and their size.
+    /// The memory's object pools: interfaces and their size, rings and their size.
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
     pub(crate) released: Vec<u64>,
@@ -140,11 +140,11 @@ impl PortState {
 /// The kind of a port without state of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SavedPortKind {
-    /// It is connected to nothing.
+    /// The port is connected to nothing.
     Detached,
-    /// It belongs to the provider.
+    /// The port belongs to the provider.
     Provided,
-    /// Its underlying object did not survive a restart.
+    /// The port's underlying object did not survive a restart.
     Gone,
 }
 
@@ -220,7 +220,7 @@ pub(crate) struct BridgeAttachmentState {
 pub(crate) struct BridgePortState {
     pub(crate) learns: bool,
     pub(crate) is_isolated: bool,
-    /// Whether it takes broadcasts, multicasts, and frames for unknown addresses.
+    /// Whether the port receives broadcasts, multicasts, and frames for unknown addresses.
     pub(crate) takes: [bool; 3],
     pub(crate) vlan: VlanState,
     /// Limits of these three: whether in bits, rate per second, burst.

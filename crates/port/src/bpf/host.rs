@@ -99,7 +99,7 @@ fn attach(
 /// Allows a socket that sends through the stack to use a detached interface.
 ///
 /// # Errors
-/// The kernel's, mostly because CAP_NET_RAW or CAP_NET_ADMIN is missing.
+/// The kernel's error, usually because CAP_NET_RAW or CAP_NET_ADMIN is missing.
 pub fn mark_for_wire(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_mark(socket, TO_WIRE_MARK)
 }

@@ -111,7 +111,7 @@ fn names(process: u32, ifindex: u32) -> [String; 2] {
 /// Removes the hidden pair that a process made for an interface, if the pair exists.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
     let (netlink, [kernel, _]) = (Netlink::open()?, names(process, ifindex));
     let links = netlink.links()?;
@@ -124,7 +124,7 @@ pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
 /// their queues.
 ///
 /// # Errors
-/// The kernel's, mostly because CAP_NET_ADMIN is missing.
+/// The kernel's error, usually because CAP_NET_ADMIN is missing.
 pub fn remove_stale() -> io::Result<()> {
     let netlink = Netlink::open()?;
     for link in netlink.links()? {

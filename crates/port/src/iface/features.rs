@@ -65,7 +65,7 @@ fn set_feature(ifname: &str, feature: Feature, on: bool) -> io::Result<()> {
 /// Switches an offload of the interface with this index.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn set_feature_by_index(ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
     let name = rustix::net::netdevice::index_to_name(sys::control_socket()?, ifindex)?;
     set_feature(&name, feature, on)
@@ -81,7 +81,7 @@ impl super::Iface {
     /// Whether an offload is on.
     ///
     /// # Errors
-    /// The kernel's; mostly EOPNOTSUPP.
+    /// The kernel's error, usually EOPNOTSUPP.
     pub fn feature(&self, feature: Feature) -> io::Result<bool> {
         Ok(match feature.ioctl() {
             FeatureIoctl::Commands(get, _) => command(&self.name, get, 0)? != 0,

@@ -45,7 +45,7 @@ struct KernelInFlight {
     /// The first slot that has not been returned, and the first that was not queued.
     done: SlotIdx,
     queued: SlotIdx,
-    /// Packets between them.
+    /// Number of packets in these slots.
     in_flight: u64,
 }
 

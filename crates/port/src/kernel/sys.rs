@@ -12,7 +12,7 @@ use slipring_abi::{
 /// any. The device's answer replaces the body. Returns the resulting header.
 ///
 /// # Errors
-/// The device's.
+/// The device's error.
 pub fn control(
     device: BorrowedFd<'_>,
     header: &NmreqHeader,

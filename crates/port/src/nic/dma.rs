@@ -26,13 +26,13 @@ pub trait DmaMemory {
     /// Gives the device access to the buffers of `region`, which contains the port.
     ///
     /// # Errors
-    /// The system's: a limit of locked memory, no IOMMU, an area that the device cannot address.
+    /// The system's error: a limit of locked memory, no IOMMU, an area that the device cannot address.
     fn map_buffers(&mut self, region: &Region) -> io::Result<()>;
 
     /// Revokes all access; the device must have been stopped before.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn unmap(self) -> io::Result<()>;
 
     /// The address by which the device accesses byte 0 of a buffer's chunk; `None` if it is not
@@ -42,7 +42,7 @@ pub trait DmaMemory {
     /// Allocates descriptor rings for queues of `slots` slots, in memory that no client maps.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn make_rings(&mut self, slots: u32) -> io::Result<Self::DescriptorRings>;
 }
 

@@ -25,7 +25,7 @@ pub struct RxSide {
     /// Spare buffers, for super-frames that are cut into more frames than they have buffers.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
-    /// How many slots after the tail the last out-of-order buffer was found.
+    /// Distance from the tail to the slot in which the last out-of-order buffer was found.
     ahead: u32,
     fixup: OffloadFixup,
     /// The tail, ahead of the published one during a sync.

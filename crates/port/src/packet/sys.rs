@@ -23,7 +23,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
-/// What a bound socket is for.
+/// The use of a bound socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketUse {
     /// Frames of all protocols.

@@ -48,7 +48,7 @@ pub(super) struct TapLimits {
 
 /// How frames are written.
 enum TapWriter {
-    /// Many per system call.
+    /// Many frames per system call.
     Batched(Box<TapUring>),
     /// One frame per system call.
     Single,

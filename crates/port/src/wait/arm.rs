@@ -4,7 +4,7 @@ use super::{WaitSet, Waiter, poll_queues};
 use crate::clock::Nanos;
 use crate::error::RunError;
 
-/// What [`Waiter::arm`] found.
+/// The result of [`Waiter::arm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmResult {
     /// A queue satisfies its interest, or has just ended: do not sleep.

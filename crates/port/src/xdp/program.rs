@@ -33,7 +33,7 @@ pub(super) enum XdpAttachMode {
     Generic,
 }
 
-/// What the program does beyond redirecting.
+/// What the program does with VLAN tags in addition to redirecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VlanHandling {
     /// Frames arrive with their tags, or the tag is lost.

@@ -10,8 +10,8 @@ use crate::shared::SharedBuf;
 
 /// The slots and buffers of a ring.
 ///
-/// It holds values instead of a reference to the ring. So the compiler knows that a write to a
-/// buffer does not change where buffers are, and a loop need not reload these values for each
+/// The struct holds values instead of a reference to the ring, so the compiler knows that a write
+/// to a buffer does not change where buffers are, and a loop need not reload these values for each
 /// frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemValues<'m> {
@@ -83,7 +83,7 @@ impl<'m> PrivateMem<'m> {
         Self(MemValues::of(ring))
     }
 
-    /// The same ring with buffers of `size` bytes, if they have more.
+    /// The same ring, with the buffer size reduced to `size` bytes.
     #[inline(always)]
     pub(crate) fn with_buf_size(self, size: u32) -> Self {
         Self(MemValues { buf_size: size.min(self.0.buf_size), ..self.0 })

@@ -12,9 +12,9 @@ pub enum RegionError {
     /// The numbers do not describe a region.
     #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
     Geometry {
-        /// Buffers asked for.
+        /// Number of requested buffers.
         bufs: u32,
-        /// Ring bytes asked for.
+        /// Number of requested ring bytes.
         ring_bytes: u64,
     },
     /// The kernel refused the memory.
@@ -47,7 +47,7 @@ pub enum RegionError {
         wanted: u32,
         /// Buffers free.
         free: u32,
-        /// Buffers in all.
+        /// Total number of buffers.
         total: u32,
     },
     /// A ring cannot have that many slots.

@@ -69,7 +69,7 @@ impl DeviceMapping {
     /// Turns the mapping into a region with buffers of `buf_size` from `data_start` up to its end.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if they cannot lie there.
+    /// [`RegionError::NotARegion`] if the buffers cannot be at `data_start`.
     pub fn into_region(self, data_start: u64, buf_size: u32) -> Result<Arc<Region>, RegionError> {
         self.into_region_of(data_start, buf_size, u32::MAX)
     }

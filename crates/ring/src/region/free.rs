@@ -49,7 +49,7 @@ pub(super) struct FreeMemory {
     is_released: BitSet,
     /// The first buffer that was never allocated; no later one was either.
     fresh: u32,
-    /// Buffers in all.
+    /// Total number of buffers.
     total: u32,
     pub(super) rings: Arena,
 }

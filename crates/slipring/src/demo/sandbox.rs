@@ -90,7 +90,7 @@ pub(super) struct DemoNamespaces {
     pub(super) right: Netns,
 }
 
-/// Everything that was built.
+/// All objects of the sandbox.
 #[derive(Debug)]
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,

@@ -26,7 +26,7 @@ pub(super) struct Pinger<S> {
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,
-    /// How many are left to send.
+    /// Number of requests left to send.
     pub(super) remaining: u64,
     /// Counters of received frames.
     pub(super) rx_stats: SharedRxStats,

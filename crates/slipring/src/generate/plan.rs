@@ -71,7 +71,7 @@ pub(super) enum GenFrames {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CpuPinning {
     pub(super) first: u32,
-    /// 0 for all CPUs.
+    /// Number of CPUs; 0 means all.
     pub(super) count: u32,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Progress {
 pub(super) struct ProgressCounts {
     /// Number of packets.
     pub(super) packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub(super) bytes: u64,
     /// Number of batches of these packets.
     pub(super) batches: u64,

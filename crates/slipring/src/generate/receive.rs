@@ -98,7 +98,7 @@ pub(super) struct RxStats {
 /// A received slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReceivedSlot<'r> {
-    /// Its bytes.
+    /// The slot's bytes.
     pub(super) bytes: &'r [u8],
     /// Whether the slot continues a packet.
     pub(super) continues: bool,

@@ -25,11 +25,11 @@ pub(super) struct GenSender<S> {
     pub(super) queue: Box<dyn Queue>,
     /// The source of the frames.
     pub(super) source: S,
-    /// When they go.
+    /// When frames are sent.
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,
-    /// How many are left to send.
+    /// Number of frames left to send.
     pub(super) remaining: u64,
     /// Progress of this thread.
     pub(super) progress: Arc<Progress>,
@@ -57,14 +57,14 @@ pub(super) enum SlotSplit {
     Whole,
     /// Slots of at most this many bytes.
     Bytes(usize),
-    /// This many slots.
+    /// Each frame takes this many slots.
     Slots(usize),
 }
 
 /// The timestamp that a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StampTime {
-    /// When its batch began.
+    /// The time at which the batch began.
     Batch,
     /// The time at which the frame was written.
     Frame,
@@ -77,7 +77,7 @@ pub(super) enum StampTime {
 pub(super) struct SentBatch {
     /// Number of packets.
     pub(super) packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub(super) bytes: u64,
 }
 

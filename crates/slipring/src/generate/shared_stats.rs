@@ -47,18 +47,18 @@ pub(super) struct GenFigures {
     pub(super) received: Option<ReceiveFigures>,
 }
 
-/// What was received.
+/// Figures about received frames.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiveFigures {
     /// Number and times of received packets.
     pub(super) done: ProgressCounts,
     /// Counters of loss, order and duplicates.
     pub(super) report: TrackerReport,
-    /// Frames that are missing.
+    /// Number of missing frames.
     pub(super) lost: u64,
     /// Number of frames that should have arrived.
     pub(super) expected: u64,
-    /// Histogram of their ages.
+    /// Histogram of the frames' ages.
     pub(super) ages: Option<Histogram<u64>>,
 }
 

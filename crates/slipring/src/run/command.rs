@@ -35,7 +35,7 @@ use super::sandbox::RunSandbox;
 
 /// The file in which programs look for name servers.
 const RESOLV_CONF_PATH: &str = "/etc/resolv.conf";
-/// Its directory.
+/// Directory of [`RESOLV_CONF_PATH`].
 const ETC_DIR: &str = "/etc";
 /// How long the remaining processes may take to end after TERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(1);

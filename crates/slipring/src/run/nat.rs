@@ -1,5 +1,5 @@
 //! User-mode NAT: an external program carries the command's traffic over ordinary sockets of the
-//! outer namespace. It needs no privilege there.
+//! outer namespace. The program needs no privilege in that namespace.
 //!
 //! ```text
 //!   outer namespace          a namespace between        the command's

@@ -29,7 +29,7 @@ pub(super) struct OuterNamespace {
     pub(super) forwards_v6: bool,
     /// Whether the namespace has an IPv6 route beyond its own links.
     pub(super) reaches_v6: bool,
-    /// Its name servers.
+    /// The namespace's name servers.
     pub(super) resolvers: Resolvers,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct OuterNamespace {
 pub(super) struct Resolvers {
     /// Addresses of name servers.
     pub(super) servers: Vec<IpAddr>,
-    /// Every other line.
+    /// All other lines.
     pub(super) rest: String,
 }
 

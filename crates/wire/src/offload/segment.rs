@@ -57,10 +57,10 @@ impl GsoKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// Its link or IP headers are broken.
+    /// The super-frame's link or IP headers are broken.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// Its protocol does not match the request.
+    /// The super-frame's protocol does not match the request.
     #[error("segmentation asks for {expected:?}, the frame carries something else")]
     Kind {
         /// The requested protocol.
@@ -93,7 +93,7 @@ pub enum SegmentError {
     /// The headers are too long.
     #[error("{found} bytes of headers are more than {MAX_HEADER_LEN}")]
     HeaderTooLong {
-        /// Their length in bytes.
+        /// The headers' length in bytes.
         found: u32,
     },
 }

@@ -20,7 +20,7 @@ impl fmt::Display for HexDump<'_> {
     }
 }
 
-/// The same lines without the text.
+/// The lines of [`HexDump`] without the text.
 #[derive(Clone, Copy, Debug)]
 pub struct Hex<'b>(pub &'b [u8]);
 

@@ -9,7 +9,7 @@ use crate::checksum::Sum;
 /// The IP header that carries a packet.
 #[derive(Clone, Copy)]
 pub(super) struct IpCarrier {
-    /// Its endpoints.
+    /// The header's endpoints.
     pub(super) ends: IpEndpoints,
     /// The next-header field of the IP header itself; extension headers may follow.
     pub(super) next: u8,

@@ -54,8 +54,8 @@ pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Err
     }
 }
 
-/// Whether a process of this network namespace listens there, according to the kernel. We do not
-/// connect: the listener would take that for a guest.
+/// Whether a process of this network namespace listens on the socket, according to the kernel. The
+/// function does not connect, because the listener would take that for a guest.
 fn is_listened_to(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();

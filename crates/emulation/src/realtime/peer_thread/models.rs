@@ -19,7 +19,7 @@ const NO_RELEASE: u8 = 1;
 const NO_ACQUIRE: u8 = 2;
 /// The fence does not order a write before a read.
 const ACQ_REL_FENCE: u8 = 3;
-/// There is no fence.
+/// No fence at all.
 const NO_FENCE: u8 = 4;
 
 /// A flag whose orderings can be weakened.
@@ -232,7 +232,7 @@ struct Half<const FLAW: u8> {
     ends: bool,
     is_over: bool,
     lingers: bool,
-    /// Frames that have left.
+    /// Number of frames that have left.
     sent: u32,
 }
 

@@ -315,7 +315,7 @@ impl FieldLookup {
         }
     }
 
-    /// The same for many packets: the kind of field is dispatched once.
+    /// As `class`, for many packets: the kind of field is only dispatched once.
     pub(super) fn classes<'p>(
         &self,
         packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,

@@ -43,7 +43,7 @@ pub struct SavedState {
     pub port: Option<u16>,
     /// Packets after the first.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
 }
 

@@ -1,9 +1,9 @@
 //! An interface attached to a switch, with or without its host stack.
 //!
-//! It is bound exclusively, as a program would bind it, and a worker acts as a program would: it
-//! sleeps until frames arrive, passes them to the switch, and gives the slots back. Senders put the
-//! frames for the interface directly into its tx rings. A worker that finds that the interface has
-//! vanished detaches it.
+//! The interface is bound exclusively, as a program would bind it, and a worker acts as a program
+//! would: it sleeps until frames arrive, passes them to the switch, and gives the slots back.
+//! Senders put frames for the interface directly into its tx rings. A worker that finds that the
+//! interface has vanished detaches it.
 
 mod restart;
 

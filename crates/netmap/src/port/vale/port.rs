@@ -114,7 +114,7 @@ impl ValePort {
         seat.map(|seat| seat.id)
     }
 
-    /// Returns its switch and its number there.
+    /// Returns the port's switch, and the port's number in it.
     pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
         let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
         seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
@@ -381,10 +381,10 @@ impl SwitchedPort for ValePort {
             let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
             let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
             region.copy_in(buf, &bytes);
-            // Now it is an ordinary frame.
+            // The slot now holds an ordinary frame.
             let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
             if inlet.view.offsets().is_some() {
-                // Its `ptr` was an address, and would otherwise be read as an offset.
+                // The slot's `ptr` was an address, and would otherwise be read as an offset.
                 inlet.view.set_slot_ptr(at, 0);
             }
             inlet.view.set_slot(at, Slot { buf, len, flags });

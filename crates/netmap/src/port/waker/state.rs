@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(super) trait WakerWord: Default {
     /// Reads it. Acquire: what was written before its last update is visible afterwards.
     fn acquire(&self) -> u64;
-    /// Reads it; orders nothing.
+    /// Reads the word without ordering.
     fn load_relaxed(&self) -> u64;
-    /// Writes it; orders nothing.
+    /// Writes the word without ordering.
     fn store_relaxed(&self, value: u64);
-    /// Adds one; orders nothing.
+    /// Adds one without ordering.
     fn increment(&self);
     /// Subtracts one. Release: orders everything written so far before it.
     fn decrement(&self);
@@ -75,13 +75,13 @@ const TICKED_ONCE: u64 = 1 << 5;
 /// After the last "ready" answer, the program polled again without being notified.
 const POLLS_AGAIN: u64 = 1 << 6;
 
-/// What a publisher has to do for a waker.
+/// The action that a publisher must take for a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeAction {
     Nothing,
     /// Notify this handle.
     Notify(u64),
-    /// Add it to the ticker's list.
+    /// Add the waker to the ticker's list.
     Enlist,
 }
 
@@ -90,7 +90,7 @@ pub(super) enum WakeAction {
 pub(super) struct TickResult {
     /// Notify this handle.
     pub(super) notify: Option<u64>,
-    /// It stays in the list.
+    /// Whether the waker stays in the list.
     pub(super) stays: bool,
 }
 

@@ -18,9 +18,9 @@ const DIRECT_MODE_BITS: [u32; 2] = [NM_OPT_SYNC_KLOOP_DIRECT_TX, NM_OPT_SYNC_KLO
 /// The eventfds of one ring.
 #[derive(Debug, Default)]
 struct RingEventfds {
-    /// The program signals it.
+    /// Signalled by the program.
     io: Option<OwnedFd>,
-    /// The loop signals it.
+    /// Signalled by the loop.
     irq: Option<OwnedFd>,
 }
 

@@ -39,9 +39,9 @@ pub(crate) enum OwnershipWord {
 
 /// One word.
 pub(crate) trait OwnershipCell {
-    /// Loads it (acquire).
+    /// Loads the word with Acquire.
     fn acquire(&self) -> u64;
-    /// Stores it (release).
+    /// Stores the word with Release.
     fn release(&self, value: u64);
     /// Loads the word without ordering.
     fn load_relaxed(&self) -> u64;

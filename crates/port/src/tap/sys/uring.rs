@@ -57,7 +57,7 @@ impl TapUring {
     /// number.
     ///
     /// # Errors
-    /// The kernel's, if the submission itself failed.
+    /// The kernel's error, if the submission itself failed.
     pub(in super::super) fn write(
         &mut self,
         run: &Gather,

@@ -1,7 +1,8 @@
 //! The state probabilities of a chain of rates after a time.
 //!
-//! They are the matrix exponential of the transition rates, computed by scaling and squaring (Moler
-//! and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix", method 3).
+//! The probabilities are the matrix exponential of the transition rates, computed by scaling and
+//! squaring (Moler and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix",
+//! method 3).
 
 use alloc::vec::Vec;
 
