@@ -1,5 +1,5 @@
-//! Rings lent to programs that have the device open: slipring's own ioctls, which netmap refuses as
-//! unknown. `include/net/netmap_sync.h` declares the same as C structures.
+//! Rings lent to programs that have the device open, by slipring's own ioctls, which netmap refuses
+//! as unknown. `include/net/netmap_sync.h` declares the structures in C.
 
 use alloc::vec::Vec;
 

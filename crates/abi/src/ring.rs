@@ -71,7 +71,7 @@ abi_structs! {
     struct NetmapSlot: 16 {
         /// Index of the buffer, counted in buffers from the start of the region's pool.
         0: buf_idx: u32,
-        /// Bytes of the frame (or of this fragment).
+        /// Bytes of the frame, or of this fragment of it.
         4: len: u16,
         /// `NS_*` bits.
         6: flags: u16,

@@ -21,8 +21,8 @@ impl OutputSpread {
         Self::Even(outputs.max(1).into())
     }
 
-    /// Spreads over outputs with these identities (for example hashes of their names). An output
-    /// that joins or leaves moves only its own flows, within a run and between runs. Uses
+    /// Distributes over outputs with these identities (for example hashes of their names). When an
+    /// output is added or removed, only its own flows move, within a run and between runs. Uses
     /// rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
     #[must_use]
     pub fn consistent(identities: &[u64]) -> Self {

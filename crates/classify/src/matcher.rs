@@ -51,7 +51,7 @@ impl Matcher {
     /// As [`Self::build`], with dense rows for up to `most` rules.
     ///
     /// # Panics
-    /// Same as [`Self::build`].
+    /// As [`Self::build`].
     #[must_use]
     pub fn with_dense(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
         assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");

@@ -39,7 +39,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
     found.into_iter().filter(|(word, _)| fits(word)).collect()
 }
 
-/// The command and argument that the words before the cursor lead to.
+/// The command, and the argument of it, to be completed after the words before the cursor.
 struct CompletionPoint<'c> {
     command: &'c Command,
     /// The flag in the last word, if its value is still missing.
@@ -51,7 +51,7 @@ struct CompletionPoint<'c> {
 }
 
 enum CompletionTarget<'c> {
-    /// The value of an argument, after these characters of the same word.
+    /// The value of an argument, which follows these characters in the same word.
     Value(&'c Arg, String),
     Flag,
     Word,

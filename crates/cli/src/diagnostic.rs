@@ -62,7 +62,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Starts an error that has no type of its own.
+    /// Starts a diagnostic for an error without a type of its own.
     #[must_use]
     pub fn new(code: ErrorCode, summary: impl Into<String>) -> Self {
         Self {

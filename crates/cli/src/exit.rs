@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything requested was done.
+    /// All that was requested was done.
     Done = 0,
     /// Done, but an expectation that the user stated (`--max-loss`, `--min-rate`) failed.
     Expectation = 1,

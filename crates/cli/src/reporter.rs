@@ -104,7 +104,8 @@ impl Reporter {
         self.stdout = data;
     }
 
-    /// Returns the format of this run, for commands that compute more for machines than for people.
+    /// Returns the format of this run, for commands that compute more figures for JSON than for
+    /// text.
     #[must_use]
     pub fn format(&self) -> ReportFormat {
         self.format

@@ -91,7 +91,8 @@ pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     [Some(call), Some(X32 | call), own].into_iter().flatten()
 }
 
-/// The calls of `arch/x86/entry/syscalls/syscall_64.tbl` with a number of their own in ABI x32.
+/// The calls that have a separate number in the ABI x32, from
+/// `arch/x86/entry/syscalls/syscall_64.tbl`.
 #[cfg(target_arch = "x86_64")]
 const X32_SPECIFIC_CALLS: &[(i64, i64)] = &[
     (libc::SYS_execve, 520),

@@ -35,7 +35,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A client that is slow, stops or sends nonsense delays no other: each has its own thread.
+//! 1. A client that is slow, stops or sends invalid data delays no other client: each has a
+//!    separate thread.
 //! 2. A request that cannot be handled gets an error and does not affect the connection.
 //! 3. Sockets in the run directory without a listener are removed by the next start.
 //!

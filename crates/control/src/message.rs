@@ -25,8 +25,8 @@ pub enum ControlReply {
     Once(Value),
     /// A value, and an action to run after the value was sent, such as the end of the program.
     Then(Value, fn()),
-    /// The answer to the request of this name, now and again after each period, until the client
-    /// sends another request or closes.
+    /// The answer to the request of this name, now and after each period, until the client sends
+    /// another request or closes the connection.
     Every(&'static str, Duration),
 }
 

@@ -3,7 +3,7 @@
 //! Most readers silently take the last value of a duplicate key. A request could then contain two
 //! instructions, of which only one would be executed.
 //!
-//! Not for: JSON that our own programs write.
+//! Not for JSON that slipring's own programs write.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `slipringd` as a program of its own.
+//! `slipringd` as a separate program.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

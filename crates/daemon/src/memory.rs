@@ -7,7 +7,7 @@ use slipring_netmap::{Domain, Parameters};
 
 /// Divisor of the machine's memory that gives a user's default limit.
 const SHARE_DIVISOR: u64 = 4;
-/// Limits are multiples of this.
+/// Limits are multiples of this number of bytes.
 const LIMIT_GRANULARITY_BYTES: u64 = 2 << 20;
 /// The parameter that sets the number of buffers in a user's global memory.
 const BUFFERS_PARAMETER: &str = "buf_num";

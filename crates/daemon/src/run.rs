@@ -185,7 +185,7 @@ fn serve(
         let timeout = manager.watchdog().map(timespec);
         let fds = [signals.wake_fd(), journal.event()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // Whether interrupted or not, everything is checked below.
+        // Even if poll was interrupted, all conditions are checked below.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         journal.take_events().iter().try_for_each(|news| report_event(news, session))?;

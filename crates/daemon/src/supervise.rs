@@ -176,7 +176,7 @@ struct Supervisor {
     is_ready: bool,
     /// Whether the worker is about to end, so that its silence does not matter.
     is_stopping: bool,
-    /// When we last reported to our own manager that all is well.
+    /// When the supervisor last reported to its own manager that worker and supervisor are alive.
     last_notified: Instant,
 }
 
@@ -291,7 +291,7 @@ impl Supervisor {
     }
 }
 
-/// Returns the worker's arguments: ours, without the flag that makes us the supervisor.
+/// Returns the worker's arguments: those of the supervisor without the flag that selects it.
 fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");

@@ -85,7 +85,8 @@ impl<T> ControlQueue<T> {
         if !self.is_signalled.load(Ordering::Acquire) {
             return Vec::new();
         }
-        // All under the lock, as in `signal`: the doorbell rings only while this is signalled.
+        // All steps are under the lock, as in `signal`, so that the doorbell rings only while
+        // `is_signalled` is set.
         let mut queued = self.lock();
         self.doorbell.clear();
         self.is_signalled.store(false, Ordering::Relaxed);

@@ -350,7 +350,7 @@ pub fn wait_while(
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
         ];
-        // Interrupted or not: the links are checked again.
+        // Even if poll was interrupted, the links are checked again.
         let _ = poll(&mut fds, Some(&timeout));
         events.clear();
     }

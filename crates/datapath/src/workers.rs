@@ -145,7 +145,7 @@ impl Workers {
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.stop.worker_ended.as_fd(), PollFlags::IN),
         ];
-        // Interrupted or not: the caller checks everything again.
+        // Even if poll was interrupted, the caller checks all conditions again.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         self.stop.worker_ended.clear();

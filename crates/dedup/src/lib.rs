@@ -14,9 +14,9 @@
 //! 2. The hash is keyed by the caller's secret, so an attacker cannot construct colliding frames.
 //! 3. Memory is bounded: excess frames leave early, and are counted.
 //!
-//! Everything is a function of the frames, the times passed in and the secret.
+//! The engine is a pure function of the frames, the times passed in and the secret.
 //!
-//! Not for: clocks, rings, or frames that differ in a byte but mean the same.
+//! Not for clocks, rings, or frames that differ in a byte but are equivalent.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

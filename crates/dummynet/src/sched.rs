@@ -34,8 +34,8 @@ use wf2q::Wf2q;
 use crate::spec::{SchedKind, ShareSpec};
 
 impl QueueShare {
-    /// Returns the share that `spec` means to a scheduler; values out of range are clamped, as in
-    /// dummynet.
+    /// Returns the share that a scheduler derives from `spec`; values out of range are clamped, as
+    /// in dummynet.
     pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
         let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
         let lmax = spec.lmax.unwrap_or(1500);

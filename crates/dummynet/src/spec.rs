@@ -24,7 +24,7 @@ pub struct PipeSpec {
     pub link: PipeLinkSpec,
     /// The policy of its FIFO.
     pub policy: PolicySpec,
-    /// Flows distinguished by this mask have a link each.
+    /// Flows that this mask distinguishes each have a separate link.
     pub mask: FlowMask,
     /// `buckets`, only shown. Hash tables grow automatically.
     pub buckets: Option<u32>,
@@ -96,7 +96,7 @@ pub struct ShaperQueueSpec {
     pub share: ShareSpec,
     /// Limits, losses, active queue management.
     pub policy: PolicySpec,
-    /// Flows distinguished by this mask have a queue each.
+    /// Flows that this mask distinguishes each have a separate queue.
     pub mask: FlowMask,
     /// `buckets`, only shown.
     pub buckets: Option<u32>,
@@ -119,7 +119,7 @@ pub struct ShareSpec {
 pub struct SchedSpec {
     /// The kind of scheduler; `None` keeps the current kind.
     pub kind: Option<SchedKind>,
-    /// Flows distinguished by this mask have a link each.
+    /// Flows that this mask distinguishes each have a separate link.
     pub mask: FlowMask,
     /// `buckets`, only shown.
     pub buckets: Option<u32>,
@@ -203,7 +203,7 @@ pub enum ShaperLoss {
     /// No losses.
     #[default]
     None,
-    /// Each packet with this probability.
+    /// Each packet is lost with this probability.
     Uniform(u32),
     /// The Gilbert–Elliott model, `K,p,H,r`. In the good state packets are lost with probability K,
     /// and the state turns bad with probability p. In the bad state packets are lost with

@@ -65,7 +65,7 @@ impl DummynetCommand {
         Self::parse_within(text, &QueueCaps::default())
     }
 
-    /// Parses a command under other bounds.
+    /// Parses a command with other limits than the default ones.
     ///
     /// # Errors
     /// As [`Self::parse`].

@@ -17,7 +17,7 @@ pub struct DumpInterface {
     pub taking: Option<String>,
     /// The name for people.
     pub name: String,
-    /// More information: its driver, its best mode.
+    /// Further information: the interface's driver and best mode.
     pub about: String,
     /// Whether the interface is up.
     pub up: bool,

@@ -41,7 +41,7 @@ pub type FrameVisitor<'l> = &'l mut dyn FnMut(&DumpFrame<'_>) -> Result<ControlF
 pub enum DumpSource {
     /// An interface to listen on.
     Listening(ListenSource),
-    /// A capture with its own times.
+    /// A capture, whose frames have their own times.
     Reading {
         /// The port's name.
         name: String,
@@ -205,7 +205,7 @@ impl DumpSource {
             Self::Listening(ListenSource { listener, changes, .. }) => {
                 let mut fds = [listener.as_fd(), signals.wake_fd(), changes.as_fd()]
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                // Interrupted or not: the caller checks everything again.
+                // Even if poll was interrupted, the caller checks all conditions again.
                 let _ = poll(&mut fds, None);
             }
             Self::Reading { .. } => {}

@@ -30,13 +30,13 @@ impl Default for BurstLimit {
 }
 
 impl BurstLimit {
-    /// Most slots.
+    /// Maximum number of slots.
     const MAX_SLOTS: u32 = 8192;
 
     /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// If the value is 0, fewer bytes than a frame, or more frames than a ring has slots.
+    /// If the limit is 0, less than the bytes of a frame, or more frames than a ring has slots.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {

@@ -1,4 +1,4 @@
-//! Makes the plan of a command line.
+//! Builds the plan of a command line.
 
 use std::path::PathBuf;
 

@@ -6,8 +6,8 @@
 //! | [`measurement`], [`flow`], [`histogram`] | measurements |
 //! | [`hop_times`] | when frames entered links that are not their first |
 //! | [`summary`] | both side by side, as text |
-//! | [`document`] | the same as JSON |
-//! | [`openmetrics`] | the same for Prometheus |
+//! | [`document`] | the report as JSON |
+//! | [`openmetrics`] | the report for Prometheus |
 //! | [`packets`], [`mahimahi`] | every single frame, in a file |
 //!
 //! Counters come from the engine, which keeps them balanced. This module only reports.

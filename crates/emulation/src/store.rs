@@ -42,7 +42,7 @@ pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
 const HEADER_ALIGN: usize = 8;
 /// Bits of a handle for the header's offset in its chunk; the others are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
-/// Most chunks: 32 GiB.
+/// Maximum number of chunks: 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
 /// Number of spare chunks that are kept although they were unused for a while; the memory of
 /// further chunks is freed.
@@ -89,7 +89,7 @@ pub struct EmulationStore {
     trim_ns: u64,
     /// Chunks without memory.
     vacant: Vec<u32>,
-    /// Most chunks with memory.
+    /// Maximum number of chunks with memory.
     limit: usize,
     /// The latest time, and upper bound of all arrivals.
     latest_ns: u64,
@@ -432,7 +432,8 @@ pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first and the last `N` bytes, which covers everything up to `2 * N` bytes.
+/// Copies the first and the last `N` bytes, which together are all bytes if there are at most `2 *
+/// N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {

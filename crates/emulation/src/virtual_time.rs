@@ -223,7 +223,7 @@ impl VirtualLoop {
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
         if self.carrier.logs.any() {
-            // Departures before that are logged before the arrivals now.
+            // Earlier departures are logged before the arrivals now.
             self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);

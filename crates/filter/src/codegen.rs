@@ -251,7 +251,7 @@ fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     Some((field, fold(mask)?))
 }
 
-/// Whether an instruction may have this constant as its second operand.
+/// Whether an instruction accepts this constant as its second operand.
 fn is_valid_constant(op: BinaryOp, k: u32) -> bool {
     match op {
         BinaryOp::Div | BinaryOp::Mod => k != 0,

@@ -33,7 +33,7 @@ const FRAMES_PER_BATCH: usize = 256;
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;
 /// Interval between two checks for signals before the run begins.
 const SIGNAL_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// Most flows of a pattern.
+/// Maximum number of flows of a pattern.
 const MAX_FLOWS: u32 = 1 << 22;
 
 /// Allowed frame lengths of a pattern, in bytes.

@@ -50,7 +50,7 @@ use changes::{
 };
 use engine_replies::ChangeClaim;
 
-/// Most bytes of a transport header that are read for its ports.
+/// Maximum number of bytes of a transport header that are read for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
 /// How long the packet threads may take to execute a task.

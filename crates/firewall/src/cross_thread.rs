@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::dataplane::{Dataplane, DataplaneId, Handoff};
 use crate::task_queue::TaskQueue;
 
-/// Most frames in tasks queued for the thread with the pipes.
+/// Maximum number of frames in tasks queued for the thread with the pipes.
 const MAX_POSTED_FRAMES: u64 = 16_384;
 
 /// State shared by all threads.

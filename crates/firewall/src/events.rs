@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use slipring_ipfw::run::LogEvent;
 
-/// Most lines stored for readers.
+/// Maximum number of lines stored for readers.
 const MAX_KEPT_LINES: usize = 16_384;
 
 /// A line with its number.
@@ -156,7 +156,7 @@ impl LogEvents {
         self.for_log.notify_one();
     }
 
-    /// A poisoned lock is fine: a line is added completely or not at all.
+    /// A poisoned lock can be ignored: a line is added completely or not at all.
     fn lock(&self) -> MutexGuard<'_, LogBuffers> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ use crate::shaper_commands::{of_shaper, shape};
 /// The firewall to whose ports the commands of a file refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrialPorts {
-    /// The ports of this firewall.
+    /// The ports of the firewall for which the file is meant.
     Known,
     /// Unknown: every port that a command names counts as existing.
     Any,

@@ -47,7 +47,7 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Exit code of failures before a command is read; all others carry a code of sysexits(3).
+/// Exit code of failures before a command is read; all other failures have a code of sysexits(3).
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -146,7 +146,7 @@ fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, Ip
     Ok(CommandOutcome { text: added.collect(), warnings, ..CommandOutcome::default() })
 }
 
-/// Tries a setting, which is the same everywhere.
+/// Tries a setting, which has the same effect in every firewall.
 fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFault> {
     match (&step.command, &step.shaper) {
         (_, Some(ShaperCommand::Sysctl(name, value))) => {

@@ -1,6 +1,6 @@
 //! Warns about rules that use missing objects, and about objects that no rule uses.
 //!
-//! Not for: mistakes. All of this may be intended, and is loaded.
+//! Not for mistakes: everything reported here may be intended, and is loaded.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ use crate::deferred_output::DeferredOutput;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// Most frames that wait for room in the transmit ring of a port.
+/// Maximum number of frames that wait for room in the transmit ring of a port.
 const MAX_PENDING_FRAMES: usize = 1024;
 
 /// A port: the worker's queues that belong to it, and frames that did not fit into them.
@@ -159,7 +159,7 @@ pub(crate) struct FirewallProcessor {
     task_queue: Arc<TaskQueue>,
     stats: Arc<SharedDataplaneStats>,
     deferred: DeferredOutput,
-    /// Most slots that are taken at once.
+    /// Maximum number of slots that are taken at once.
     burst: u32,
     may_swap: bool,
     scratch: Vec<u8>,

@@ -148,7 +148,7 @@ impl FuseDevice {
     /// sync themselves do not survive a restart.
     ///
     /// # Errors
-    /// [`FuseError`]; the device is served all the same.
+    /// [`FuseError`]; the device is still served in that case.
     pub fn open_native(&mut self, path: &Path) -> Result<(), FuseError> {
         if self.store.is_some() {
             return Ok(());

@@ -16,7 +16,7 @@ use slipring_wire::MacAddr;
 use crate::frame::{self, GatewayFrameKind};
 use crate::interface::RouterInterface;
 
-/// Most of the router's own frames that may be queued when another ping is answered.
+/// Maximum number of the router's own frames in the queue at which another ping is still answered.
 const MAX_PENDING_REPLIES: usize = 64;
 /// Frames arrive at full speed while a next hop answers: a millisecond at several Mpps may wait.
 const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
@@ -186,7 +186,7 @@ impl GatewayPort {
         self.neighbours.tick(now_ns);
     }
 
-    /// When to call [`Self::tick`] next, if at all.
+    /// When to call [`Self::tick`] next; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.neighbours.next_ns()

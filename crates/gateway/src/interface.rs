@@ -18,7 +18,7 @@ pub struct RouterInterface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterInterfaceError {
-    /// An address makes no subnet.
+    /// An address and its prefix length do not form a subnet.
     #[error(transparent)]
     Subnet(#[from] SubnetError),
     /// The MAC address cannot belong to an interface.

@@ -48,7 +48,7 @@ pub struct Rule {
     pub log: Option<RuleLog>,
     /// Tags set and removed on a match, in order.
     pub tags: Vec<TagChange>,
-    /// The conditions that a packet must meet.
+    /// The conditions on the packet.
     pub body: RuleBody,
     /// The state that a match creates.
     pub keep: Option<KeepState>,

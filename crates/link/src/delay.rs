@@ -204,8 +204,8 @@ impl DelayProcess {
 }
 
 impl LineDeparture {
-    /// The number that the frame's delay is drawn by. A copy has its own, independent of other
-    /// frames.
+    /// The number with which the frame's delay is drawn. A copy has a separate number, independent
+    /// of other frames.
     #[inline]
     const fn own_draw(&self) -> u64 {
         // No link carries 2^53 frames, and a frame has at most 1000 copies.

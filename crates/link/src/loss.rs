@@ -43,7 +43,7 @@ enum LossProcess {
 
 /// The chains of all branches.
 struct LossChains {
-    /// The chain of frames that enter by this link.
+    /// The chain of frames that enter the network by this link.
     local: LossChain,
     /// The chains of other frames, by branch.
     by_branch: BTreeMap<u64, LossChain>,
@@ -209,7 +209,7 @@ impl LossStage {
                 filter(among, |index| draws.chance(number(index), *chance))
             }
             LossProcess::Chain(chain) => {
-                // Whole batches enter by this link.
+                // Whole batches always enter the network by this link.
                 let chain = &mut chain.local;
                 chain.catch_up(first, draws, state_draws);
                 let all = u64::MAX >> (64 - frames.len());

@@ -48,7 +48,7 @@ pub enum NatMode {
     SkipGlobal = 8,
     /// `unreg_only`: only private sources (RFC 1918) are translated.
     UnregOnly = 16,
-    /// `unreg_cgn`: same as `unreg_only`, but also sources of RFC 6598.
+    /// `unreg_cgn`: as `unreg_only`, but also for sources of RFC 6598.
     UnregCgn = 32,
     /// `reset`: all flows end when the address changes.
     Reset = 64,

@@ -6,7 +6,8 @@ use crate::flow::NatEndpoint;
 use crate::packet::{Ipv4View, L4Content, SrcOrDst};
 use crate::rewrite::{self, be16, put16};
 
-/// Most bytes of a quoted packet that a translation changes: its header, and the TCP checksum.
+/// Maximum number of bytes of a quoted packet that a translation changes: its header, and the TCP
+/// checksum.
 const MAX_REWRITTEN_LEN: usize = 60 + 18;
 
 /// The packet that an error quotes.

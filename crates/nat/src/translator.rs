@@ -310,7 +310,7 @@ impl Translator {
         scope: NatScope,
     ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
-        // An instance without an address accepts the packet's own.
+        // An instance without an address accepts the packet's own address.
         let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {

@@ -181,7 +181,7 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// When [`Self::tick`] is needed next, if at all.
+    /// When [`Self::tick`] is needed next; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.deadlines.first().map(|&(due_ns, _)| due_ns)

@@ -44,7 +44,7 @@ pub enum NeighbourInput {
 pub enum NeighbourOutput<F> {
     /// A whole frame to send: a question, an answer or an announcement.
     Message(Vec<u8>),
-    /// A frame that waited, to send now.
+    /// A frame that waited and can be sent now.
     Released {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
@@ -115,7 +115,7 @@ impl<F> NeighbourInterface<F> {
         &mut self.cache
     }
 
-    /// Messages in which another host used an address of this interface as its own.
+    /// Number of messages in which another host used an address of this interface as its own.
     #[must_use]
     pub const fn conflicts(&self) -> u64 {
         self.conflicts
@@ -208,7 +208,7 @@ impl<F> NeighbourInterface<F> {
         self.cache.tick(now_ns);
     }
 
-    /// When [`Self::tick`] is needed next, if at all.
+    /// When [`Self::tick`] is needed next; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.cache.next_ns()

@@ -36,7 +36,7 @@ impl Default for NeighbourTimers {
 /// Bounds on the memory of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourLimits {
-    /// Most neighbours, in any state.
+    /// Maximum number of neighbours, in any state.
     pub entries: usize,
     /// Maximum number of unknown addresses that are solicited at the same time. A further address
     /// replaces the oldest, so that a scan cannot block other addresses.
@@ -45,9 +45,9 @@ pub struct NeighbourLimits {
     pub frames_per_neighbour: usize,
     /// Maximum number of bytes that wait for one neighbour.
     pub bytes_per_neighbour: u64,
-    /// Most frames that wait for all neighbours together.
+    /// Maximum number of frames that wait for all neighbours together.
     pub frames: usize,
-    /// Most bytes that wait for all neighbours together.
+    /// Maximum number of bytes that wait for all neighbours together.
     pub bytes: u64,
 }
 

@@ -9,7 +9,7 @@ pub struct Subnet {
     prefix_len: u8,
 }
 
-/// Why an address and a prefix length make no subnet.
+/// Why an address and a prefix length do not form a subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubnetError {
     /// The prefix is longer than an address.

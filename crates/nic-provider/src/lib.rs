@@ -39,7 +39,7 @@ use slipring_port::{OpenOptions, RegionNeeds};
 use crate::netns::in_netns;
 use crate::side_rings::SideRings;
 
-/// Most ring pairs of a virtual machine.
+/// Maximum number of ring pairs of a virtual machine.
 const MAX_RING_PAIRS: u16 = 16;
 
 /// Which interfaces may be taken.

@@ -3,7 +3,7 @@
 //! | type | purpose |
 //! |---|---|
 //! | [`PcapFileReader`] | iterates over the packets of a file in memory |
-//! | [`Decoder`] | the same for a stream of any length, incrementally |
+//! | [`Decoder`] | the incremental reader, for a stream of any length |
 //! | [`PcapWriter`] | classic pcap with nanosecond times |
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
 //!

@@ -57,7 +57,7 @@ pub struct OpenOptions {
     /// Whether a link that is down is an error: the port does not open, or ends. Otherwise it waits
     /// for the link.
     pub exit_on_link_down: bool,
-    /// Busy-poll the device for this many microseconds per system call; 0 for not at all.
+    /// Busy-poll the device for this many microseconds per system call; 0 disables busy polling.
     pub busy_poll_us: u32,
     /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
     pub vnet_hdr: u32,

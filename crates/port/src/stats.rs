@@ -36,7 +36,7 @@ pub enum DropCause {
     RouteOtherHost,
     /// Route mode: broadcast or multicast.
     RouteBroadcast,
-    /// Route mode: for the router itself.
+    /// Route mode: the packet is addressed to the router itself.
     RouteOwn,
     /// Route mode: the destination is in the subnet that the frame came from.
     RouteSameSubnet,
@@ -44,7 +44,7 @@ pub enum DropCause {
     RouteLinkLocal,
     /// Route mode: the destination is the loopback or the unspecified address.
     RouteMartian,
-    /// Route mode: no subnet and no gateway leads to the destination.
+    /// Route mode: there is no subnet or gateway for the destination.
     RouteNoWay,
     /// Route mode: its TTL or hop limit has expired.
     RouteExpired,

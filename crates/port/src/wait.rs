@@ -21,7 +21,7 @@ pub use arm::ArmResult;
 /// How long to spin before sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitStrategy {
-    /// Never sleep: the lowest latency for a whole core.
+    /// Never sleep: the lowest latency, at the cost of a whole CPU core.
     Spin,
     /// Sleep at once.
     Sleep,

@@ -327,7 +327,7 @@ impl Half {
     /// Sleeps until something was sent; returns the last value seen.
     fn sleep(&self, i: usize, wrong: Wrong) -> u32 {
         let look = || {
-            // A sync by the host, which locks others out of its words.
+            // A sync by the host, which excludes other threads of the host.
             let _sync = self.lock.lock().unwrap();
             self.sent.load(Acquire)
         };

@@ -10,7 +10,7 @@ pub enum ModuleError {
     /// The module imports something that does not exist.
     #[error("it imports `{module}.{name}`, which there is not")]
     Import {
-        /// The module from which it imports.
+        /// The module named in the import.
         module: String,
         /// Name of the import.
         name: String,

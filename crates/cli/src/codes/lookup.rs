@@ -22,7 +22,7 @@ impl ErrorCode {
     /// The entry of this code.
     ///
     /// # Panics
-    /// Never: the table macro makes a code and its entry together.
+    /// Never: the table's macro defines a code together with its entry.
     #[must_use]
     pub fn entry(self) -> &'static CodeEntry {
         entries().find(|entry| entry.code == self).expect("a code is made together with its entry")

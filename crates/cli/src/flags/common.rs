@@ -99,7 +99,7 @@ pub fn with_note(arg: Arg, note: &str) -> Arg {
     arg.help(help)
 }
 
-/// `--burst SLOTS`: the most that is moved at a time.
+/// `--burst SLOTS`: the maximum number of slots that are moved at a time.
 #[must_use]
 pub fn burst() -> Arg {
     common("burst").value_parser(value_parser!(u32).range(1..=65_536))

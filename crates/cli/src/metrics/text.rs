@@ -29,7 +29,7 @@ pub struct MetricsText(Registry);
 /// The value of a counter or gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MetricValue {
-    /// A whole number.
+    /// An integer.
     Count(u64),
     /// A number that is not an integer.
     Real(f64),

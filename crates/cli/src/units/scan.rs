@@ -63,7 +63,7 @@ pub enum UnitErrorReason {
     TwoReadings,
     /// The value is finer than the smallest unit.
     NotWhole,
-    /// The value is larger than the type allows, or larger than the whole.
+    /// The value is larger than the type allows, or a part is larger than its whole.
     TooLarge,
 }
 

@@ -140,7 +140,7 @@ impl MetricsServer {
                 // The client disconnected before its connection was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Out of descriptors: others may give some back.
+                // The process is out of descriptors; others may be closed in the meantime.
                 Err(_) => self.accept_after = Some(Instant::now() + ACCEPT_RETRY_DELAY),
             }
         }

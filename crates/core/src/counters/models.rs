@@ -1,5 +1,5 @@
-//! Publisher and reader under loom: every interleaving and every value that the memory model allows,
-//! within three preemptions. Each mistake must make the model fail.
+//! Publisher and reader under loom: every interleaving and every value that the memory model
+//! allows, within three preemptions. With each mistake, the model must fail.
 
 use std::convert::Infallible;
 

@@ -118,7 +118,7 @@ impl<T: Copy> DelayLines<T> {
             return;
         }
         let first = core::mem::replace(&mut self.first, entry);
-        // An entry of the same line is stale by now.
+        // The line has a later entry, so this one is stale.
         if first.0 != NEVER_NS && first.1 != entry.1 {
             self.heads.push(Reverse(first));
         }

@@ -110,7 +110,7 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        // The parameters of `sched N config` are a command of their own.
+        // The parameters of `sched N config` need a separate command.
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };

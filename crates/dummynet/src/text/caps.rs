@@ -19,7 +19,8 @@ impl QueueCaps {
     /// No limits: values are checked elsewhere.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
-    /// These, once the sysctl of this name, with or without its prefix, has this value.
+    /// Returns these limits after the sysctl of this name, with or without its prefix, is set to
+    /// this value.
     #[must_use]
     pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
         match name.rsplit('.').next() {

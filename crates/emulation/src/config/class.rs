@@ -263,7 +263,7 @@ mod tests {
         frame
     }
 
-    /// Builds the same from fd00::1 to fd00::2.
+    /// Builds the UDP frame of [`udp4`] over IPv6, from fd00::1 to fd00::2.
     fn udp6(dscp: u8) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
         frame.extend([0x60 | dscp >> 2, dscp << 6, 0, 0, 0, 8, 17, 64]);

@@ -261,7 +261,7 @@ fn delay(link: &LinkSpec) -> ExplainedFigure {
 fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
-    // Only a limit in bytes bounds the memory of the queue.
+    // The memory of a queue is only bounded by a limit in bytes.
     let (bytes, beside) = match bytes_when_full(link) {
         Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
         Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),

@@ -32,7 +32,7 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
     ("fq_codel", QueueSetting::FqCoDel),
     ("fq_pie", QueueSetting::FqPie),
     ("dualpi2", QueueSetting::DualPi2),
-    // Explicit, unlike no setting at all: unlimited.
+    // An explicit `none` means unlimited; a missing setting does not.
     ("none", QueueSetting::DropTail),
 ];
 

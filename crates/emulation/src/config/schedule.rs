@@ -34,7 +34,7 @@ pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, Emu
     config.root.remove("at");
     for ScriptStep { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
         config = config.changed(&set)?;
-        // An invalid network is refused now rather than in the middle of the run.
+        // An invalid network is refused now, and not in the middle of the run.
         config.network()?;
         changes.push(ScheduledChange { at_ns, set, config: config.clone() });
     }

@@ -38,7 +38,7 @@ pub(super) fn rate(
     source.build(|module, function, params| module.rate(function, params))
 }
 
-/// Most bytes of memory that a module may be allowed.
+/// Maximum number of bytes of memory that a module may be allowed.
 const MAX_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The module and its settings.

@@ -1,10 +1,10 @@
-//! Hands a timeline over to the thread that moves frames, wholly or not at all.
+//! Passes a timeline to the thread that moves frames, completely or not at all.
 //!
 //! # Invariants
 //! 1. After a failure, that thread keeps its old plans, or gets them back: if it does not answer in
 //!    time, the old plans are queued after the new ones.
 //!
-//! Not for: checking whether the settings make links.
+//! Not for checking whether the settings result in valid links.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};

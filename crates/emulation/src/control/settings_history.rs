@@ -42,7 +42,7 @@ struct HistoryState {
     undone: Vec<Value>,
 }
 
-/// Most undone versions in the history.
+/// Maximum number of undone versions in the history.
 const MAX_UNDONE_VERSIONS: usize = 1000;
 
 /// An accepted change.
@@ -63,7 +63,7 @@ pub(super) struct AcceptedChange {
 pub struct RunStart {
     /// Time of the start, on the clock of [`now`]; scheduled changes are relative to it.
     pub at_ns: Nanos,
-    /// Most memory for frames, in bytes.
+    /// Maximum memory for frames, in bytes.
     pub storage_bytes: u64,
 }
 

@@ -67,7 +67,7 @@ pub(super) struct UndoneVersions {
     pub(super) removed: Vec<(u64, Nanos)>,
 }
 
-/// Settings that make no valid links.
+/// Settings that do not result in valid links.
 #[derive(Debug)]
 pub(super) struct UnbuildableSettings {
     /// Whether these are the submitted settings, and not later settings that build on them.

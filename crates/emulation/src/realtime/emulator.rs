@@ -397,7 +397,7 @@ impl<T> WaitSet for Emulator<T> {
     }
 }
 
-/// Converts the error of a plan that makes no network.
+/// Converts the error of a plan that does not result in a network.
 pub(super) fn wrong_plan(error: SpecError) -> Failure {
     Diagnostic::new(codes::SR0002, "the links cannot be built").with_cause(error.to_string()).into()
 }

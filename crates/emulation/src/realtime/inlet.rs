@@ -17,7 +17,7 @@ use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
 /// Speed of a line that reports none, in bits per second: as fast as memory.
 const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 
-/// Most bytes that the store adds to a frame.
+/// Maximum number of bytes that the store adds to a frame.
 const MAX_HEADER_BYTES: usize = 16;
 
 /// Returns how many slots to take for at most `most` bytes: those that fit, but at least the first

@@ -23,7 +23,7 @@ use crate::report::mahimahi::MahimahiLog;
 use crate::report::packets::{LoggedFrame, PacketLog, PortTotals};
 use crate::store::{EmulationStore, StoredFrame};
 
-/// Most records that wait for the writer.
+/// Maximum number of records that wait for the writer.
 const MAX_QUEUED_RECORDS: usize = 1 << 16;
 
 /// The tap that logs frames; a default tap does nothing.

@@ -22,7 +22,7 @@ pub struct RealtimeOptions {
     pub late_drop: Option<Nanos>,
     /// Frames later than this are counted as late.
     pub late_warn: Nanos,
-    /// Most memory for frames, in bytes.
+    /// Maximum memory for frames, in bytes.
     pub storage_bytes: u64,
 }
 

@@ -9,7 +9,7 @@
 //! 1. `counts[i]` belongs to bucket `base + i`; nothing was counted outside these buckets.
 //! 2. The sum of `counts` is `count`.
 //!
-//! Not for: sharing between threads. Each thread fills its own and passes copies on.
+//! Not for sharing between threads. Each thread fills a separate histogram and passes on copies.
 
 /// log2 of the buckets per power of two: for values below [`FINE_FROM`], which are many and varied,
 /// and for those from there on.
@@ -232,7 +232,7 @@ pub struct HistogramBatch {
 }
 
 impl HistogramBatch {
-    /// Most values in a batch.
+    /// Maximum number of values in a batch.
     pub const MAX_VALUES: usize = 512;
     /// Deviations below this cannot overflow the sums of `MAX_VALUES` values.
     const MAX_EXACT_DEVIATION: u64 = 1 << 27;

@@ -8,7 +8,7 @@ use super::{
     EmulationStore, HEADER_ALIGN, StoreHeader, after, header_offset, next_header_offset, number,
 };
 
-/// Most bytes that are prefetched at once: less than the L1 cache.
+/// Maximum number of bytes that are prefetched at once: less than the L1 cache.
 const MAX_PREFETCH_BYTES: usize = 16 << 10;
 /// Prefetch distance in bytes: a little more than is read during one memory access.
 const PREFETCH_DISTANCE: usize = 2 << 10;

@@ -23,7 +23,7 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 const NUMBER_BITS: u32 = 15;
 /// Maximum number of frames in a chunk; only records without data could exceed it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
-/// Most chunks: 64 GiB.
+/// Maximum number of chunks: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
 /// Overhead of a copy, in bytes: its entries here and inside the links.
 const COPY_OVERHEAD_BYTES: usize = 64;
@@ -87,7 +87,7 @@ impl ChunkFrame<'_> {
 /// The chunks in use.
 #[derive(Debug, Default)]
 pub struct ChunkTable {
-    /// Most chunks.
+    /// Maximum number of chunks.
     max_chunks: usize,
     slots: Vec<ChunkSlot>,
     /// Slots without a chunk.

@@ -27,7 +27,7 @@ impl ChangeClaim {
         self.settle(WITHDRAWN)
     }
 
-    /// Settles an open claim; returns whether the claim now has this state.
+    /// Settles an open claim; returns whether the claim is now in the state `as_what`.
     fn settle(&self, as_what: u8) -> bool {
         // Relaxed: the claim orders no other data; results are passed through channels.
         match self.0.compare_exchange(OPEN, as_what, Ordering::Relaxed, Ordering::Relaxed) {

@@ -2,9 +2,9 @@
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
-//! | IPv4, IPv6 (neighbour discovery is IPv6) | | meets the rules |
+//! | IPv4, IPv6 (neighbour discovery is IPv6) | | checked by the rules |
 //! | ARP, RARP | `net.link.bridge.ipfw_arp` | passes |
-//! | any other EtherType | `net.link.bridge.pfil_onlyip` | meets the rules |
+//! | any other EtherType | `net.link.bridge.pfil_onlyip` | checked by the rules |
 //!
 //! VLAN tags are skipped. A frame too short to classify is passed to the rules, which count it as
 //! malformed.

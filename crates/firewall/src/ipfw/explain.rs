@@ -15,7 +15,7 @@ use super::error::IpfwCommandError;
 use super::input::IpfwInput;
 use crate::command_batch::{CommandFault, sysexits};
 
-/// Most packets that are read from a capture.
+/// Maximum number of packets that are read from a capture.
 const MAX_PACKETS: usize = 100;
 const EXPECTED_PACKET_SYNTAX: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
                         explain tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0";

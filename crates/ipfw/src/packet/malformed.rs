@@ -10,7 +10,7 @@ pub enum MalformedReason {
     Version,
     /// An IPv4 header length below 20 bytes.
     HeaderLength,
-    /// The IP packet claims to end within its own headers.
+    /// According to its length, the IP packet ends within its own headers.
     TotalLength,
     /// Too many extension headers, or truncated ones.
     Extensions,

@@ -58,7 +58,7 @@ pub enum Condition {
     IpOptions(BitTest),
     /// IPv4 fragment flags.
     Frag(BitTest),
-    /// TCP flags set and clear.
+    /// TCP flags that must be set, and flags that must be clear.
     TcpFlags(BitTest),
     /// A TCP segment, except one whose only flag is SYN.
     Established,
@@ -153,9 +153,9 @@ pub enum HeaderField {
 /// Bits that must be set and bits that must be clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BitTest {
-    /// All of these are set.
+    /// Bits that must be set.
     pub set: u8,
-    /// All of these are clear.
+    /// Bits that must be clear.
     pub clear: u8,
 }
 

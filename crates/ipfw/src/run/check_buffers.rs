@@ -8,7 +8,7 @@ use super::interpret::RuleVerdict;
 use crate::packet::{MalformedReason, PacketHeaders};
 use crate::state::StateHash;
 
-/// Room for packets, used again and again.
+/// Buffers for packets, which are reused.
 #[derive(Debug, Default)]
 pub(super) struct CheckBuffers {
     pub(super) finders: RuleFinders,

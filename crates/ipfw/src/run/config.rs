@@ -37,7 +37,7 @@ impl IpfwConfig {
         self.tables.get(self.table_set(set), name)
     }
 
-    /// The set in which table names are looked up: 0 unless sets have their own tables.
+    /// The set in which table names are looked up: 0, unless each set has its own tables.
     #[must_use]
     pub const fn table_set(&self, set: u8) -> u8 {
         if self.settings.tables_sets { set } else { 0 }

@@ -11,7 +11,7 @@ use slipring_wire::MacAddr;
 
 use crate::keyed::KeyedBuildHasher;
 
-/// Most hosts that are remembered: anybody can claim addresses.
+/// Maximum number of remembered hosts, because any host can claim addresses.
 const MAX_HOSTS: usize = 65_536;
 
 /// Maps the inside hosts' IPv4 addresses to their MAC addresses.

@@ -1,4 +1,4 @@
-//! Whether a packet meets the conditions of a rule.
+//! Decides whether the conditions of a rule hold for a packet.
 
 use core::net::IpAddr;
 

@@ -6,7 +6,7 @@ use crate::state::StateTable;
 /// The values of ipfw's sysctls. [`IpfwSettings::get`] lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwSettings {
-    /// If off, every packet passes unchecked.
+    /// If off, all packets pass unchecked.
     pub enable: bool,
     /// Whether packets that leave a pipe are accepted; otherwise they continue at the next rule.
     pub one_pass: bool,
@@ -14,7 +14,7 @@ pub struct IpfwSettings {
     pub autoinc_step: u32,
     /// Whether lines of rules with `log` go to the log; otherwise they only go to captures.
     pub verbose: bool,
-    /// Maximum lines of a rule without a limit of its own; 0 is no limit.
+    /// Maximum number of log lines of a rule that has no limit of its own; 0 means no limit.
     pub verbose_limit: u32,
     /// Maximum number of tables.
     pub tables_max: u32,

@@ -22,7 +22,7 @@ use crate::packet::{IpFamily, PacketHeaders};
 use crate::rule::{Arg, NatRef, ObjectName};
 use crate::text::{Nptv6External, Nptv6Options};
 
-/// Instances at work.
+/// The active instances.
 #[derive(Clone, Debug)]
 pub(super) struct Translators {
     /// Draws the secret of each `nat` instance.

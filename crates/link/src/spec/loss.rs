@@ -31,7 +31,7 @@ pub enum LossPosition {
 /// Which frames are lost.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossModel {
-    /// Each frame with the same probability.
+    /// Each frame is lost with the same probability.
     Bernoulli(Chance),
     /// Each bit with the same probability; one wrong bit loses the frame.
     Ber(f64),

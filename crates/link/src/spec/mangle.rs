@@ -34,7 +34,7 @@ pub struct CorruptSpec {
 /// How many bits are wrong, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BitErrorSpec {
-    /// Each bit with the same probability.
+    /// Each bit is inverted with the same probability.
     Ber(f64),
     /// A run of neighbouring bits, with a probability per frame; all of them are inverted.
     Burst {
@@ -65,7 +65,7 @@ pub enum MangleEdit {
     Set(Vec<u8>),
     /// Inverts the bits that are set here.
     Invert(Vec<u8>),
-    /// Overwrite this number of bytes with random values.
+    /// Overwrites this number of bytes with random values.
     Random(u32),
 }
 
@@ -94,7 +94,7 @@ impl HoldSpec {
 }
 
 impl CorruptSpec {
-    /// Each bit of a frame with the same probability.
+    /// Inverts each bit of a frame with the same probability.
     #[must_use]
     pub const fn ber(ber: f64) -> Self {
         let errors = BitErrorSpec::Ber(ber);
@@ -135,7 +135,7 @@ impl MangleSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// No bytes, more than [`Self::MAX_BYTES`], or bytes that no frame has.
+    /// If there are no bytes, more than [`Self::MAX_BYTES`], or bytes that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
             MangleEdit::Set(bytes) => ("bytes", bytes.len() as u64),
@@ -156,7 +156,7 @@ impl DuplicateSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// No copies, or more than [`Self::MAX_COPIES`].
+    /// If there are no copies, or more than [`Self::MAX_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
         within("copies", f64::from(self.copies), 1.0, f64::from(Self::MAX_COPIES))
     }

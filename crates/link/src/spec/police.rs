@@ -25,7 +25,7 @@ pub enum MeterSpec {
         /// Capacity in bytes.
         burst: u64,
     },
-    /// Two rates, three colours, RFC 2698: the peak rate bounds the whole.
+    /// Two rates, three colours, RFC 2698: the peak rate includes the committed one.
     Rfc2698 {
         /// Committed rate in bits per second.
         committed_bps: u64,

@@ -301,20 +301,20 @@ fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError>
 pub struct Framing {
     /// Bytes added to each frame; a negative number is subtracted.
     pub overhead_bytes: i32,
-    /// Shorter frames, counted with their overhead, are padded to this.
+    /// Shorter frames, including their overhead, are padded to this length.
     pub min_frame: u32,
-    /// Cells that carry the bytes.
+    /// Cells that contain the bytes.
     pub cells: LineCells,
 }
 
-/// Cells that carry frames.
+/// Cells into which frames are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineCells {
     /// No cells.
     #[default]
     None,
-    /// ATM with AAL5: 48 of 53 bytes carry data, the last cell is padded. The trailer of 8 bytes
-    /// belongs to the overhead.
+    /// ATM with AAL5: 48 of 53 bytes of a cell are data, and the last cell is padded. The trailer
+    /// of 8 bytes belongs to the overhead.
     Atm,
     /// DOCSIS minislots; the last one is padded.
     Docsis {

@@ -193,7 +193,7 @@ fn interval_over_sqrt(interval_ns: u64, count: u32) -> u64 {
 }
 
 impl Aqm for CoDel {
-    /// Admits everything: CoDel acts when packets leave.
+    /// Admits all packets: CoDel acts when packets leave.
     #[inline]
     fn admit(&mut self, _: &AqmArrival, _: impl FnOnce() -> bool, _: &mut Stream) -> AqmVerdict {
         AqmVerdict::Keep

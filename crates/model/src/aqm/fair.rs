@@ -43,12 +43,12 @@ pub struct FairSpec {
     pub flows: u32,
     /// Bytes that a queue may send per turn; 1514.
     pub quantum: u32,
-    /// Most packets in all queues together; 10240.
+    /// Maximum number of packets in all queues together; 10240.
     pub limit_packets: u32,
-    /// Most bytes in all queues together; 32 MiB.
+    /// Maximum number of bytes in all queues together; 32 MiB.
     pub limit_bytes: u64,
-    /// Most packets dropped at once when a limit is exceeded (half of the longest queue, if that is
-    /// less); 64.
+    /// Maximum number of packets dropped at once when a limit is exceeded (half of the longest
+    /// queue, if that is less); 64.
     pub drop_batch: u32,
 }
 

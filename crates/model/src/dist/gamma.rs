@@ -13,7 +13,7 @@ pub(super) fn above(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// The value that `tail` cuts off for shape `a`.
+/// The value beyond which `tail` lies, for shape `a`.
 ///
 /// Uses Newton's method on the logarithm of the tail over the logarithm of the value. Both
 /// tails are concave there, so it converges from any start; a bracket bounds the steps if the

@@ -83,7 +83,7 @@ impl Law {
         }
     }
 
-    /// The value that `tail` cuts off.
+    /// The value beyond which `tail` lies.
     fn quantile(&self, tail: Tail) -> f64 {
         let hazard = match tail {
             Tail::Low(p) => -libm::log1p(-p),
@@ -150,7 +150,7 @@ impl TruncatedLaw {
         Ok(Self { law, low, high, cut_below, cut_above, mass })
     }
 
-    /// The value that `tail` cuts off.
+    /// The value beyond which `tail` lies.
     pub(super) fn quantile(&self, tail: Tail) -> f64 {
         let (p, q) = match tail {
             Tail::Low(p) => (p, 1.0 - p),

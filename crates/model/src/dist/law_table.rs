@@ -133,7 +133,7 @@ fn edge_draw(edge: u32) -> u64 {
     u64::from(CELLS_PER_OCTAVE + cell) << (MIN_EXPONENT - CELL_BITS + octave)
 }
 
-/// The tail that the middle of `draw` cuts off.
+/// The tail beyond the middle of `draw`.
 pub(super) fn tail_of(draw: u64) -> Tail {
     if draw >> 63 == 0 {
         Tail::Low((draw as f64 + 0.5) / TWO_64)

@@ -13,8 +13,8 @@ pub(crate) fn density(z: f64) -> f64 {
     INV_SQRT_TAU * libm::exp(-0.5 * z * z)
 }
 
-/// The value that `tail` cuts off. Uses rational approximations with a relative error near 1e-16
-/// (M. Wichura, algorithm AS 241, Applied Statistics 37, 1988).
+/// The value beyond which `tail` lies. Uses rational approximations with a relative error near
+/// 1e-16 (M. Wichura, algorithm AS 241, Applied Statistics 37, 1988).
 pub(crate) fn quantile(tail: Tail) -> f64 {
     let (p, sign) = match tail {
         Tail::Low(p) => (p, 1.0),

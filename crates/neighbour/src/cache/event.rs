@@ -15,7 +15,7 @@ pub enum NeighbourEvent<F> {
         /// The MAC address of the host that had the address.
         mac: Option<MacAddr>,
     },
-    /// Send this frame now.
+    /// The frame can be sent now.
     Released {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
@@ -24,7 +24,7 @@ pub enum NeighbourEvent<F> {
         /// The frame.
         frame: F,
     },
-    /// This frame is lost.
+    /// The frame is lost.
     Dropped {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
@@ -76,9 +76,9 @@ pub enum HoldRefusal {
 pub struct NeighbourCounters {
     /// Frames that were kept.
     pub held: u64,
-    /// Of these, frames released with an address.
+    /// Number of held frames that were released with an address.
     pub released: u64,
-    /// Of these, frames lost, by [`HoldDropCause`].
+    /// Number of held frames that were lost, by [`HoldDropCause`].
     pub dropped: [u64; HoldDropCause::ALL.len()],
     /// Frames that could not be kept.
     pub refused: u64,

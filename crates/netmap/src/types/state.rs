@@ -223,7 +223,7 @@ pub(crate) struct BridgePortState {
     /// Whether the port receives broadcasts, multicasts, and frames for unknown addresses.
     pub(crate) takes: [bool; 3],
     pub(crate) vlan: VlanState,
-    /// Limits of these three: whether in bits, rate per second, burst.
+    /// Limits of these three kinds: whether in bits, rate per second, burst.
     pub(crate) storm: [Option<(bool, u64, u64)>; 3],
 }
 

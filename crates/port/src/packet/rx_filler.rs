@@ -9,7 +9,7 @@ use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 const MAC_ADDRESSES_LEN: usize = 12;
 /// Bytes of a tag.
 const VLAN_TAG_LEN: u32 = 4;
-/// Most bytes of headers in a segment.
+/// Maximum number of bytes of headers in a segment.
 const MAX_HEADERS_LEN: u32 = 192;
 
 /// An unfinished frame, as the kernel delivers it.

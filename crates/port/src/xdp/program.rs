@@ -79,7 +79,7 @@ pub(super) struct HookRequest {
 /// Why no program could be attached.
 #[derive(Debug)]
 pub(super) enum HookError {
-    /// This mode failed; another may work.
+    /// This mode failed, but another may work.
     Refused(io::Error),
     /// No mode can work.
     Fatal(OpenCause),

@@ -384,7 +384,7 @@ impl Queue for XdpQueue {
         // A program that syncs in its own process would not check the link.
         if self.link.read_events() && self.ownership.is_some() {
             let was_down = self.link.is_down();
-            // The next sync reports an error again.
+            // If the probe fails, the next sync reports the error again.
             let _ = self.probe();
             if was_down && !self.link.is_down() {
                 let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);

@@ -75,7 +75,7 @@ fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave out --{id}, or send as recorded: -B real")).into())
 }
 
-/// Parses a speed factor; 0 would never end.
+/// Parses a speed factor; 0 is refused, because the replay would never end.
 pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
     let speed: Fraction =
         text.parse().map_err(|error: slipring_traffic::FractionError| error.to_string())?;

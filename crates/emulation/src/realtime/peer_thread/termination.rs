@@ -64,8 +64,8 @@ impl<F: SharedFlag> Termination<F> {
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Relaxed: a thread that reads false just continues. A thread that must read false
-            // reads `ended` first, which is stored with Release later.
+            // Relaxed: a thread that reads false continues. A thread that must read false reads
+            // `ended` first, which is stored with Release later.
             self.idle[me].store_relaxed(false);
         }
     }
