@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::kind::PLANNED;
-use slipring_abi::name::{NameForm, PortName, PortNameError, listed};
+use slipring_abi::name::{self, NameForm, PortName, PortNameError, listed};
 
 /// An invalid name, the column of its first wrong character, the message, and the help (empty for
 /// none).
@@ -228,6 +228,18 @@ fn addresses_that_are_not_on_the_pci_bus_are_refused() {
 #[test]
 fn malformed_options_are_refused() {
     assert_cases(OPTION_CASES);
+}
+
+#[test]
+fn a_kind_whose_name_is_free_text_says_what_it_expects() {
+    let mut seen = 0;
+    for kind in name::KINDS {
+        let (NameForm::Text(what) | NameForm::Rest(what)) = kind.grammar().form else { continue };
+        let reason = error(&kind.to_string()).reason.to_string();
+        assert_eq!(reason, format!("expected {what}, found the end"), "{kind}");
+        seen += 1;
+    }
+    assert!(seen > 2);
 }
 
 #[test]

@@ -25,10 +25,11 @@ pub enum NameForm {
     DevicePort,
     /// A PCI address.
     PciAddress,
-    /// The path of a socket. Options may follow, rings and flags may not.
-    Socket,
-    /// A file: the remaining text.
-    File,
+    /// Any text up to an `@`; says what it is, for error messages. Options may follow, rings and
+    /// flags may not.
+    Text(&'static str),
+    /// The rest of the string; says what it is, for error messages.
+    Rest(&'static str),
     /// No text: the port needs no name.
     Nothing,
 }
@@ -70,7 +71,7 @@ impl KindGrammar {
 /// Defines [`PortNameKind`] and its table from one line per kind: the variant, the prefix (and
 /// folder), the form of its names, and the features.
 macro_rules! port_kinds {
-    ($d:tt $($kind:ident = $word:ident, $form:ident, $features:expr;)*) => {
+    ($d:tt $($kind:ident = $word:ident, $form:ident $(($what:literal))?, $features:expr;)*) => {
         /// The kind of a port. All kinds but `vale` are lines of one table, `port_kinds!` in
         /// `kind.rs`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +94,7 @@ macro_rules! port_kinds {
                 match self {
                     $(Self::$kind => &KindGrammar {
                         word: stringify!($word),
-                        form: NameForm::$form,
+                        form: NameForm::$form $(($what))?,
                         features: $features,
                     },)*
                     Self::Vale { .. } => &KindGrammar {
@@ -121,16 +122,16 @@ macro_rules! port_kinds {
 }
 
 port_kinds! { $
-    Netmap      = netmap,      Interface,  PIPES | HOST_RINGS;
-    Xdp         = xdp,         Interface,  HOST_RINGS;
-    Packet      = packet,      Interface,  HOST_RINGS;
-    Tap         = tap,         Interface,  RING_PAIRS;
-    Pcap        = pcap,        File,       NONE;
-    Null        = null,        Nothing,    RING_PAIRS;
-    Kernel      = kernel,      DevicePort, PIPES | ON_DEVICE | DEVICE_PATH;
-    Vhost       = vhost,       Socket,     RING_PAIRS;
-    VhostClient = vhostclient, Socket,     RING_PAIRS;
-    Vfio        = vfio,        PciAddress, PLANNED;
+    Netmap      = netmap,      Interface,                    PIPES | HOST_RINGS;
+    Xdp         = xdp,         Interface,                    HOST_RINGS;
+    Packet      = packet,      Interface,                    HOST_RINGS;
+    Tap         = tap,         Interface,                    RING_PAIRS;
+    Pcap        = pcap,        Rest("the name of a file"),   NONE;
+    Null        = null,        Nothing,                      RING_PAIRS;
+    Kernel      = kernel,      DevicePort,                   PIPES | ON_DEVICE | DEVICE_PATH;
+    Vhost       = vhost,       Text("the path of a socket"), RING_PAIRS;
+    VhostClient = vhostclient, Text("the path of a socket"), RING_PAIRS;
+    Vfio        = vfio,        PciAddress,                   PLANNED;
 }
 
 impl PortNameKind {

@@ -32,8 +32,8 @@ pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameEr
     let mut at = NameCursor::new(input);
     let kind = kind(&mut at, dialect)?;
     match kind.grammar().form {
-        NameForm::File => file(&at, kind),
-        NameForm::Socket => socket(at, kind),
+        NameForm::Rest(what) => rest(&at, kind, what),
+        NameForm::Text(what) => text(at, kind, what),
         _ => rings_of(at, kind),
     }
 }
@@ -75,23 +75,32 @@ fn is_pipe(mut at: NameCursor<'_>) -> bool {
     at.peek().is_some_and(is_pipe_sign)
 }
 
-fn file(at: &NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
+/// Parses a name that is the rest of the string; `what` says what it is.
+fn rest(
+    at: &NameCursor<'_>,
+    kind: PortNameKind,
+    what: &'static str,
+) -> Result<PortName, PortNameError> {
     if at.is_at_end() {
-        return at.expected("the name of a file");
+        return at.expected(what);
     }
     Ok(PortName::new(kind, at.rest().to_owned()))
 }
 
-/// Parses the path of a socket, and options.
-fn socket(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
-    let mut path = String::new();
+/// Parses a name that is any text, and options; `what` says what it is.
+fn text(
+    mut at: NameCursor<'_>,
+    kind: PortNameKind,
+    what: &'static str,
+) -> Result<PortName, PortNameError> {
+    let mut name = String::new();
     while let Some(c) = at.literal("@") {
-        path.push(c);
+        name.push(c);
     }
-    if path.is_empty() {
-        return at.expected("the path of a socket");
+    if name.is_empty() {
+        return at.expected(what);
     }
-    let mut port = PortName::new(kind, path);
+    let mut port = PortName::new(kind, name);
     while !at.is_at_end() {
         options::option(&mut at, &mut port)?;
     }

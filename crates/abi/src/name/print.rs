@@ -13,9 +13,9 @@ impl Display for PortName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         match self.kind.grammar().form {
-            NameForm::File => return f.write_str(&self.name),
+            NameForm::Rest(_) => return f.write_str(&self.name),
             NameForm::PciAddress => f.write_str(&self.name)?,
-            NameForm::Socket => doubled(f, &self.name, "@")?,
+            NameForm::Text(_) => doubled(f, &self.name, "@")?,
             _ => doubled(f, &self.name, NAME_ENDS)?,
         }
         if let Some(pipe) = &self.pipe {

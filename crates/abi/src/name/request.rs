@@ -77,7 +77,7 @@ impl PortName {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
             // A path may be longer than a name in a request.
-            kind if kind.grammar().form == NameForm::Socket => {
+            kind if matches!(kind.grammar().form, NameForm::Text(_)) => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
             _ => None,
@@ -174,8 +174,8 @@ impl PortName {
 /// The port of a virtual machine, if the name is that of one.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
-    let kind =
-        PortNameKind::from_word(word).filter(|kind| kind.grammar().form == NameForm::Socket)?;
+    let is_text = |kind: &PortNameKind| matches!(kind.grammar().form, NameForm::Text(_));
+    let kind = PortNameKind::from_word(word).filter(is_text)?;
     Some(PortName::new(kind, path.to_string()))
 }
 

@@ -109,7 +109,7 @@ fn port() -> impl Strategy<Value = PortName> {
         option::of(offsets()),
     );
     parts.prop_map(|((kind, name), pipe, rings, flags, memory, conf, offsets)| {
-        let whole = kind.grammar().form == NameForm::Socket;
+        let whole = matches!(kind.grammar().form, NameForm::Text(_));
         let (rings, flags) =
             if whole { (RingSelection::All, PortNameFlags::NONE) } else { (rings, flags) };
         let pipe = pipe.filter(|_| kind.has_pipes());
