@@ -35,10 +35,11 @@ pub trait PortDriver: Sync {
     /// The static description of the kind.
     fn facts(&self) -> &'static KindFacts;
 
-    /// Returns the memory that the port takes from a region, without host rings.
+    /// Returns the memory that the port takes from a region, without host rings. Changes nothing.
     ///
     /// # Errors
-    /// [`OpenError`] if that depends on something that does not exist.
+    /// [`OpenError`] for a name that cannot be opened anywhere, and if the memory depends on
+    /// something that does not exist.
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError>;
 
     /// Opens the port in `region`, without host rings.
@@ -83,13 +84,23 @@ pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
     known.next().map_or(CapabilitySet::empty(), |(_, driver)| driver.facts().keeps)
 }
 
-/// Returns the findings of `slipring doctor` about a port.
+/// Returns the findings of `slipring doctor` about a port: first what [`open`] refuses first.
 #[must_use]
 pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
+    let options = crate::with_conf(port, &OpenOptions::default());
+    let request = match PortRequest::new(port, &options) {
+        Ok(request) => request,
+        Err(error) => return vec![Finding::port_refused(&error)],
+    };
     if port.pipe.is_some() && !port.kind.has(kind::ON_DEVICE) {
         return vec![Finding::port_needs_nothing(port)];
     }
-    of(&port.kind).examine(port, context)
+    let driver = of(&port.kind);
+    let mut findings = driver.examine(port, context);
+    if findings.iter().all(|finding| finding.state != FindingState::Fail) {
+        findings.extend(driver.needs(&request).err().as_ref().map(Finding::port_refused));
+    }
+    findings
 }
 
 /// The kinds for `--help`: the forms of their names, and what they open.

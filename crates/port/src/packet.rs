@@ -51,16 +51,27 @@ const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 /// The memory that the port needs from a region.
 ///
 /// # Errors
-/// [`OpenError`] when the interface cannot be looked up.
+/// [`OpenError`] when there is no such interface or queue.
 pub fn needs(
     name: &str,
     ifname: &str,
     queue: Option<u32>,
     options: &OpenOptions,
 ) -> Result<RegionNeeds, OpenError> {
-    let iface = Iface::find(ifname).map_err(|cause| OpenError::new(name, cause))?;
+    let iface = Iface::find(ifname).and_then(|iface| check_queue(&iface, queue).map(|()| iface));
+    let iface = iface.map_err(|cause| OpenError::new(name, cause))?;
     let queues = if queue.is_some() { 1 } else { iface.rx_queues };
     Ok(RegionNeeds::pairs(queues, options.slots))
+}
+
+fn check_queue(iface: &Iface, queue: Option<u32>) -> Result<(), OpenCause> {
+    let queues = iface.rx_queues;
+    match queue {
+        Some(queue) if queue >= queues => {
+            Err(OpenCause::QueueRange { ifname: iface.name.clone(), queue, queues })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Opens a port on an interface: on receive queue `queue`, or with a ring pair for each receive
@@ -110,15 +121,15 @@ fn filters(
     if options.exit_on_link_down {
         iface.require_up()?;
     }
-    let (ifname, queues) = (iface.name.clone(), iface.rx_queues);
     if !iface.ethernet {
         return Err(OpenCause::Unsupported {
-            what: format!("`packet:` on `{ifname}`"),
+            what: format!("`packet:` on `{}`", iface.name),
             needs: "an interface with Ethernet frames",
         });
     }
+    check_queue(iface, queue)?;
+    let queues = iface.rx_queues;
     match queue {
-        Some(queue) if queue >= queues => Err(OpenCause::QueueRange { ifname, queue, queues }),
         Some(queue) if queues > 1 => Ok(vec![SocketFilter::Queue { queue, of: queues }]),
         Some(_) => Ok(vec![SocketFilter::Everything]),
         None => Ok(vec![SocketFilter::Everything; queues as usize]),

@@ -11,6 +11,8 @@ mod machine;
 mod moderation;
 mod port;
 mod privilege;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trials;
 

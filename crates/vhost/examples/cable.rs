@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sockets: Vec<String> = std::env::args().skip(1).collect();
     let [a, b] = &sockets[..] else { return Err("two sockets, please".into()) };
     let options = OpenOptions::default();
-    let needs = slipring_vhost::needs(1, &options) * 2;
+    let needs = slipring_vhost::needs("vhost", 1, &options)? * 2;
     let geometry =
         Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never)?;

@@ -43,7 +43,7 @@ fn main() {
 
 fn open(sockets: &[PathBuf; 2]) -> [Port; 2] {
     let options = OpenOptions::default();
-    let needs = slipring_vhost::needs(1, &options) * 2;
+    let needs = slipring_vhost::needs("vhost", 1, &options).unwrap() * 2;
     let geometry =
         Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Try).unwrap();

@@ -15,9 +15,22 @@ use crate::server::{VhostRole, VhostServer};
 pub const MAX_PAIRS: u32 = 16;
 
 /// Returns the memory that the port needs from a region.
-#[must_use]
-pub fn needs(pairs: u32, options: &OpenOptions) -> RegionNeeds {
-    RegionNeeds::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
+///
+/// # Errors
+/// [`OpenError`] for more than [`MAX_PAIRS`] ring pairs.
+pub fn needs(name: &str, pairs: u32, options: &OpenOptions) -> Result<RegionNeeds, OpenError> {
+    check_pairs(pairs).map_err(|cause| OpenError::new(name, cause))?;
+    Ok(RegionNeeds::pairs(pairs.max(1), options.slots))
+}
+
+fn check_pairs(pairs: u32) -> Result<(), OpenCause> {
+    if pairs <= MAX_PAIRS {
+        return Ok(());
+    }
+    Err(OpenCause::Setting {
+        reason: format!("a guest's device has at most {MAX_PAIRS} ring pairs, not {pairs}"),
+        help: "ask for fewer, or leave rings out".into(),
+    })
 }
 
 /// Opens a port of `pairs` ring pairs for the guest whose front-end connects through `socket`. The
@@ -46,12 +59,7 @@ fn open_pairs(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<Port, OpenCause> {
-    if pairs > MAX_PAIRS {
-        return Err(OpenCause::Setting {
-            reason: format!("a guest's device has at most {MAX_PAIRS} ring pairs, not {pairs}"),
-            help: "ask for fewer, or leave rings out".into(),
-        });
-    }
+    check_pairs(pairs)?;
     let server = Arc::new(VhostServer::start(name, socket, role, pairs)?);
     let open = |i| VhostQueue::new(name, i, region, options, &server);
     let queues = (0..pairs as u16).map(open).collect::<Result<Vec<_>, _>>()?;

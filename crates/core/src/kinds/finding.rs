@@ -31,6 +31,9 @@ pub struct Finding {
     pub state: FindingState,
     /// The result.
     pub finding: String,
+    /// The code of the error that opening the port would return, for `slipring explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
     /// The command that fixes the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
@@ -40,7 +43,7 @@ impl Finding {
     /// A check that found no problem.
     #[must_use]
     pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { check, state: FindingState::Ok, finding: finding.into(), mend: None }
+        Self { check, state: FindingState::Ok, finding: finding.into(), code: None, mend: None }
     }
 
     /// Something could be better.
@@ -90,7 +93,8 @@ impl Finding {
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {
         let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));
-        Self::port_fail(error.to_string()).with_fix(mend)
+        let finding = Self::port_fail(error.to_string()).with_fix(mend);
+        Self { code: Some(error.code()), ..finding }
     }
 }
 

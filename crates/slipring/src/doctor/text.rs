@@ -6,13 +6,14 @@ use slipring_core::kinds::{Finding, FindingState};
 pub(super) fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Finding { check, state, finding, mend } in findings {
+    for Finding { check, state, finding, code, mend } in findings {
         let state = match state {
             FindingState::Ok => "ok  ",
             FindingState::Warn => "warn",
             FindingState::Fail => "FAIL",
         };
-        text += &format!("{state}  {check:width$}  {finding}\n");
+        let code = code.map_or_else(String::new, |code| format!(" [{code}]"));
+        text += &format!("{state}  {check:width$}  {finding}{code}\n");
         if let Some(mend) = mend {
             text += &format!("      {:width$}  -> {mend}\n", "");
         }

@@ -18,7 +18,7 @@ use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves and need nothing, with @ for a capture of three frames and
 /// @@ for its path.
-const ALONE: [&str; 39] = [
+const ALONE: [&str; 40] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f rx",
@@ -45,6 +45,7 @@ const ALONE: [&str; 39] = [
     "doctor",
     "doctor here",
     "doctor pcap:/no/such/file",
+    "doctor null:^",
     "explain SR0104",
     "explain",
     "firewall --bench null --no-such-flag",

@@ -31,7 +31,7 @@ struct Rig {
 
 fn open(socket: &Path, role: VhostRole, pairs: u32) -> Result<Port, slipring_port::OpenError> {
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
-    let needs = slipring_vhost::needs(pairs, &options);
+    let needs = slipring_vhost::needs("vhost:test", pairs, &options)?;
     let geometry =
         Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never).unwrap();

@@ -47,7 +47,7 @@ impl PortDriver for VhostDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        Ok(slipring_vhost::needs(request.pairs(), request.options()))
+        slipring_vhost::needs(request.display_name(), request.pairs(), request.options())
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {

@@ -1,0 +1,165 @@
+//! What `doctor NAME` says and what opening the name does: one list of names, both asked.
+
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use slipring_abi::name::PortName;
+use slipring_core::Host;
+use slipring_core::kinds::{self, DoctorContext, Finding, FindingState};
+use slipring_port::{OpenCause, OpenError, OpenOptions};
+use slipring_test_support::Namespace;
+
+use super::port;
+use super::privilege::Privileges;
+
+/// Names that are the same everywhere. `here` is an end of a veth pair with one queue, up; `DIR` is
+/// an empty directory but for a socket that another program listens on.
+const NAMES: &[&str] = &[
+    "null:",
+    "null",
+    "null:@conf:rings=2",
+    "null:@conf:rings=257",
+    "null:@conf:slots=64",
+    "null:@conf:slots=63",
+    "null:@conf:slots=1",
+    "null:@conf:tx-slots=128,rx-slots=65537",
+    "null:@conf:slots=4294967295",
+    "null:^",
+    "null:*",
+    "null:/t",
+    "null:@1",
+    "null:@share:port=x",
+    "null:@extmem:file=/dev/shm/x",
+    "null:@offset:initial=64",
+    "x{1",
+    "x}1",
+    "x{1@conf:rings=2",
+    "x{1@conf:rings=300",
+    "x{1@conf:slots=1",
+    "x{1@7",
+    "x{1/r",
+    "netmap:x{1",
+    "tap:new",
+    "tap:new@conf:rings=2",
+    "tap:new@conf:rings=4096",
+    "tap:new@conf:slots=1",
+    "tap:new^",
+    "tap:new@3",
+    "tap:here",
+    "netmap:here",
+    "netmap:here-0",
+    "netmap:here-1",
+    "netmap:here@conf:rings=64",
+    "netmap:here@conf:slots=1",
+    "netmap:here^",
+    "netmap:here^@conf:host-rings=2",
+    "netmap:here^0",
+    "netmap:here^1",
+    "netmap:here*",
+    "netmap:here@7",
+    "netmap:here@offset:initial=64",
+    "netmap:here/t",
+    "netmap:here/x",
+    "netmap:nowhere",
+    "netmap:nowhere^",
+    "here",
+    "xdp:here",
+    "xdp:here-1",
+    "xdp:here^1",
+    "xdp:here@conf:rings=2",
+    "packet:here",
+    "packet:here-1",
+    "packet:here/r",
+    "packet:here@conf:slots=100000",
+    "packet:nowhere",
+    "pcap:DIR/new.pcap",
+    "pcap:DIR/no/new.pcap",
+    "pcap:DIR",
+    "vhost:DIR/new.sock",
+    "vhost:DIR/new.sock@conf:rings=16",
+    "vhost:DIR/new.sock@conf:rings=17",
+    "vhost:DIR/new.sock@conf:slots=1",
+    "vhost:DIR/new.sock@7",
+    "vhost:DIR/no/new.sock",
+    "vhost:DIR/used.sock",
+    "vhostclient:DIR/used.sock@conf:rings=17",
+    "vhostclient:DIR/new.sock",
+    "kernel:here@conf:slots=1",
+    "kernel:here@extmem:file=/dev/shm/x",
+    "kernel:x{1@offset:initial=64",
+    "vale0:a@share:port=x",
+    "vale0:a",
+    "vfio:03:00.0",
+    "vfio:03:00.0@conf:slots=1",
+];
+
+/// What doctor finds, and what opening the port comes to.
+struct Answers {
+    name: String,
+    findings: Vec<Finding>,
+    opened: Result<(), OpenError>,
+}
+
+impl Answers {
+    /// Asks doctor first: opening may create what the name means.
+    fn of(name: &str, dir: &Path) -> Self {
+        let name = name.replace("DIR", &dir.display().to_string());
+        let port = PortName::parse_classic(&name).unwrap();
+        let privileges = Privileges::of_this_process();
+        let context = DoctorContext {
+            run_dir: dir,
+            may_make_devices: privileges.may_make_devices(),
+            interface: &|named| port::examine(named, &privileges),
+        };
+        let findings = kinds::examine(&port, &context);
+        let opened = Host::new().open_all(&[port], &OpenOptions::default()).map(drop);
+        Self { name, findings, opened }
+    }
+
+    fn failure(&self) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.state == FindingState::Fail)
+    }
+
+    /// Why the two answers differ.
+    fn disagreement(&self) -> Option<String> {
+        let Self { name, opened, .. } = self;
+        match (opened, self.failure()) {
+            (Ok(()), None) | (Err(_), Some(_)) => None,
+            (Ok(()), Some(finding)) => Some(format!("{name} opens, and doctor says {finding:?}")),
+            (Err(error), None) => Some(format!("doctor says that {name} is well, and {error}")),
+        }
+    }
+}
+
+/// The answers for all names, in a namespace with a veth pair; `None` if there can be none.
+fn all_answers() -> Option<Vec<Answers>> {
+    let namespace = Namespace::new()?;
+    namespace.veth("here", &namespace, "there", "");
+    namespace.silence("there");
+    namespace.ip("link set there up");
+    Some(namespace.run(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let _listener = UnixListener::bind(dir.path().join("used.sock")).unwrap();
+        NAMES.iter().map(|name| Answers::of(name, dir.path())).collect()
+    }))
+}
+
+#[test]
+fn doctor_and_opening_agree_on_every_name() {
+    let Some(answers) = all_answers() else { return };
+    let differ: Vec<_> = answers.iter().filter_map(Answers::disagreement).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+}
+
+#[test]
+fn doctor_refuses_an_option_with_the_words_code_and_advice_of_opening() {
+    let Some(answers) = all_answers() else { return };
+    let of_the_name = |error: &&OpenError| {
+        use OpenCause::{QueueRange, Setting, Unsupported};
+        matches!(*error.cause, Setting { .. } | QueueRange { .. } | Unsupported { .. })
+    };
+    for answers in &answers {
+        let Some(error) = answers.opened.as_ref().err().filter(of_the_name) else { continue };
+        assert_eq!(answers.failure(), Some(&Finding::port_refused(error)), "{}", answers.name);
+    }
+}
