@@ -3,7 +3,7 @@
 //! | kept | by | used for |
 //! |---|---|---|
 //! | no capability | every program | |
-//! | CAP_NET_ADMIN | with a port of an interface | to restore the interface's settings at the end, unless a [helper](Confinement::leaving_settings_to_helper) does |
+//! | CAP_NET_ADMIN | with a port of an interface, if no [helper](PrivilegedHelper) can be started | to restore the interface's settings at the end |
 //! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
@@ -37,43 +37,22 @@ const MAX_RT_PRIORITY: u64 = 99;
 #[must_use]
 pub struct Confinement {
     kept: CapabilitySet,
-    helper: Option<PrivilegedHelper>,
-    /// Why no helper could be started, if one was requested.
-    no_helper: Option<io::Error>,
+    /// Interfaces whose settings must be restored at the end.
+    interfaces: Vec<u32>,
 }
 
 impl Confinement {
     /// Keeps nothing.
     pub fn drop_all() -> Self {
-        Self { kept: CapabilitySet::empty(), helper: None, no_helper: None }
+        Self { kept: CapabilitySet::empty(), interfaces: Vec::new() }
     }
 
-    /// Keeps the capabilities that these ports need until they are closed.
+    /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] leaves CAP_NET_ADMIN to a
+    /// helper.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
-        Self::drop_all().keeping(kept.fold(CapabilitySet::empty(), CapabilitySet::union))
-    }
-
-    /// Starts a helper process that restores the interfaces of these ports, so that this process
-    /// does not need CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
-    pub fn leaving_settings_to_helper(mut self, ports: &[PortName]) -> Self {
-        if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
-            return self;
-        }
-        let indices = ports.iter().filter_map(|port| Iface::find(&port.name).ok());
-        let policy = HelperPolicy {
-            program: std::process::id(),
-            operations: vec![HelperOperation::SetFeature, HelperOperation::RemoveHiddenLink],
-            interfaces: indices.map(|iface| iface.index).collect(),
-        };
-        match PrivilegedHelper::start(&policy) {
-            Ok(helper) => {
-                self.kept -= CapabilitySet::NET_ADMIN;
-                self.helper = Some(helper);
-            }
-            Err(error) => self.no_helper = Some(error),
-        }
-        self
+        let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
+        Self { kept, interfaces: ports.iter().filter_map(interface_of).collect() }
     }
 
     fn keeping(self, more: CapabilitySet) -> Self {
@@ -116,26 +95,54 @@ impl Confinement {
         self.keeping(CapabilitySet::SYS_NICE)
     }
 
-    /// Drops all other capabilities, for this thread and threads that it starts from now on.
+    /// Drops all other capabilities, for this thread and threads that it starts from now on. A
+    /// helper process restores the interfaces' settings, so that this process does not need
+    /// CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     ///
     /// # Errors
     /// If stderr cannot be written: capabilities that could not be dropped are reported there.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { kept, helper, no_helper } = self.serving_metrics(session.metrics.as_deref());
-        // The files that the run publishes in the directory must be removed at the end.
-        let publishing = match is_foreign_dir(&session.run_dir) {
-            true => CapabilitySet::DAC_OVERRIDE,
-            false => CapabilitySet::empty(),
-        };
-        let stays = confine(kept | publishing, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
-        if let Some(helper) = helper {
-            helper.end_with_it()?;
-            set_settings_keeper(Box::new(helper));
+        let mut confinement = self.serving_metrics(session.metrics.as_deref());
+        let helper = confinement.start_helper().transpose();
+        if matches!(helper, Ok(Some(_))) {
+            confinement.kept -= CapabilitySet::NET_ADMIN;
         }
-        let without = no_helper.map(|why| format!("CAP_NET_ADMIN stays: no helper: {why}"));
-        let mut stays = stays.into_iter().chain(without);
+        // The files that the run publishes there must be removed at the end.
+        let confinement = match is_foreign_dir(&session.run_dir) {
+            true => confinement.opening_files(),
+            false => confinement,
+        };
+        let mut stays = confine(confinement.kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+        match helper {
+            Ok(Some(helper)) => {
+                helper.end_with_it()?;
+                set_settings_keeper(Box::new(helper));
+            }
+            Ok(None) => {}
+            Err(why) => stays.push(format!("CAP_NET_ADMIN stays: no helper: {why}")),
+        }
+        let mut stays = stays.into_iter();
         stays.try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
+
+    /// Starts the process that restores the interfaces' settings, if this process may and must.
+    fn start_helper(&self) -> Option<io::Result<PrivilegedHelper>> {
+        if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
+            return None;
+        }
+        Some(PrivilegedHelper::start(&HelperPolicy {
+            program: std::process::id(),
+            operations: vec![HelperOperation::SetFeature, HelperOperation::RemoveHiddenLink],
+            interfaces: self.interfaces.clone(),
+        }))
+    }
+}
+
+/// The interface that a port was opened on, if its settings must be restored at the end.
+fn interface_of(port: &Port) -> Option<u32> {
+    let keeps = kinds::capabilities_to_keep(&port.info).contains(CapabilitySet::NET_ADMIN);
+    let name = PortName::parse(&port.info.name).ok().filter(|_| keeps)?;
+    Some(Iface::find(&name.name).ok()?.index)
 }
 
 /// Raises the limits of nice values and real-time priorities to the maximum; returns whether that

@@ -116,7 +116,7 @@ impl BridgePlan {
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports, session)?;
         check_paths(&ports, session)?;
-        Confinement::for_ports(&ports).leaving_settings_to_helper(&self.ports).begin(session)?;
+        Confinement::for_ports(&ports).begin(session)?;
         let mut meter = PortMeter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;

@@ -8,12 +8,11 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
-use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, skip};
+use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, installed, skip};
 
 use crate::support::SLIPRING;
 
 const NOTHING: CapabilitySet = CapabilitySet::empty();
-const SETTINGS: CapabilitySet = CapabilitySet::NET_ADMIN;
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// The kernel's status of a thread.
@@ -95,20 +94,20 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
         ("bridge -i packet:la -i packet:ra".to_owned(), NOTHING),
         ("bridge -i tap:ta -i null:".to_owned(), NOTHING),
         (format!("bridge -i vhost:{at}/guest.sock -i null:"), FILES),
-        ("gen -i netmap:la -f tx -R 100".to_owned(), SETTINGS),
+        ("gen -i netmap:la -f tx -R 100".to_owned(), NOTHING),
         ("gen -i null: -f tx -R 100 --spin".to_owned(), NOTHING),
-        ("emulate -i netmap:la -i netmap:ra -D 1ms".to_owned(), SETTINGS | FILES | priorities()),
+        ("emulate -i netmap:la -i netmap:ra -D 1ms".to_owned(), FILES | priorities()),
         (
             "emulate -i tap:ta -i tap:tb -D 1ms --metrics 127.0.0.1:80".to_owned(),
             FILES | CapabilitySet::NET_BIND_SERVICE | priorities(),
         ),
         (format!("replay -f {capture} -i null: --loops 0 --loop-gap 1ms"), FILES),
-        (format!("firewall -i netmap:la -i netmap:ra --rules {rules}"), SETTINGS | FILES),
-        ("lb -i netmap:la --outputs netmap:ra".to_owned(), SETTINGS),
-        ("dedup -i netmap:la -i netmap:ra".to_owned(), SETTINGS),
-        ("trace -i netmap:la".to_owned(), SETTINGS),
+        (format!("firewall -i netmap:la -i netmap:ra --rules {rules}"), FILES),
+        ("lb -i netmap:la --outputs netmap:ra".to_owned(), NOTHING),
+        ("dedup -i netmap:la -i netmap:ra".to_owned(), NOTHING),
+        ("trace -i netmap:la".to_owned(), NOTHING),
         ("trace -i packet:la --metrics 127.0.0.1:81".to_owned(), CapabilitySet::NET_BIND_SERVICE),
-        ("dump -i netmap:la".to_owned(), SETTINGS),
+        ("dump -i netmap:la".to_owned(), NOTHING),
         ("dump -i packet:la".to_owned(), NOTHING),
         (format!("dump -i packet:la -w {at}/out.pcap -G 1"), FILES),
         ("serve --listen 127.0.0.1:0".to_owned(), FILES),
@@ -116,6 +115,57 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
         let program = Program::start(&lab.mid, SLIPRING, &words);
         wait_until_confined(&words, &program, kept);
         program.stop(Signal::INT);
+    }
+}
+
+/// Command lines with host rings, and what they keep.
+fn programs_with_host_rings() -> [(&'static str, CapabilitySet); 8] {
+    [
+        ("bridge -i netmap:la", NOTHING),
+        ("gen -i netmap:la^ -f rx", NOTHING),
+        ("lb -i netmap:la^ --outputs netmap:ra", NOTHING),
+        ("dedup -i netmap:la^ -i netmap:ra", NOTHING),
+        ("trace -i netmap:la^", NOTHING),
+        ("dump -i netmap:la^", NOTHING),
+        ("emulate -i netmap:la -i netmap:la^ -D 1ms", FILES | priorities()),
+        ("firewall -i netmap:la -i netmap:la^", FILES),
+    ]
+}
+
+/// What a program leaves on the interfaces, if anything.
+fn left_on(lab: &Lab) -> Option<&'static str> {
+    let links = lab.mid.ip("-d link show");
+    ["xdp", "PROMISC", ": sr", "promiscuity 1"].into_iter().find(|trace| links.contains(trace))
+}
+
+/// Without CAP_SYS_ADMIN the hidden link of host rings is in no namespace of its own, which the
+/// kernel would remove.
+#[test]
+fn a_program_without_capabilities_restores_its_interfaces_when_it_ends() {
+    let Some(lab) = Lab::quiet(LabPort::Best) else { return };
+    if !installed("setpriv") {
+        return;
+    }
+    for (words, kept) in programs_with_host_rings() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-sys_admin", SLIPRING]).args(words.split(' '));
+        let program = Program::launch(&lab.mid, command);
+        wait_until_confined(words, &program, kept);
+        assert!(left_on(&lab).is_some(), "`{words}` takes an interface");
+        program.stop(Signal::INT).well();
+        assert_eq!(left_on(&lab), None, "`{words}` leaves it");
+    }
+}
+
+#[test]
+fn a_killed_program_without_capabilities_leaves_its_interfaces_as_they_were() {
+    let Some(lab) = Lab::quiet(LabPort::Best) else { return };
+    for (words, kept) in programs_with_host_rings() {
+        let program = Program::start(&lab.mid, SLIPRING, words);
+        wait_until_confined(words, &program, kept);
+        program.stop(Signal::KILL);
+        // The kernel removes namespaces in the background.
+        eventually(&format!("all of `{words}` to go"), || left_on(&lab).is_none().then_some(()));
     }
 }
 
