@@ -38,6 +38,7 @@ struct FirewallReport {
     unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,
+    suppressed_errors: u64,
     checks_out: bool,
     log_lines: u64,
     log_missed: u64,
@@ -50,6 +51,7 @@ impl FirewallFigures {
             counters: sum.counters.plus(&one.counters),
             pending_frames: sum.pending_frames + one.pending_frames,
             states: sum.states + one.states,
+            suppressed_errors: sum.suppressed_errors + one.suppressed_errors,
             ..one
         });
         let mut shown = sum.unwrap_or_default();
@@ -88,6 +90,7 @@ impl FirewallFigures {
             unread: self.unread(offered),
             lost: shown.counters.losses().filter(|(_, count)| *count > 0).collect(),
             states: shown.states,
+            suppressed_errors: shown.suppressed_errors,
             checks_out: shown.checks_out,
             log_lines: self.log_lines(),
             log_missed: self.log_missed(),
@@ -132,6 +135,10 @@ impl FirewallFigures {
         }
         for (cause, count) in shown.counters.losses().filter(|(_, count)| *count > 0) {
             text += &format!("\nlost: {count} ({cause})");
+        }
+        let suppressed = shown.suppressed_errors;
+        if suppressed > 0 {
+            text += &format!("\n{suppressed} ICMP errors were not sent: their rate is limited");
         }
         for port in self.meter.reports() {
             let (rx, tx) = (port.rx.packets, port.tx.packets);

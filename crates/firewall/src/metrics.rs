@@ -126,6 +126,11 @@ fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
         ("offered_packets", "Frames that came", counters.offered),
         ("sent_packets", "Frames that were sent", counters.sent),
         ("made_packets", "Frames made here", counters.made),
+        (
+            "suppressed_errors",
+            "ICMP errors not sent because of the limits on their rate",
+            shown.suppressed_errors,
+        ),
         ("log_lines", "Lines of rules with log", figures.log_lines()),
         ("log_missed_lines", "Lines that the log has missed", figures.log_missed()),
     ] {

@@ -18,6 +18,8 @@ pub(crate) struct DataplaneStats {
     pub(crate) pending_frames: u64,
     /// Number of dynamic states.
     pub(crate) states: u64,
+    /// ICMP errors that were not sent because of the limits on their rate.
+    pub(crate) suppressed_errors: u64,
     /// Frames are also checked on output.
     pub(crate) checks_out: bool,
 }
@@ -47,6 +49,7 @@ impl DataplaneStats {
             counters: join.counters(),
             pending_frames: late,
             states: join.firewall().states().len() as u64,
+            suppressed_errors: join.firewall().suppressed_errors(),
             checks_out: join.checks_out(),
         }
     }

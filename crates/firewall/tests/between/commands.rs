@@ -156,3 +156,20 @@ fn metrics_are_text_and_values() {
     });
     assert_eq!(rule.unwrap()["value"], 2, "{told}");
 }
+
+#[test]
+fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
+    let Some(site) = Site::new() else { return };
+    let firewall = site.firewall("--json");
+    site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
+    // All at once: many more than one sender is told of.
+    site.lab.left.attempt("ping", "-n -q -l 300 -c 300 -W 1 10.9.0.2");
+    let metrics = site.ipfw("metrics");
+    let ended = firewall.stop(Signal::INT).well();
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let told = |key: &str| report["firewall"][key].as_u64().unwrap();
+    let suppressed = told("suppressed_errors");
+    assert!(suppressed > 0 && told("made") + suppressed == 300, "{report}");
+    let line = format!("slipring_firewall_suppressed_errors_total {suppressed}\n");
+    assert!(metrics.contains(&line), "{metrics}");
+}
