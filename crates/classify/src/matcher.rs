@@ -83,10 +83,8 @@ impl Matcher {
             return;
         }
         match self.rows.len() {
-            0 => {
-                let rules = self.positions.len().saturating_sub(band * BAND_BITS).min(BAND_BITS);
-                found.extend(0..rules as u16);
-            }
+            // Without fields there are no rules.
+            0 => {}
             1..=4 => self.search::<4>(classes, band, found),
             5..=8 => self.search::<8>(classes, band, found),
             _ => self.search::<MAX_FIELDS>(classes, band, found),
@@ -287,12 +285,59 @@ mod tests {
     }
 
     #[test]
-    fn no_field_leaves_every_rule() {
-        let (matcher, _) = Matcher::build(&[]);
-        assert_eq!(matcher.bands(), 0);
+    fn without_fields_there_are_no_rules() {
+        for matcher in [Matcher::build(&[]).0, Matcher::default()] {
+            let mut found = Vec::new();
+            matcher.candidates(&[], 0, &mut found);
+            assert_eq!((matcher.bands(), found.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_rule_without_conditions_is_always_a_candidate() {
         let (matcher, partitions) = Matcher::build(&[alloc::vec![None; 3]]);
         let (mut found, class) = (Vec::new(), partitions[0].class(FieldPoint::MAX));
         matcher.candidates(&[class], 0, &mut found);
         assert_eq!(found, [0, 1, 2]);
+    }
+
+    #[test]
+    fn rows_are_dense_up_to_a_number_of_rules() {
+        let wants = |rules| [alloc::vec![None; rules]];
+        let band_bits = |rules, most| Matcher::with_dense(&wants(rules), most).0.band_bits();
+        assert_eq!([band_bits(3, 3), band_bits(3, 2), band_bits(3, 0)], [8, 12, 12]);
+        let is_short = |rules, most| Matcher::with_dense(&wants(rules), most).0.is_short();
+        assert!(is_short(256, 256) && !is_short(257, 257) && !is_short(256, 255));
+    }
+
+    /// Bytes of rows of one band: summaries and wildcards, and `words` own words in all classes.
+    fn row_bytes(words: usize, classes: usize) -> usize {
+        (64 + words) * 8 + classes * 24
+    }
+
+    #[test]
+    fn the_size_is_that_of_all_rows_and_positions() {
+        let wants = [alloc::vec![None; 3], alloc::vec![Some(RangeSet::of(0, 1, 1)); 3]];
+        let dense = Matcher::with_dense(&wants, 3).0;
+        assert_eq!(dense.size_bytes(), 3 * 2 + (1 + 2) * 4 * 8);
+        let sparse = Matcher::with_dense(&wants, 0).0;
+        assert_eq!(sparse.size_bytes(), 3 * 2 + row_bytes(0, 1) + row_bytes(1, 2));
+    }
+
+    #[test]
+    fn rules_with_the_same_open_fields_and_values_share_words() {
+        let value = |value: usize| Some(RangeSet::of(0, value as u128, value as u128));
+        let alternating = [(0..128).map(|rule| value(rule % 2)).collect()];
+        let by_value = Matcher::with_dense(&alternating, 0).0;
+        assert_eq!(by_value.size_bytes(), 128 * 2 + row_bytes(2, 3));
+        // Every other rule leaves the second field open.
+        let wants = [
+            (0..128).map(value).collect(),
+            (0..128).map(|rule| value(0).filter(|_| rule % 2 == 1)).collect(),
+            (0..128).map(|_| value(0)).collect(),
+        ];
+        let by_open_fields = Matcher::with_dense(&wants, 0).0;
+        let expected = row_bytes(128, 129) + row_bytes(1, 2) + row_bytes(2, 2);
+        assert_eq!(by_open_fields.size_bytes(), 128 * 2 + expected);
     }
 }

@@ -81,9 +81,10 @@ impl Partition {
 
     /// The values of a family at which the class changes, except those that `K` cannot hold.
     fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
-        let first = (FieldPoint::new(family, 0), self.class(FieldPoint::new(family, 0)));
-        let inside =
-            self.starts.iter().filter(|start| start.0.family == family && start.0.value > 0);
+        let first = FieldPoint::new(family, 0);
+        let later = self.starts.iter().skip_while(|start| start.0 <= first);
+        let inside = later.take_while(|start| start.0.family == family);
+        let first = (first, self.class(first));
         let points = core::iter::once(&first).chain(inside);
         points.filter_map(|&(point, class)| Some((point.value.try_into().ok()?, class))).collect()
     }
@@ -136,4 +137,54 @@ const fn mixed(number: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_the_same_rules_accept_are_one_class() {
+        let (low, high) = (RangeSet::of(0, 5, 9), RangeSet::of(0, 7, 20));
+        let partition = Partition::of(&[Some(&low), None, Some(&high)]);
+        let class = |value| partition.class(FieldPoint::new(0, value));
+        assert_eq!(partition.classes(), 4);
+        assert_eq!([class(4), class(6), class(9)], [class(21), class(5), class(7)]);
+        assert_eq!(class(0), partition.class(FieldPoint::new(1, 6)));
+        let four = [0, 5, 7, 20].map(class);
+        assert!((0..4).all(|at| four[..at].iter().all(|other| *other != four[at])));
+    }
+
+    #[test]
+    fn each_family_has_its_own_classes() {
+        let some = RangeSet::of(1, 0, 9).union(&RangeSet::of(2, 3, 5));
+        let partition = Partition::of(&[Some(&some), Some(&RangeSet::family(2))]);
+        for family in 0..4 {
+            let (trie, direct) = (partition.trie::<u32>(family), partition.direct(family));
+            for value in [0, 1, 2, 3, 5, 6, 9, 10, 65_535] {
+                let class = partition.class(FieldPoint::new(family, value));
+                assert_eq!([trie.get(value as u32), direct.get(value as u16)], [class; 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_bits_that_are_set() {
+        let (rows, own) = (BitRows::new(zeroed_bits(3)), zeroed_bits(3));
+        let mut classes = ClassBuilder { rows, own, hash: 0, classes_by_hash: BTreeMap::new() };
+        let hashes = [0, 1, 0, 2, 1, 2].map(|bit| {
+            classes.flip(bit);
+            classes.hash
+        });
+        let expected = [mixed(0), mixed(0) ^ mixed(1), mixed(1)];
+        assert_eq!(hashes[..3], expected);
+        assert_eq!(hashes[3..], [mixed(1) ^ mixed(2), mixed(2), 0]);
+    }
+
+    #[test]
+    fn numbers_are_mixed_as_by_splitmix64() {
+        // The first outputs of the published generator, seeded with 0.
+        let outputs = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
+        assert_eq!([0, 1, 2].map(mixed), outputs);
+    }
 }

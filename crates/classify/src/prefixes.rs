@@ -165,12 +165,8 @@ impl<K: TrieKey> PrefixMap<K> {
     /// The values at which the number changes, among those with the first `len` bits of `first`.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let len = len as u8;
-        let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NO_PREFIX);
-        if u32::from(len) == K::BITS {
-            // No prefix is longer.
-            return alloc::vec![(first, base)];
-        }
-        self.sweep((first, len + 1), first.last_of(len.into()), base)
+        let base = (0..len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NO_PREFIX);
+        self.sweep((first, len), first.last_of(len.into()), base)
     }
 
     /// The memory that lookups read, in bytes.
@@ -298,6 +294,110 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Prefixes of eight bits, as a list.
+    #[derive(Default)]
+    struct PrefixList(BTreeMap<(u32, u8), u32>);
+
+    impl PrefixList {
+        fn longest(&self, key: u32) -> Option<(u8, u32)> {
+            let covers = |&(start, len): &(u32, u8)| (start ^ key).leading_zeros() >= len.into();
+            let found = self.0.iter().filter(|(prefix, _)| covers(prefix));
+            found.map(|(&(_, len), &number)| (len, number)).max()
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Insert,
+        InsertIf(bool, bool),
+        Remove,
+        Settle,
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(Change, u32, u8, u32)>> {
+        let change = prop_oneof![
+            4 => Just(Change::Insert),
+            2 => any::<(bool, bool)>().prop_map(|(changes, grows)| Change::InsertIf(changes, grows)),
+            2 => Just(Change::Remove),
+            2 => Just(Change::Settle),
+        ];
+        prop::collection::vec((change, 0..8_u32, 0..=3_u8, 0..100_u32), 1..40)
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_answers_as_a_list_of_prefixes_does(changes in changes()) {
+            let (mut map, mut list) = (PrefixMap::default(), PrefixList::default());
+            let keys: Vec<u32> = (0..8).map(|bits| bits << 29).collect();
+            for (change, bits, len, number) in changes {
+                let (key, start) = (bits << 29 | 1, bits >> (3 - len) << (3 - len) << 29);
+                let known = list.0.get(&(start, len)).copied();
+                match change {
+                    Change::Insert => {
+                        prop_assert_eq!(map.insert(key, len, number), known);
+                        list.0.insert((start, len), number);
+                    }
+                    Change::InsertIf(changes, grows) => {
+                        let may = if known.is_some() { changes } else { grows };
+                        let done = map.insert_if((key, len), number, changes, grows);
+                        prop_assert_eq!(done, if may { Ok(known) } else { Err(known) });
+                        if may {
+                            list.0.insert((start, len), number);
+                        }
+                    }
+                    Change::Remove => {
+                        prop_assert_eq!(map.remove(key, len), known);
+                        list.0.remove(&(start, len));
+                    }
+                    Change::Settle => {
+                        map.settle();
+                        prop_assert!(map.is_settled());
+                    }
+                }
+                prop_assert_eq!((map.len(), map.is_empty()), (list.0.len(), list.0.is_empty()));
+                prop_assert!(map.iter().eq(list.0.iter().map(|(&(key, len), &it)| (key, len, it))));
+                prop_assert_eq!(map.exact(key, len), list.0.get(&(start, len)).copied());
+                let mut many = vec![0; keys.len()];
+                map.get_many(&keys, &mut many);
+                for (&key, many) in keys.iter().zip(many) {
+                    let longest = list.longest(key);
+                    prop_assert_eq!(map.longest(key), longest);
+                    let number = longest.map(|found| found.1);
+                    prop_assert_eq!((map.get(key), many), (number, number.unwrap_or(NO_PREFIX)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_changes_than_patches_are_worth_build_the_trie_again() {
+        let mut map = PrefixMap::default();
+        assert!(!map.is_settled());
+        map.settle();
+        for number in 0..MAX_PATCHES as u32 {
+            map.insert(number << 8, 32, number);
+        }
+        assert!(map.trie.is_some() && !map.is_settled());
+        map.insert(0x0a00_0000, 32, 7);
+        assert!(map.trie.is_none() && !map.is_settled());
+        assert_eq!((map.get(0x0a00_0000), map.get(0x0a00_0001)), (Some(7), None));
+        map.settle();
+        map.insert(0x0a00_0000, 8, 8);
+        assert!(map.trie.is_some(), "changes are counted from the last build on");
+        assert_eq!((map.get(0x0a00_0000), map.get(0x0a00_0001)), (Some(7), Some(8)));
+    }
+
+    #[test]
+    fn a_change_around_a_guarded_prefix_is_seen_outside_of_it() {
+        let mut map = PrefixMap::default();
+        map.insert(0x0a00_0000_u32, 32, 1);
+        map.settle();
+        map.insert(0x0a00_0000, 24, 2);
+        map.settle();
+        let found = [0x0a00_0000, 0x0a00_0001, 0x0a00_00ff, 0x0a00_0100].map(|key| map.get(key));
+        assert_eq!(found, [Some(1), Some(2), Some(2), None]);
     }
 
     #[test]

@@ -194,5 +194,8 @@ mod tests {
         assert_eq!(v4.complement().complement(), v4);
         assert_eq!(RangeSet::all().complement(), RangeSet::default());
         assert!(RangeSet::of(0, 2, 1).is_empty());
+        let few = RangeSet::of(1, 2, 4);
+        let found = [1, 2, 4, 5].map(|value| few.contains(FieldPoint::new(1, value)));
+        assert_eq!((few.is_empty(), found), (false, [false, true, true, false]));
     }
 }

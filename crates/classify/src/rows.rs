@@ -143,3 +143,53 @@ impl BitRows {
 pub(crate) fn zeroed_bits(bits: usize) -> Vec<u64> {
     vec![0; bits.div_ceil(64)]
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Words, most of them 0, at the ends of bands and between.
+    fn words() -> impl Strategy<Value = Vec<u64>> {
+        let places = prop::sample::select(vec![0, 1, 5, 62, 63, 64, 65, 127, 129]);
+        let bits = prop::sample::select(vec![1, 2, 3, u64::MAX]);
+        prop::collection::vec((places, bits), 0..7).prop_map(|all| {
+            let mut words = vec![0; 130];
+            all.into_iter().for_each(|(at, bits)| words[at] = bits);
+            words
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_has_the_bits_of_all_classes_and_its_own(
+            wildcard in words(),
+            classes in prop::collection::vec(words(), 1..6),
+        ) {
+            let mut rows = BitRows::new(wildcard.clone());
+            classes.iter().for_each(|own| rows.push(own));
+            prop_assert_eq!((rows.classes(), rows.bands()), (classes.len(), 3));
+            for (class, own) in (0..).zip(&classes) {
+                for at in 0..3 * 64 {
+                    let word = |words: &[u64]| words.get(at).copied().unwrap_or(0);
+                    let (row, index) = (rows.row(class, at / 64), at as u32 % 64);
+                    let expected = word(&wildcard) | word(own);
+                    prop_assert_eq!(row.word(index), expected);
+                    prop_assert_eq!(row.live >> index & 1 == 1, expected != 0);
+                }
+                for other in &classes {
+                    prop_assert_eq!(rows.row_equals(class, other), own == other);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_size_is_that_of_wildcards_own_words_and_summaries() {
+        let mut rows = BitRows::new(vec![0; 65]);
+        rows.push(&[1, 0, 2]);
+        rows.push(&[4]);
+        assert_eq!(rows.size_bytes(), (2 * 64 + 3) * 8 + 2 * 2 * 24);
+    }
+}
