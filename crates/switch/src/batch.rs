@@ -152,9 +152,7 @@ impl SwitchBatch {
         self.floods.clear();
         self.dests.clear();
         self.sets.clear();
-        if self.chains.len() < queues {
-            self.chains.resize(queues, EMPTY);
-        }
+        self.chains.resize(queues, EMPTY);
     }
 
     /// Whether a ring is a destination already.

@@ -59,3 +59,31 @@ impl FloodSets {
         self.sets.iter().enumerate().filter(|(at, _)| in_mask(*at)).map(|(_, s)| s.packets).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_one_vlan_and_class_share_a_set() {
+        let mut sets = FloodSets::default();
+        assert_eq!(sets.add(1, FloodClass::Broadcast), Some(0));
+        assert_eq!(sets.add(1, FloodClass::Unknown), Some(1));
+        assert_eq!(sets.add(2, FloodClass::Unknown), Some(2));
+        let find = |vlan, class| sets.find(vlan, class);
+        assert_eq!([1, 2, 3].map(|vlan| find(vlan, FloodClass::Unknown)), [Some(1), Some(2), None]);
+        assert_eq!([1, 2].map(|vlan| find(vlan, FloodClass::Broadcast)), [Some(0), None]);
+    }
+
+    #[test]
+    fn there_are_as_many_sets_as_bits_in_a_mask() {
+        let mut sets = FloodSets::default();
+        for vlan in 0..64 {
+            assert_eq!(sets.add(vlan, FloodClass::Broadcast), Some(usize::from(vlan)));
+            sets.get_mut(vlan.into()).packets = 1 << (vlan % 16);
+        }
+        assert_eq!(sets.add(64, FloodClass::Broadcast), None);
+        let packets = [0, 1, 1 << 63, 0b1010].map(|mask| sets.packets(mask));
+        assert_eq!(packets, [0, 1, 1 << 15, 0b1010]);
+    }
+}

@@ -110,8 +110,9 @@ impl MacBucket {
 
     /// Adds an address to a bucket that is not full.
     fn push(&mut self, slot: MacSlot) {
-        let at = self.keys.iter().position(|&key| key == 0).unwrap_or(SLOTS_PER_BUCKET - 1);
-        self.set(at, slot);
+        if let Some(at) = self.keys.iter().position(|&key| key == 0) {
+            self.set(at, slot);
+        }
     }
 
     /// Removes an address; the last one of the bucket moves to its slot.

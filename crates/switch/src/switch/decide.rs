@@ -284,11 +284,8 @@ impl BatchForwarder {
     }
 
     fn flood_set(batch: &mut SwitchBatch, set: usize, entry: BatchEntry) -> u32 {
-        let ports = batch.sets.get_mut(set).ports;
-        if ports > 0 {
-            batch.flood(set, entry);
-        }
-        ports
+        batch.flood(set, entry);
+        batch.sets.get_mut(set).ports
     }
 
     /// The fallback when a batch has too many flood sets: one entry per port.

@@ -6,6 +6,8 @@ use crate::{
 use std::vec;
 use std::vec::Vec;
 
+mod changes;
+mod counted;
 mod model;
 
 const ALL: u64 = (1 << 48) - 1;
@@ -367,8 +369,11 @@ fn many_vlans_in_one_batch_are_all_flooded() {
     for to in bed.batch.destinations() {
         let slots: Vec<_> = to.copies().map(|copy| copy.slots.first).collect();
         assert_eq!(slots, (0..200).collect::<Vec<_>>());
-        assert_eq!(to.packets(), 200);
+        assert_eq!((to.packets(), to.is_as_is()), (200, false));
     }
+    let counters = bed.switch.counters(SwitchPortId(0)).unwrap();
+    assert_eq!((counters.flooded, counters.copies), (200, 200));
+    assert_eq!(counters.drops().count(), 0);
 }
 
 #[test]
@@ -381,6 +386,7 @@ fn addresses_can_be_listed_pinned_and_flushed() {
     entries.sort_unstable();
     assert_eq!(entries, [(0x22, 1), (0x77, 2)]);
     assert_eq!(bed.switch.flush(0, |entry| !entry.is_pinned), 1);
+    assert_eq!(bed.switch.table().len(), 1);
     assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [2]);
     assert!(bed.switch.remove_mac(MacAddr::from_u64(0x77), 0));
     assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [1, 2]);
@@ -413,7 +419,8 @@ fn settings_that_make_no_sense_are_refused() {
         switch.reconfigure(SwitchPortId(0), SwitchPortConfig::default()),
         Err(SwitchConfigError::NoSuchPort(0))
     );
-    assert_eq!(VlanId::new(4095), Err(SwitchConfigError::VlanId(4095)));
+    assert_eq!([0, 4095].map(VlanId::new), [0, 4095].map(|id| Err(SwitchConfigError::VlanId(id))));
+    assert_eq!([1, 4094].map(|id| VlanId::new(id).unwrap().get()), [1, 4094]);
     let storm = StormLimits {
         broadcast: Some(StormLimit::Packets { per_sec: 1, burst: 0 }),
         ..StormLimits::default()

@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
 
 const TICK: u64 = 1 << TICK_SHIFT;
 
@@ -94,13 +95,108 @@ fn an_older_clock_takes_nothing_away() {
 fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
     let mut table = table(100);
     // One more than a bucket holds: the last is in the next bucket until there is room.
-    let home = table.home(key_of(0, 0));
-    let same_home = (0..).filter(|&mac| table.home(key_of(mac, 0)) == home);
-    for mac in same_home.take(SLOTS_PER_BUCKET + 1).collect::<Vec<_>>() {
+    for mac in neighbours(&table, SLOTS_PER_BUCKET + 1) {
         learn(&mut table, mac, 1, 0);
     }
     table.sweep(usize::MAX, 101);
     assert!(table.is_empty());
+}
+
+#[test]
+fn a_clock_may_be_behind_by_half_of_its_range() {
+    const HALF: u32 = u32::MAX / 2;
+    let mut table = table(100);
+    learn(&mut table, 7, 1, 0);
+    assert_eq!(
+        [HALF, HALF + 1, u32::MAX].map(|tick| find(&table, 7, tick)),
+        [None, Some(1), Some(1)]
+    );
+    table.set_ageing(None);
+    let age = |tick: u32| table.entries(u64::from(tick) * TICK).next().unwrap().age_ns;
+    assert_eq!([1, HALF, HALF + 1].map(age), [TICK, u64::from(HALF) * TICK, 0]);
+}
+
+#[test]
+fn an_entry_tells_all_about_its_address() {
+    let mut table = table(100);
+    let mac = 0x0a0b_0c0d_0e0f;
+    table.learn(table.locate(key_of(mac, 0xffe)), 5, 10);
+    table.pin(key_of(mac, 1), 6, 13);
+    let mut entries: Vec<_> = table.entries(13 * TICK).collect();
+    entries.sort_by_key(|entry| entry.vlan);
+    let entry = |vlan, port, age_ns, is_pinned| MacEntry {
+        mac: MacAddr::from_u64(mac),
+        vlan,
+        port: SwitchPortId(port),
+        age_ns,
+        is_pinned,
+    };
+    assert_eq!(entries, [entry(1, 6, 0, true), entry(0xffe, 5, 3 * TICK, false)]);
+    assert!(!table.is_empty());
+}
+
+#[test]
+fn an_address_moves_to_port_0_at_once() {
+    let mut table = table(100);
+    learn(&mut table, 7, 3, 0);
+    assert_eq!(learn(&mut table, 7, 0, 0), LearnOutcome::Moved);
+    assert_eq!(find(&table, 7, 0), Some(0));
+}
+
+#[test]
+fn a_static_address_needs_a_free_place() {
+    let mut table = table(1);
+    assert!(table.pin(key_of(7, 0), 1, 0) && table.pin(key_of(7, 0), 2, 0));
+    assert!(!table.pin(key_of(8, 0), 1, 0));
+    assert_eq!([7, 8].map(|mac| find(&table, mac, 0)), [Some(2), None]);
+}
+
+/// Addresses with the same hashed position.
+fn neighbours(table: &MacTable, count: usize) -> Vec<u64> {
+    let home = table.home(key_of(0, 0));
+    (0..).filter(|&mac| table.home(key_of(mac, 0)) == home).take(count).collect()
+}
+
+#[test]
+fn an_old_address_gives_way_to_a_new_one_on_the_same_path() {
+    for old in 0..7 {
+        let mut table = table(7);
+        let macs = neighbours(&table, 8);
+        for (at, &mac) in macs[..7].iter().enumerate() {
+            learn(&mut table, mac, 1, if at == old { 0 } else { 50 });
+        }
+        assert_eq!(learn(&mut table, macs[7], 1, 100), LearnOutcome::Full);
+        assert_eq!(learn(&mut table, macs[7], 1, 101), LearnOutcome::New);
+        let found: Vec<_> = macs.iter().map(|&mac| find(&table, mac, 101).is_some()).collect();
+        assert_eq!(found, (0..8).map(|at| at != old).collect::<Vec<_>>());
+        assert_eq!(table.len(), 7);
+    }
+}
+
+#[test]
+fn the_array_doubles_when_five_eighths_are_taken() {
+    let mut table = table(1 << 20);
+    let mut sizes = (0..=640).map(|mac| {
+        learn(&mut table, mac, 1, 0);
+        table.buckets.len()
+    });
+    assert!(sizes.by_ref().take(640).all(|size| size == 256));
+    assert_eq!(sizes.next(), Some(512));
+}
+
+#[test]
+fn addresses_in_any_row_are_spread_over_the_buckets() {
+    let secrets = [[3, 0x9e37_79b9_7f4a_7c15], [0x5157_6e69_7463_6830, 0x7661_6c65_3a78_3179]];
+    let homes = |secret, shift: usize| {
+        let table = MacTable::new(1000, None, secret);
+        let homes = (0..256).map(|number| table.home(key_of(number << shift, 0)));
+        homes.collect::<BTreeSet<_>>().len()
+    };
+    for shift in (0..=40).step_by(8) {
+        // By chance, 256 addresses take about 162 of 256 buckets.
+        assert!(secrets.map(|secret| homes(secret, shift)).into_iter().all(|homes| homes > 110));
+    }
+    assert!([[0, 0], [0, 1]].map(|secret| homes(secret, 0)).into_iter().all(|homes| homes > 110));
 }
 
 #[derive(Debug, Clone)]
