@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
-    _mm256_add_epi64, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpgt_epi64,
-    _mm256_loadu_si256, _mm256_movemask_pd, _mm256_set1_epi64x, _mm256_setzero_si256,
-    _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
+    __m128i, __m256i, _mm_add_epi64, _mm_cmpeq_epi8, _mm_cvtsi128_si64, _mm_loadu_si128,
+    _mm_movemask_epi8, _mm_set1_epi8, _mm_unpackhi_epi64, _mm256_add_epi64, _mm256_and_si256,
+    _mm256_castsi256_si128, _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_loadu_si256,
+    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_srli_epi64, _mm256_storeu_si256,
+    _mm256_xor_si256,
 };
 
 #[inline]
@@ -38,14 +39,28 @@ pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     let flip = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
     let (quads, _) = node.as_chunks::<4>();
-    let mut above = 0;
+    // Greater keys count as -1 in their lane.
+    let mut above = _mm256_setzero_si256();
     for quad in quads {
         // SAFETY: four words of 8 bytes that live; the instruction wants no alignment.
         let keys = unsafe { _mm256_loadu_si256(quad.as_ptr().cast()) };
-        let greater = _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key);
-        above += _mm256_movemask_pd(_mm256_castsi256_pd(greater)).count_ones() as usize;
+        above = _mm256_add_epi64(above, _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key));
     }
-    N - above
+    let above = _mm_add_epi64(_mm256_castsi256_si128(above), _mm256_extracti128_si256::<1>(above));
+    let above = _mm_cvtsi128_si64(_mm_add_epi64(above, _mm_unpackhi_epi64(above, above)));
+    N.wrapping_add_signed(above as isize)
+}
+
+#[target_feature(enable = "avx2")]
+pub(crate) fn descend<'n, const N: usize>(
+    keys: &[u64],
+    places: &mut [u32],
+    node: impl Fn(u32) -> &'n [u64; N],
+    child: impl Fn(u32, usize) -> u32,
+) {
+    for (&key, place) in keys.iter().zip(places) {
+        *place = child(*place, rank(node(*place), key));
+    }
 }
 
 #[inline]

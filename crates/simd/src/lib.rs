@@ -101,6 +101,27 @@ impl Simd {
         }
     }
 
+    /// Moves searches one level down a tree: `places[i]` becomes `child(places[i], rank)`, with the
+    /// [`Self::rank`] of `keys[i]` in the node at `places[i]`. One call for many searches: their
+    /// memory accesses overlap, and `child` can prefetch. The shorter slice limits their number.
+    #[inline]
+    pub fn descend<'n, const N: usize>(
+        self,
+        keys: &[u64],
+        places: &mut [u32],
+        node: impl Fn(u32) -> &'n [u64; N],
+        child: impl Fn(u32, usize) -> u32,
+    ) {
+        const { assert!(N.is_multiple_of(4) && N > 0) };
+        match self.level {
+            Level::Scalar => scalar::descend(keys, places, node, child),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the level says that this processor has AVX2.
+            #[allow(unsafe_code)]
+            Level::Avx2 => unsafe { avx2::descend(keys, places, node, child) },
+        }
+    }
+
     /// Which of a hash bucket's tags equal `tag`: bit `i` for `tags[i]`.
     #[inline]
     #[must_use]

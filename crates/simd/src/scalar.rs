@@ -14,7 +14,18 @@ pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
 
 #[inline]
 pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
-    node.iter().map(|&one| usize::from(one <= key)).sum()
+    node.partition_point(|&one| one <= key)
+}
+
+pub(crate) fn descend<'n, const N: usize>(
+    keys: &[u64],
+    places: &mut [u32],
+    node: impl Fn(u32) -> &'n [u64; N],
+    child: impl Fn(u32, usize) -> u32,
+) {
+    for (&key, place) in keys.iter().zip(places) {
+        *place = child(*place, rank(node(*place), key));
+    }
 }
 
 #[inline]

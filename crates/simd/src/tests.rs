@@ -49,6 +49,23 @@ fn ranks_agree<const N: usize>(keys: &[u64], key: u64) -> Result<(), TestCaseErr
     Ok(())
 }
 
+/// One level of four nodes, all searched together: each search moves to its node's child.
+fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
+    let mut nodes: [[u64; N]; 4] =
+        core::array::from_fn(|node| core::array::from_fn(|at| keys[(node * 5 + at) % keys.len()]));
+    nodes.iter_mut().for_each(|node| node.sort_unstable());
+    let child = |place: u32, rank: usize| place * 100 + rank as u32;
+    let below = |(&key, &place): (&u64, &u32)| {
+        child(place, nodes[place as usize].partition_point(|&one| one <= key))
+    };
+    let expected: Vec<u32> = keys.iter().zip(places).map(below).collect();
+    for simd in levels() {
+        let mut places = places.to_vec();
+        simd.descend(keys, &mut places, |place| &nodes[place as usize], child);
+        assert_eq!(places[..expected.len()], expected);
+    }
+}
+
 /// Numbers around those where signed and unsigned order differ.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), (1_u64 << 63) - 3..(1 << 63) + 3, 0..4_u64, u64::MAX - 3..=u64::MAX]
@@ -65,6 +82,16 @@ proptest! {
         ranks_agree::<12>(&keys, key)?;
         ranks_agree::<16>(&keys, key)?;
         ranks_agree::<16>(&keys, keys[5])?;
+    }
+
+    #[test]
+    fn descents_agree_for_nodes_of_all_sizes(
+        keys in prop::collection::vec(number(), 1..40),
+        places in prop::collection::vec(0..4_u32, 0..40),
+    ) {
+        descents_agree::<4>(&keys, &places);
+        descents_agree::<8>(&keys, &places);
+        descents_agree::<16>(&keys, &places);
     }
 
     #[test]
