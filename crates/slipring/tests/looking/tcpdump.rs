@@ -1,40 +1,14 @@
 //! `slipring dump` compared with tcpdump: the same captures, the same flags, the same bytes.
 
-mod built;
-mod names;
-mod network;
-mod routing;
+#[path = "../../../wire/tests/tcpdump/frames/mod.rs"]
+mod frames;
 
-use std::path::Path;
-
-use slipring_test_support::{Namespace, Program, installed, skip};
+use slipring_test_support::{Namespace, Program, golden, installed, skip};
 use slipring_wire::summary::{Detail, Summary};
 
 use super::with_links;
 use crate::support::SLIPRING;
-use built::{Built, hex};
-
-/// Frames as hex, after destination and source address.
-const FRAMES: [&str; 12] = [
-    // ARP request and reply.
-    "0806 0001080006040001 020000000001 0a000001 000000000000 0a000002",
-    "0806 0001080006040002 020000000001 0a000001 020000000002 0a000002",
-    // UDP over IPv4, with a right, a wrong and no checksum; with DSCP EF; in a VLAN.
-    "0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
-    "0800 45b8002400070000031126c7 0a000001 0a000002 04d2162e00101234 2021222324252627",
-    "8100 6005 0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
-    // A first and a last fragment.
-    "0800 4500002400072000401126c7 0a000001 0a000002 04d2162e00300000 2021222324252627",
-    "0800 4500002400070006401126c7 0a000001 0a000002 04d2162e00300000 2021222324252627",
-    // TCP: SYN with options, FIN.
-    "0800 4500002c00004000400626ca 0a000001 0a000002 9c401389 000003e8 00000000 6002 0200 1234 0000 020405b4",
-    "0800 4500002800004000400626ce 0a000001 0a000002 9c401389 000003e8 0000004d 5011 0200 1234 0000",
-    // ICMP echo; ICMPv6 echo; neighbour solicitation.
-    "0800 4500002000004000400126db 0a000001 0a000002 0800d7d9 0001 0002 41424344",
-    "86dd 60000000 000c 3a40 fe800000000000000000000000000001 fe800000000000000000000000000002 8000 8279 0001 0002 41424344",
-    "86dd 60000000 0018 3aff fe800000000000000000000000000001 fe800000000000000000000000000002 8700 1234 00000000 \
-     fe800000000000000000000000000002",
-];
+use frames::{CapturedFrame, GROUPS, TEXTS, all_frames, cut_frames, single_frames, whole};
 
 /// Flags for which tcpdump's output equals ours.
 const FLAGS: [&str; 18] = [
@@ -44,31 +18,8 @@ const FLAGS: [&str; 18] = [
 /// The same for frames of which a capture holds only a few bytes.
 const CUT_FLAGS: [&str; 5] = ["", "-v", "-e", "-q", "-xx"];
 
-/// Frames by topic, and the lengths to which captures cut them.
-const GROUPS: [(&str, &[Built], &[usize]); 11] = [
-    ("link", &network::LINK, &[14]),
-    ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
-    ("tcp", &network::TCP, &[14, 18, 22, 33, 36, 40, 46]),
-    ("ipv4", &network::IPV4, &[14, 18, 22, 33, 46]),
-    ("ipv6", &network::IPV6, &[14, 18, 22, 33, 40, 46]),
-    ("gre", &routing::GRE, &[14, 18, 22, 33, 36, 40, 46]),
-    ("ospf", &routing::OSPF, &[14, 18, 22, 33, 36, 40, 46]),
-    ("groups and tunnels", &routing::GROUPS_AND_TUNNELS, &[14, 18, 22, 33, 36, 40]),
-    ("icmpv6", &routing::ICMPV6, &[14, 18, 22, 33, 40, 46]),
-    ("dns", &names::DNS, &[14, 18, 22, 33, 36, 40, 46]),
-    ("dhcp", &names::DHCP, &[14, 18, 22, 33, 40, 46, 60, 90]),
-];
-
-/// The captured bytes of a frame, and its original length.
-type Kept = (Vec<u8>, usize);
-
-fn whole(bytes: Vec<u8>) -> Kept {
-    let len = bytes.len();
-    (bytes, len)
-}
-
-/// Writes a capture in microseconds, as tcpdump does.
-fn write(path: &Path, frames: &[Kept]) {
+/// A capture in microseconds, as tcpdump writes it.
+fn capture(frames: &[CapturedFrame]) -> Vec<u8> {
     let mut file = Vec::new();
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
@@ -77,14 +28,14 @@ fn write(path: &Path, frames: &[Kept]) {
         file.extend(words(&[1_700_000_000 + at, 1000 * (at % 7), kept.len() as u32, *len as u32]));
         file.extend(kept);
     }
-    std::fs::write(path, file).unwrap();
+    file
 }
 
 /// Compares both outputs for these frames and flags.
-fn compare(namespace: &Namespace, name: &str, frames: &[Kept], flags: &[&str]) {
+fn compare(namespace: &Namespace, name: &str, frames: &[CapturedFrame], flags: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("frames.pcap");
-    write(&path, frames);
+    std::fs::write(&path, capture(frames)).unwrap();
     for flags in flags {
         let words = format!("-n -r {} {flags}", path.display());
         let theirs = Program::start(namespace, "tcpdump", &words).finish().stdout;
@@ -115,9 +66,7 @@ fn beside_tcpdump() -> Option<Namespace> {
 #[test]
 fn dump_prints_what_tcpdump_prints_to_the_byte() {
     let Some(namespace) = beside_tcpdump() else { return };
-    let frame = |text: &&str| whole(hex(&["020000000002020000000001", *text].concat()));
-    let frames: Vec<_> = FRAMES.iter().map(frame).collect();
-    compare(&namespace, "frames", &frames, &FLAGS);
+    compare(&namespace, "frames", &single_frames(), &FLAGS);
 }
 
 #[test]
@@ -136,13 +85,22 @@ fn dump_prints_of_every_protocol_that_it_decodes_what_tcpdump_prints() {
 fn dump_says_as_tcpdump_where_a_capture_has_cut_a_frame() {
     let Some(namespace) = beside_tcpdump() else { return };
     for (name, frames, cuts) in GROUPS {
-        let cut = |frame: &Built| {
-            let bytes = frame.bytes();
-            let cuts = cuts.iter().filter(|cut| **cut < bytes.len());
-            cuts.map(|cut| (bytes[..*cut].to_vec(), bytes.len())).collect::<Vec<_>>()
-        };
-        let frames: Vec<_> = frames.iter().flat_map(cut).collect();
+        let frames = cut_frames(frames, cuts);
         compare(&namespace, name, &frames, &CUT_FLAGS);
+    }
+}
+
+/// `SLIPRING_BLESS=1` records the texts, with which the tests of `slipring-wire` compare.
+#[test]
+fn the_recorded_texts_are_those_that_tcpdump_prints() {
+    let Some(namespace) = beside_tcpdump() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("frames.pcap");
+    for text in TEXTS {
+        std::fs::write(&path, capture(&all_frames(text))).unwrap();
+        let words = format!("-n -t -r {} {}", path.display(), text.flags);
+        let printed = Program::start(&namespace, "tcpdump", &words).finish().stdout;
+        golden::check(text.path(), &printed);
     }
 }
 

@@ -1,0 +1,61 @@
+//! Summaries compared with what tcpdump 4.99 has printed for the same frames, to the byte.
+//!
+//! The texts in `golden` are tcpdump's, never ours: a test of `slipring` compares them with those of
+//! an installed tcpdump, and writes them with `SLIPRING_BLESS=1`.
+#![allow(clippy::unwrap_used)]
+
+mod frames;
+
+use frames::{RecordedText, TEXTS, all_frames};
+use slipring_wire::summary::{Conversations, Detail, Summary};
+
+/// Our text with the same flags.
+fn text_of(text: &RecordedText) -> String {
+    let flags: Vec<&str> = text.flags.split_whitespace().collect();
+    let verbose = flags.iter().find(|flag| flag.starts_with("-v"));
+    let detail = Detail {
+        is_quick: flags.contains(&"-q"),
+        verbose: verbose.map_or(0, |flag| flag.len() as u8 - 1),
+        bytes_follow: false,
+        ..Detail::default()
+    };
+    let mut conversations = Conversations::default();
+    let mut all = String::new();
+    for (bytes, len) in all_frames(text) {
+        let summary = Summary::new(&bytes).with_wire_len(len).with_detail(detail);
+        let line = summary.write(flags.contains(&"-e"), Some(&mut conversations));
+        all.push_str(&line.text);
+        all.push('\n');
+    }
+    all
+}
+
+fn compare(name: &str) {
+    let text = TEXTS.iter().find(|text| text.name == name).unwrap();
+    let theirs = std::fs::read_to_string(text.path()).unwrap();
+    let ours = text_of(text);
+    for (at, (our, their)) in (1..).zip(ours.lines().zip(theirs.lines())) {
+        assert_eq!(our, their, "line {at} with {}", text.flags);
+    }
+    assert_eq!(ours.len(), theirs.len());
+}
+
+#[test]
+fn brief_lines_are_those_of_tcpdump() {
+    compare("brief");
+}
+
+#[test]
+fn quick_lines_are_those_of_tcpdump() {
+    compare("quick");
+}
+
+#[test]
+fn full_lines_are_those_of_tcpdump() {
+    compare("full");
+}
+
+#[test]
+fn lines_of_cut_frames_are_those_of_tcpdump() {
+    compare("cut");
+}
