@@ -96,7 +96,7 @@ fn the_recorded_texts_are_those_that_tcpdump_prints() {
     let Some(namespace) = beside_tcpdump() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("frames.pcap");
-    for text in TEXTS {
+    for text in &TEXTS {
         std::fs::write(&path, capture(&all_frames(text))).unwrap();
         let words = format!("-n -t -r {} {}", path.display(), text.flags);
         let printed = Program::start(&namespace, "tcpdump", &words).finish().stdout;
