@@ -26,6 +26,7 @@
 //! | a program in it, with a run directory of its own | [`Program`]; outside all namespaces, [`program::output`] |
 //! | a daemon, and C programs on its device | [`Sandbox`] |
 //! | a program on a terminal | [`pty::OnTerminal`] |
+//! | descriptors whose end the kernel must see at once | [`close`] |
 //! | something that happens soon | [`eventually`], with [`accepts`] for a socket |
 //! | a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
 //! | an expected text in a file | [`golden::check`] |
@@ -37,6 +38,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod closing;
 pub mod frames;
 pub mod golden;
 pub mod lab;
@@ -52,6 +54,7 @@ mod sys;
 pub mod tree;
 mod waiting;
 
+pub use closing::close;
 pub use lab::{Lab, LabPort};
 pub use namespace::Namespace;
 pub use program::{Ended, Program};

@@ -61,7 +61,7 @@ fn run(script: &str, argument: &Path, input: &str, package: &str) -> Option<Stri
     let mut python = Command::new(PYTHON);
     python.arg("-c").arg(script).arg(argument);
     python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match python.spawn() {
+    let mut child = match crate::closing::spawn(&mut python) {
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             crate::skip!("{PYTHON} is not installed");

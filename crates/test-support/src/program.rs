@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Namespace, TIMEOUT, eventually, sys};
+use crate::{Namespace, TIMEOUT, closing, eventually, sys};
 
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
@@ -38,7 +38,7 @@ pub fn output(command: &mut Command) -> std::process::Output {
     let _run_dir = own_run_dir(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = format!("{command:?}");
-    let mut child = sys::kill_with_parent(command).spawn().unwrap();
+    let mut child = closing::spawn(sys::kill_with_parent(command)).unwrap();
     let (stdout, stderr) =
         (read_all(child.stdout.take().unwrap()), read_all(child.stderr.take().unwrap()));
     let status = eventually(&format!("the end of {name}"), || child.try_wait().unwrap());
