@@ -95,6 +95,7 @@ impl Lab {
             lab.mid.veth("la", &lab.left, "e0", &options);
             lab.mid.veth("ra", &lab.right, "e0", &options);
             lab.inhabit();
+            lab.wait_for_carriers();
         }
         Some(lab)
     }
@@ -112,6 +113,16 @@ impl Lab {
             self.left.take(&self.mid, "la", "e0");
             self.right.take(&self.mid, "ra", "e0");
             self.inhabit();
+        }
+    }
+
+    /// Waits until the kernel has taken note that both cables are up at both ends, also after one was
+    /// down. See [`Namespace::wait_for_carrier`].
+    pub fn wait_for_carriers(&self) {
+        for (namespace, ifname) in
+            [(&self.mid, "la"), (&self.left, "e0"), (&self.mid, "ra"), (&self.right, "e0")]
+        {
+            namespace.wait_for_carrier(ifname);
         }
     }
 

@@ -3,11 +3,11 @@
 //! A namespace has no name on disk, so a killed test leaves nothing behind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::{skip, sys};
+use crate::{closing, eventually, skip, sys};
 
 type NamespaceJob = Box<dyn FnOnce() + Send>;
 
@@ -77,7 +77,7 @@ impl Namespace {
 
     /// Starts a program inside. It is killed when the namespace is dropped.
     pub fn spawn(&self, mut command: Command) -> Child {
-        self.run(move || sys::kill_with_parent(&mut command).spawn().unwrap())
+        self.run(move || closing::spawn(sys::kill_with_parent(&mut command)).unwrap())
     }
 
     /// Runs `ip` with words separated by spaces.
@@ -96,7 +96,9 @@ impl Namespace {
     pub fn attempt(&self, program: &str, words: &str) -> (bool, String) {
         let mut command = Command::new(program);
         command.args(words.split_ascii_whitespace());
-        let done = self.run(move || command.output().unwrap());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let done =
+            self.run(move || closing::spawn(&mut command).unwrap().wait_with_output().unwrap());
         let text = [done.stdout, done.stderr].concat();
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
@@ -117,6 +119,27 @@ impl Namespace {
         self.veth(here, other, there, options);
         other.silence(there);
         other.ip(&format!("link set {there} up"));
+        self.wait_for_carrier(here);
+        other.wait_for_carrier(there);
+    }
+
+    /// Waits until the kernel has taken note that an interface has a carrier. It does so a moment
+    /// after the other end of a cable comes up; until then it drops what its stack sends, and the
+    /// interface's flags are the old ones.
+    pub fn wait_for_carrier(&self, ifname: &str) {
+        self.wait_for_state(ifname, &["state UP"]);
+    }
+
+    /// Waits until the kernel has taken note that an interface has no carrier.
+    pub fn wait_for_no_carrier(&self, ifname: &str) {
+        self.wait_for_state(ifname, &["state DOWN", "state LOWERLAYERDOWN"]);
+    }
+
+    fn wait_for_state(&self, ifname: &str, states: &[&str]) {
+        eventually(&format!("{ifname} to be in {states:?}"), || {
+            let shown = self.ip(&format!("link show dev {ifname}"));
+            states.iter().any(|state| shown.contains(state)).then_some(())
+        });
     }
 
     /// Takes over an interface of `other`, under a new name.

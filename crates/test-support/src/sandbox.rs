@@ -51,6 +51,8 @@ impl Sandbox {
         sandbox.inside.ip("link add e0 type veth peer name e1");
         sandbox.inside.ip("link set e0 up");
         sandbox.inside.ip("link set e1 up");
+        sandbox.inside.wait_for_carrier("e0");
+        sandbox.inside.wait_for_carrier("e1");
         Some(sandbox)
     }
 
