@@ -12,7 +12,7 @@ use slipring_port::{
     WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, skip};
+use slipring_test_support::{Namespace, close, skip};
 use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
@@ -76,7 +76,7 @@ impl Lab {
 
     /// The program that leads to the host is removed in its own namespace.
     fn close(&self, port: Port) {
-        self.here.run(move || drop(port));
+        self.here.run(move || close(port));
     }
 
     fn each(mut test: impl FnMut(&Self)) {
@@ -101,6 +101,10 @@ impl Lab {
 
     fn up(&self) {
         self.here.ip("link set va up");
+        let (far, ifname) = self.far();
+        if self.kind != Kind::Tap {
+            far.wait_for_carrier(ifname);
+        }
         self.introduce();
     }
 

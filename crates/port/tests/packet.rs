@@ -5,14 +5,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slipring_port::{
     DropCause, ErrorClass, Interest, OpenError, OpenOptions, Port, RunCause, RunError, WaitOutcome,
     WaitStrategy, Waiter, packet,
 };
 use slipring_ring::{Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, skip};
+use slipring_test_support::{Namespace, close, skip};
 use slipring_wire::Headers;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::checksum::Sum;
@@ -54,7 +54,10 @@ impl Lab {
                 skip!("{error}");
                 None
             }
-            _ => Some(lab),
+            port => {
+                close(port);
+                Some(lab)
+            }
         }
     }
 
@@ -228,8 +231,8 @@ fn ping_and_tcp_pass_between_two_ports() {
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, other) = (stop.clone(), other.unwrap());
     let bridge = std::thread::spawn(move || bridge(near, other, &stopped));
-    let answers = lab.peer.command("ping", "-c 3 -i 0.01 -W 5 10.0.0.3");
-    assert!(answers.contains("3 received"), "{answers}");
+    let answers = lab.peer.command("ping", "-c 3 -i 0.01 -w 60 10.0.0.3");
+    assert!(answers.contains(" 3 received"), "{answers}");
     let message = (0..8_000_000u32).map(|i| (i * 31 / 17) as u8).collect::<Vec<_>>();
     let listener = far.run(|| TcpListener::bind("10.0.0.3:80").unwrap());
     let sent = message.clone();
@@ -251,7 +254,9 @@ fn ping_and_tcp_pass_between_two_ports() {
     }
     let mean = near.rx.bytes / near.rx.packets;
     assert!(mean <= (MTU + 14) as u64, "super-frames passed: {mean} bytes on average");
-    assert_eq!(other.tx.packets + other.in_flight + unread, near.rx.packets);
+    // The kernel refuses frames when a CPU's backlog is full, which all namespaces share.
+    let refused = other.dropped(DropCause::TxRefused);
+    assert_eq!(other.tx.packets + refused + other.in_flight + unread, near.rx.packets);
 }
 
 #[test]
@@ -320,29 +325,20 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     }
 }
 
-/// Waits until the host's stack is back. It may not be at once: a program that another test starts
-/// at this moment holds a copy of our descriptors until it runs.
-fn wait_for_answers(lab: &Lab, port: &mut Port) {
-    let deadline = Instant::now() + PATIENCE;
-    while !host_answers(&lab.socket(), port) {
-        assert!(Instant::now() < deadline, "the host must be back");
-    }
-}
-
 #[test]
 fn the_host_is_silent_unless_the_port_is_shared() {
     let Some(lab) = Lab::new() else { return };
     let shared = OpenOptions { shared: true, ..OpenOptions::default() };
     let mut port = lab.try_open(None, &shared).unwrap();
     assert_eq!(port.info.mode.get("host"), Some("shared"));
-    wait_for_answers(&lab, &mut port);
+    assert!(host_answers(&lab.socket(), &mut port));
     drop(port);
     let mut port = lab.open();
     assert_eq!(port.info.mode.get("host"), Some("detached"));
     assert!(!host_answers(&lab.socket(), &mut port));
-    drop(port);
+    close(port);
     let mut port = lab.try_open(None, &shared).unwrap();
-    wait_for_answers(&lab, &mut port);
+    assert!(host_answers(&lab.socket(), &mut port), "the host is back");
 }
 
 #[test]

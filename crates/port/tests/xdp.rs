@@ -16,7 +16,7 @@ use slipring_port::{
     Waiter, XdpMode, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
-use slipring_test_support::Namespace;
+use slipring_test_support::{Namespace, close};
 
 const MODES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -228,6 +228,7 @@ fn a_closed_queue_can_be_opened_again_at_once() {
     for _ in 0..4 {
         let port = open_in(&here, "va", &region, &options(XdpMode::Best));
         assert_eq!(port.info.mode.get("mode"), Some("native"));
+        close(port);
     }
 }
 
@@ -263,18 +264,12 @@ fn refusals_say_what_to_do() {
     assert_eq!(one.info.mode.get("host"), Some("shared"));
     let (error, _) = refusal(Some(1), &best);
     assert_eq!(error, "cannot open xdp:va: queue 1 of `va` is in use by this process");
-    drop(one);
+    close(one);
     let pass = here.run(|| {
         let (pass, flags) = ([mov_imm(BpfReg::R0, 2), exit()], BpfProgramFlags::default());
         let program = BpfProgram::load(BpfProgramKind::Xdp, "other", &pass, flags).unwrap();
         let ifindex = Iface::find("va").unwrap().index;
-        // A process being started by another test has a copy of the former link for a moment.
-        loop {
-            match program.attach(ifindex, BpfAttachType::Xdp, BpfLinkFlags::XdpNative) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-                link => return link.unwrap(),
-            }
-        }
+        program.attach(ifindex, BpfAttachType::Xdp, BpfLinkFlags::XdpNative).unwrap()
     });
     let (error, _) = refusal(Some(0), &best);
     assert_eq!(error, "cannot open xdp:va: queue 0 of `va` is in use by this process");
