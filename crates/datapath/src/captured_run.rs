@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use slipring_cli::{CliProgram, OutputStreams, Verb, flags};
 
@@ -17,6 +17,9 @@ pub struct CapturedRun {
     /// The run's standard error.
     pub stderr: String,
 }
+
+/// Held by each run of this process.
+static RUNNING: RwLock<()> = RwLock::new(());
 
 /// Runs `slipring VERB ARGS`. In arguments with an `@`, the text after the `@` names a file in
 /// `dir`.
@@ -36,9 +39,14 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let program = CliProgram { name: "slipring", about: "", version: "test", verbs };
     let run_dir = std::env::temp_dir().join(format!("slipring-said-{}", std::process::id()));
     flags::stand_in_run_dir(run_dir.clone());
+    let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     let status = program.run(&words, streams);
-    // The directory exists if a run has published counters, and is empty after the last run.
-    let _ = std::fs::remove_dir(run_dir);
+    drop(running);
+    // The directory exists if a run has published counters, and is empty after the last run. It
+    // may be empty during another run, too, which needs it.
+    if let Ok(_alone) = RUNNING.try_write() {
+        let _ = std::fs::remove_dir(run_dir);
+    }
     CapturedRun { status, stdout: data.text(), stderr: talk.text() }
 }
 
