@@ -245,6 +245,10 @@ impl VhostThread {
             if let (Some(_), FrontendEndpoint::Listen(listener)) =
                 (fds.get(2).filter(is_readable), meeting)
             {
+                // The first front-end may have disconnected just before the second connected.
+                if has_message(socket) {
+                    return true;
+                }
                 // A second front-end would wait for replies in vain, so it is disconnected. If it
                 // cannot be accepted for lack of descriptors, the listener is not polled until the
                 // next message.
@@ -254,6 +258,12 @@ impl VhostThread {
             }
         }
     }
+}
+
+/// Whether a front-end has sent something, or is gone.
+fn has_message(socket: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn is_readable(fd: &&PollFd<'_>) -> bool {
