@@ -403,8 +403,8 @@ impl IoctlCall {
 
 /// Performs an ioctl.
 ///
-/// A port may be busy only because a worker has read an earlier close and has not run since, so
-/// EBUSY is retried for 21 ms.
+/// A port may be busy only because the worker that processes an earlier close has not run since (by
+/// io_uring, each processor's requests have a worker of their own), so EBUSY is retried for 85 ms.
 #[inline]
 pub(crate) fn perform(
     netmap: &Netmap,
@@ -413,15 +413,14 @@ pub(crate) fn perform(
     argument: &mut Vec<u8>,
     memory: &mut dyn slipring_netmap::CallerMemory,
 ) -> Result<i32, Errno> {
-    const BUSY_RETRY_DELAYS: [Duration; 3] =
-        [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(16)];
+    const BUSY_RETRY_DELAYS_MS: [u64; 4] = [1, 4, 16, 64];
     let asked = argument.clone();
     let mut done = netmap.ioctl(open, cmd, argument, memory);
-    for pause in BUSY_RETRY_DELAYS {
+    for pause_ms in BUSY_RETRY_DELAYS_MS {
         if done != Err(Errno::BUSY) || Netmap::is_sync(cmd) {
             break;
         }
-        std::thread::sleep(pause);
+        std::thread::sleep(Duration::from_millis(pause_ms));
         argument.clone_from(&asked);
         done = netmap.ioctl(open, cmd, argument, memory);
     }
