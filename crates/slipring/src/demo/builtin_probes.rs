@@ -1,7 +1,7 @@
 //! Built-in probes for machines without ping or iperf3: ordinary sockets in each namespace.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,10 @@ use super::probes::{NUM_ECHOES, PingResult, RttSummary, TcpResult};
 use super::sandbox::{DemoNamespaces, LEFT_ADDR, RIGHT_ADDR};
 use slipring_datapath::workers::WorkersStop;
 
-/// Maximum time for a reply, and how often a blocked call checks whether to stop.
-const REPLY_TIMEOUT: Duration = Duration::from_millis(200);
+/// How often a blocked call checks whether to stop.
+const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
+/// Maximum time for an echo: far more than the link takes, also on a busy machine.
+const ECHO_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes written at a time.
 const WRITE_CHUNK_BYTES: usize = 128 << 10;
 
@@ -20,14 +22,14 @@ pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Optio
     let client = net.left.run(|| UdpSocket::bind((LEFT_ADDR, 0)))?;
     client.connect((RIGHT_ADDR, 7))?;
     for socket in [&server, &client] {
-        socket.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        socket.set_read_timeout(Some(STOP_CHECK_PERIOD))?;
     }
     let mut times = Vec::new();
     for number in 0..NUM_ECHOES {
         if stop.is_set() {
             return Ok(None);
         }
-        times.extend(round_trip(&client, &server, number)?);
+        times.extend(round_trip(&client, &server, number, stop)?);
     }
     Ok(Some(PingResult {
         by: "slipring's own echo",
@@ -38,13 +40,35 @@ pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Optio
 }
 
 /// Returns the time until the echo of one datagram arrives; `None` if it is lost.
-fn round_trip(client: &UdpSocket, server: &UdpSocket, number: u32) -> io::Result<Option<Duration>> {
-    let start = Instant::now();
-    client.send(&number.to_be_bytes())?;
+fn round_trip(
+    client: &UdpSocket,
+    server: &UdpSocket,
+    number: u32,
+    stop: &WorkersStop,
+) -> io::Result<Option<Duration>> {
+    let (start, echo) = (Instant::now(), number.to_be_bytes());
+    let arrives = |socket| arrival(socket, echo, start + ECHO_TIMEOUT, stop);
+    client.send(&echo)?;
+    let Some(from) = arrives(server)? else { return Ok(None) };
+    server.send_to(&echo, from)?;
+    Ok(arrives(client)?.map(|_| start.elapsed()))
+}
+
+/// Waits for an echo and returns its sender, skipping earlier echoes that are late.
+fn arrival(
+    socket: &UdpSocket,
+    echo: [u8; 4],
+    deadline: Instant,
+    stop: &WorkersStop,
+) -> io::Result<Option<SocketAddr>> {
     let mut bytes = [0; 4];
-    let Some((len, from)) = timeout_as_none(server.recv_from(&mut bytes))? else { return Ok(None) };
-    server.send_to(&bytes[..len], from)?;
-    Ok(timeout_as_none(client.recv(&mut bytes))?.map(|_| start.elapsed()))
+    while Instant::now() < deadline && !stop.is_set() {
+        match timeout_as_none(socket.recv_from(&mut bytes))? {
+            Some((_, from)) if bytes == echo => return Ok(Some(from)),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// Turns a timeout into `None`; returns other errors unchanged.
@@ -98,7 +122,7 @@ pub(super) fn transfer(
 
 /// Sends until the time is over, and then closes the stream, which ends the receiver.
 fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Result<()> {
-    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(STOP_CHECK_PERIOD))?;
     let chunk = vec![0x5a; WRITE_CHUNK_BYTES];
     let start = Instant::now();
     while start.elapsed() < duration && !stop.is_set() {
@@ -109,7 +133,7 @@ fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Re
 
 /// Returns the number of received bytes, and the time that this took.
 fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Duration)> {
-    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_read_timeout(Some(STOP_CHECK_PERIOD))?;
     let start = Instant::now();
     let (mut bytes, mut buffer) = (0, vec![0; WRITE_CHUNK_BYTES]);
     while !stop.is_set() {
@@ -124,7 +148,34 @@ fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Durati
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::channel;
+
+    use slipring_datapath::workers::Workers;
+
     use super::*;
+
+    #[test]
+    fn echoes_that_are_late_are_not_taken_for_the_next_one() {
+        let [server, client] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        client.connect(server.local_addr().unwrap()).unwrap();
+        let late = 0_u32.to_be_bytes();
+        client.send(&late).unwrap();
+        server.send_to(&late, client.local_addr().unwrap()).unwrap();
+        let sockets = [&server, &client].map(|socket| socket.try_clone().unwrap());
+        let (told, answer) = channel();
+        let echo = move |stop: &WorkersStop| {
+            told.send(round_trip(&client, &server, 1, stop)).unwrap();
+            Ok(())
+        };
+        let worker = Workers::start(vec![Box::new(echo)]).unwrap();
+        assert!(answer.recv().unwrap().unwrap().is_some());
+        worker.finish().unwrap();
+        for socket in sockets {
+            socket.set_nonblocking(true).unwrap();
+            assert!(socket.recv(&mut [0; 4]).is_err(), "nothing is left for the next one");
+        }
+    }
 
     #[test]
     fn round_trips_are_summed_and_none_is_no_sum() {
