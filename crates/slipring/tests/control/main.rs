@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::ops::Range;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use slipring_test_support::lab::RIGHT;
 use slipring_test_support::{Ended, Lab, LabPort, Program, accepts, eventually, installed, skip};
 
-use support::SLIPRING;
+use support::{SLIPRING, ping};
 
 /// An emulator between the two sides of a lab, with its run directory.
 struct Site {
@@ -68,10 +69,12 @@ impl Site {
 
     /// Returns the shortest of some round trips, in ms.
     fn ping_ms(&self) -> f64 {
-        let ping = Program::start(&self.lab.left, "ping", &format!("-n -c 5 -i 0.1 {RIGHT}"));
-        let ping = ping.finish().well();
-        let times = ping.stdout.split("rtt min/avg/max/mdev = ").nth(1).unwrap();
-        times.split('/').next().unwrap().parse().unwrap()
+        ping::shortest(&self.lab.left, RIGHT, 5)
+    }
+
+    /// Asserts that round trips take this long, in ms.
+    fn ping_takes(&self, range: Range<f64>) {
+        ping::takes(&self.lab.left, RIGHT, &range);
     }
 }
 
@@ -79,7 +82,7 @@ impl Site {
 fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
     let Some(site) = Site::new() else { return };
     let emulator = site.emulate("-D 5ms --name lab");
-    assert!((10.0..60.0).contains(&site.ping_ms()));
+    site.ping_takes(10.0..60.0);
     let set = site.ctl("set link.up.delay=100ms down.delay=50ms").well();
     assert!(set.stdout.starts_with("version 2 holds from "), "{set:?}");
     assert!(site.ping_ms() >= 150.0, "both directions changed");
@@ -89,7 +92,7 @@ fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
     assert!(same.stdout.starts_with("nothing changed: version 2 holds"), "{same:?}");
     let undo = site.ctl("undo").well();
     assert!(undo.stdout.starts_with("version 2 taken back: version 1 holds at "), "{undo:?}");
-    assert!((10.0..150.0).contains(&site.ping_ms()));
+    site.ping_takes(10.0..150.0);
     let history = site.json("history");
     assert_eq!(history.as_array().unwrap().len(), 2);
     assert!(history[1]["taken_back_at_ns"].is_u64(), "{history}");
@@ -229,10 +232,11 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     std::fs::write(&script, text).unwrap();
     let told = site.ctl(&format!("script {}", script.display())).well();
     assert_eq!(told.stdout.lines().count(), 2, "{told:?}");
-    assert!((120.0..1000.0).contains(&site.ping_ms()));
+    site.ping_takes(120.0..1000.0);
     // A change that takes effect earlier keeps the scheduled ones.
     site.ctl("set up.delay=1ms").well();
-    assert!(site.ping_ms() < 120.0, "it holds now");
+    // It holds now.
+    site.ping_takes(0.0..120.0);
     let history = site.json("history");
     assert!(history[3]["changes"].to_string().contains("\"1s\""), "{history}");
     assert_eq!(site.json("stop-script")["taken_back"], 1);
@@ -258,7 +262,7 @@ fn a_change_to_come_can_be_undone() {
     assert_eq!(history[1]["begun"], false, "{history}");
     site.ctl("undo").well();
     site.ctl("set up.delay=50ms").well();
-    assert!((55.0..1000.0).contains(&site.ping_ms()));
+    site.ping_takes(55.0..1000.0);
 }
 
 #[test]

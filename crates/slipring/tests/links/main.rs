@@ -19,9 +19,9 @@ use slipring_test_support::frames::{assert_same, numbered};
 use slipring_test_support::lab::RIGHT;
 use slipring_test_support::{Ended, Lab, LabPort, Program, eventually};
 
-use support::SLIPRING;
 use support::bridge::Report;
 use support::frames::{Sender, cross};
+use support::{SLIPRING, ping};
 
 /// Starts an emulator between the sides of a lab and waits until its ports are open.
 fn emulate(lab: &Lab, words: &str) -> Program {
@@ -54,20 +54,8 @@ fn ping_takes_both_delays(flags: &str) {
     for way in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::new(way) else { return };
         let emulator = emulate(&lab, flags);
-        let ping = Program::start(&lab.left, "ping", &format!("-n -c 5 -i 0.2 {RIGHT}"));
-        let ping = ping.finish().well();
-        assert_eq!(ping.stdout.matches("bytes from").count(), 5, "{ping:?}");
-        let least: f64 = ping
-            .stdout
-            .split("rtt min/avg/max/mdev = ")
-            .nth(1)
-            .unwrap()
-            .split('/')
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        assert!(least >= 40.0, "{ping:?}");
+        let least = ping::shortest(&lab.left, RIGHT, 5);
+        assert!(least >= 40.0, "{least} ms");
         balanced(&last_report(emulator.stop(Signal::INT)));
     }
 }
@@ -135,9 +123,9 @@ fn losses_are_named_and_the_counters_balance_to_the_packet() {
 fn jumbo_frames_cross_in_several_slots() {
     let Some(lab) = Lab::with_mtu(LabPort::Packet, 9000) else { return };
     let emulator = emulate(&lab, "-D 1ms");
-    let words = format!("-n -c 3 -i 0.2 -s 8900 -M do {RIGHT}");
-    let ping = Program::start(&lab.left, "ping", &words).finish().well();
-    assert_eq!(ping.stdout.matches("bytes from").count(), 3, "{ping:?}");
+    for _ in 0..3 {
+        ping::echo(&lab.left, RIGHT, "-s 8900 -M do");
+    }
     balanced(&last_report(emulator.stop(Signal::INT)));
 }
 

@@ -12,9 +12,10 @@ mod status;
 mod traces;
 mod users;
 
+use std::ops::Range;
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program};
+use slipring_test_support::{Ended, Namespace, Program, eventually};
 
 use support::SLIPRING;
 
@@ -63,6 +64,17 @@ fn round_trip_ms(output: &str) -> f64 {
     let line = output.lines().find(|line| line.starts_with("rtt ")).expect(output);
     let figures = line.split(" = ").nth(1).unwrap();
     figures.split('/').next().unwrap().parse().unwrap()
+}
+
+/// Repeats a run until ping's round trip is in `range`, in milliseconds. Any of them may be late on a
+/// busy machine, and none may be early.
+fn round_trip_takes(range: &Range<f64>, run: impl Fn() -> Ended) {
+    eventually("a run that is not late", || {
+        let ended = run().well();
+        let ms = round_trip_ms(&ended.stdout);
+        assert!(ms >= range.start, "not {range:?}: {ended:#?}");
+        range.contains(&ms).then_some(())
+    });
 }
 
 /// Returns what a run might leave in a namespace: links, and NAT tables.

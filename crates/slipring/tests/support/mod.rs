@@ -4,6 +4,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod frames;
+pub(crate) mod ping;
 pub(crate) mod web;
 pub(crate) mod witness;
 
