@@ -25,6 +25,7 @@ fn a_sender_by_the_device_waits_for_its_link_says_so_and_fails() {
     let _daemon = site.daemon("");
     for (link, state) in [("e1", "e0 has no carrier"), ("e0", "e0 is down")] {
         site.inside.ip(&format!("link set {link} down"));
+        site.inside.wait_for_no_carrier("e0");
         let mut sender = Command::new(SLIPRING);
         sender.args(["gen", "-i", "kernel:e0", "-f", "tx", "-n", "100", "-w", "0.2"]);
         sender.env("SLIPRING_RUN", site.run_dir());

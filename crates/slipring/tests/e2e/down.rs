@@ -31,6 +31,7 @@ fn survives(words: &str) {
             if !ifname.is_empty() {
                 lab.mid.ip(&format!("link set {ifname} down"));
                 lab.mid.ip(&format!("link set {ifname} up"));
+                lab.wait_for_carriers();
             }
             let frames: Vec<_> = (0..20).map(|i| numbered(round * 20 + i)).collect();
             let heard = cross(&lab.left, &lab.right, &frames);
@@ -71,6 +72,7 @@ fn a_bridge_whose_link_is_down_at_its_start_says_so_and_starts_when_it_is_up() {
         let link = |i: usize| first["ports"][i]["settings"]["link"].as_str();
         assert_eq!((link(0), link(1)), (None, Some("down")), "{first}");
         lab.mid.ip("link set ra up");
+        lab.wait_for_carriers();
         let frames: Vec<_> = (0..20).map(numbered).collect();
         assert_same("starts", &cross(&lab.left, &lab.right, &frames), &frames);
         program.stop(Signal::INT).well();
@@ -92,6 +94,7 @@ fn dump_goes_on_when_its_interface_comes_up_again() {
             program.wait_for("frames", enough);
             lab.mid.ip("link set la down");
             lab.mid.ip("link set la up");
+            lab.wait_for_carriers();
         }
         program.stop(Signal::INT).well();
     }

@@ -16,7 +16,7 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
         // One at a time: with several, ping waits for the last only as long as the others took.
-        let words = format!("-n -M do -c 1 -w 20 -s {size} {to}");
+        let words = format!("-n -M do -c 1 -W 60 -s {size} {to}");
         let output = lab.left.command("ping", &words);
         assert!(output.contains("1 received, 0% packet loss"), "{size}: {output}");
     }

@@ -8,6 +8,7 @@ fn links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip("link add va type veth peer name vb");
     namespace.ip("link set va up");
+    namespace.wait_for_no_carrier("va");
     Some(namespace)
 }
 
@@ -73,6 +74,7 @@ fn an_interface_that_comes_up_in_time_starts_the_sender() {
     let Some(namespace) = links() else { return };
     namespace.ip("link set vb up");
     namespace.ip("link set va down");
+    namespace.wait_for_no_carrier("va");
     let words = "gen -i packet:va --shared -f tx -n 10 -w 60 --json";
     let sender = Program::start(&namespace, SLIPRING, words);
     sender.wait_for("waiting", |output| output.stderr.contains("va is down").then_some(()));

@@ -32,13 +32,13 @@ fn normalised(text: &str) -> String {
 
 #[test]
 fn a_run_reads_as_pkt_gens() {
-    let run = slipring("pkt-gen -i null: -f tx -R 10000 -n 3000 -T 100").ended(0);
+    let run = slipring("pkt-gen -i null: -f tx -R 10000 -n 10000 -T 20").ended(0);
     assert_eq!(
         normalised(&run.stdout()),
         "Sent N packets N bytes N events N bytes each in N seconds.\n\
          Speed: N pps Bandwidth: N bps (raw N bps). Average batch: N pkts\n"
     );
-    assert!(run.stdout().starts_with("Sent 3000 packets 180000 bytes "));
+    assert!(run.stdout().starts_with("Sent 10000 packets 600000 bytes "));
     let talk = normalised(&run.stderr());
     let mut lines = talk.lines();
     assert_eq!(lines.next(), Some("N main [N] interface is null: kind=null queues=N slots=N"));

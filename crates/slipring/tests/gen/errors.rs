@@ -79,7 +79,7 @@ fn a_set_rate_is_never_exceeded() {
 
 #[test]
 fn lines_are_objects_one_per_event() {
-    let run = slipring("gen -i null: -f tx -R 1k --duration 0.3 -T 100 --json=lines").ended(0);
+    let run = slipring("gen -i null: -f tx -R 1k --duration 1 -T 20 --json=lines").ended(0);
     let events: Vec<serde_json::Value> =
         run.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&events[0]["event"], &events[0]["seed"]), (&"start".into(), &1.into()));

@@ -14,6 +14,8 @@ use crate::support::frames::Ear;
 fn device() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip("tuntap add e0 mode tap");
+    // Room for all frames of a test: a receiver that this machine stalls loses none.
+    namespace.ip("link set e0 txqueuelen 4096");
     namespace.silence("e0");
     namespace.ip("link set e0 up");
     Some(namespace)

@@ -1,7 +1,7 @@
 //! `slipring doctor`.
 
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program};
+use slipring_test_support::{Ended, Namespace, Program, close};
 
 use super::{as_ordinary_user, document, link_names, slipring, with_links};
 
@@ -39,6 +39,7 @@ fn an_interface_that_is_down_fails_with_the_command_that_mends_it() {
     let link = findings(&ended).into_iter().find(|finding| finding["check"] == "link").unwrap();
     assert_eq!((&link["state"], &link["mend"]), (&"fail".into(), &"ip link set here up".into()));
     namespace.ip("link set here up");
+    namespace.wait_for_carrier("here");
     assert_eq!(slipring(&namespace, "doctor netmap:here").code(), 0);
 }
 
@@ -149,7 +150,7 @@ fn a_socket_that_cannot_be_made_or_is_in_use_is_told() {
     let (state, finding) = told(&format!("vhost:{used}"));
     assert!(state == "fail" && finding.contains("another program listens"), "{finding}");
     assert_eq!(told(&format!("vhostclient:{used}")).0, "ok");
-    drop(listener);
+    close(listener);
     assert_eq!(told(&format!("vhost:{used}")).0, "ok", "what a killed program left is taken over");
 }
 

@@ -41,9 +41,7 @@ fn lines(ended: &Ended) -> Vec<Value> {
 /// A namespace with a veth pair, `here` and `there`, both up.
 fn with_links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
-    namespace.veth("here", &namespace, "there", "");
-    namespace.silence("there");
-    namespace.ip("link set there up");
+    namespace.cable("here", &namespace, "there", "");
     Some(namespace)
 }
 

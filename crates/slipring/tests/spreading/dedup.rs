@@ -2,6 +2,7 @@ use slipring_test_support::frames::{assert_same, numbered};
 use slipring_test_support::{Lab, LabPort, eventually};
 
 use super::{refused, start, stop};
+use crate::support::bridge::Report;
 use crate::support::frames::{Ear, Sender};
 
 /// A sender on the left and a listener on the right.
@@ -39,6 +40,10 @@ fn every_frame_passes_once_and_copies_are_counted() {
         let mut wire = Wire::of(&lab);
         wire.send(&doubled, 40, 20);
         assert_same("right", &wire.heard, &frames);
+        // The last copy leaves no trace on the wire: the counters show when it has come.
+        eventually("all copies to be judged", || {
+            (Report::now(&program).0["duplicates"] == 200).then_some(())
+        });
         let report = stop(program);
         assert_eq!((report.rx(0), report.tx(1)), (400, 200), "{report:?}");
         assert_eq!(report.drops_for(1, "duplicate"), 200);
@@ -69,8 +74,7 @@ fn too_many_duplicates_fail_the_run_that_said_so() {
     wire.send(&[numbered(1), numbered(1)], 2, 1);
     // Copies leave no trace on the wire: the counters show when the second one has come.
     eventually("both frames to be judged", || {
-        let report = crate::support::bridge::Report::now(&program);
-        (report.0["duplicates"] == 1).then_some(())
+        (Report::now(&program).0["duplicates"] == 1).then_some(())
     });
     let ended = program.stop(rustix::process::Signal::INT);
     assert_eq!(ended.code(), 1, "{ended:?}");

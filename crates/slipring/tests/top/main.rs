@@ -117,10 +117,13 @@ fn every_running_command_is_seen_and_one_of_several_is_named() {
     let site = Site::new();
     assert_eq!(site.ask(&namespace, "top --once").code(), 2);
     let generator = site.start(&namespace, "gen -i null: -f tx --rate 1kpps -T 0");
-    let only = site.json(&namespace, "top --once -T 300");
+    let only = eventually("a rate", || {
+        let only = site.json(&namespace, "top --once -T 300");
+        let pps = only["run"]["ports"][0]["tx_rate"]["pps"].as_f64();
+        (pps > Some(0.0)).then_some(only)
+    });
     assert_eq!(only["run"]["pid"], generator.pid());
     assert_eq!(only["run"]["ports"][0]["name"], "null:");
-    assert!(only["run"]["ports"][0]["tx_rate"]["pps"].as_f64() > Some(0.0), "{only}");
     let bridge = site.start(&namespace, "bridge -i tap:ta -i tap:tb -T 0");
     let several = site.ask(&namespace, "top --once");
     assert_eq!(several.code(), 2);
@@ -154,7 +157,8 @@ fn a_terminal_is_drawn_on_and_given_back() {
     top.press("?q");
     assert!(top.end().success());
     top.wait_for(GIVEN_BACK);
-    assert!(top.seen().contains(CURSOR) && !top.is_raw());
+    top.wait_for(CURSOR);
+    assert!(!top.is_raw());
     emulator.stop(Signal::INT).well();
 }
 
