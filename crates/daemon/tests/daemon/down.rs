@@ -34,6 +34,7 @@ fn an_interface_whose_driver_gives_no_queue_while_it_is_down_starts_when_it_come
     let receiver = site.client(&format!("receive e0 {FEW}"));
     receiver.wait_for_text("bound");
     site.inside.ip("link set e0 up");
+    site.inside.wait_for_carrier("e1");
     site.client(&format!("send e1 {FEW}")).finish().well();
     assert_eq!(said(receiver.finish()), "bound\nreceived");
     daemon.stop(Signal::TERM).well();

@@ -96,8 +96,8 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
         let whole = said.matches("3 packets transmitted, 3").count();
         assert_eq!(whole, 6, "nothing is lost, whatever its length: {said}");
     }
-    let pinged = outside.command("ping", "-q -c 20 -i 0.01 -s 1472 10.9.8.2");
-    assert!(pinged.contains("20 received"), "{pinged}");
+    let pinged = outside.command("ping", "-q -c 20 -i 0.01 -w 60 -s 1472 10.9.8.2");
+    assert!(pinged.contains(" 20 received"), "{pinged}");
 
     // A machine that dies takes nothing with it, and the next one can connect.
     drop(second);

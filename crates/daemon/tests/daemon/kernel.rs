@@ -163,6 +163,7 @@ fn an_interface_that_goes_down_and_up_goes_on_and_one_that_is_removed_is_gone() 
         a.tx_sync().unwrap();
     }
     site.inside.ip("link set e0 up");
+    site.inside.wait_for_carrier("e1");
     pass(&mut a, &mut b, 20);
     site.inside.ip("link del e0");
     let error = site.inside.run(move || eventually("its end", || a.rx_sync().err()));
@@ -176,6 +177,7 @@ fn an_interface_that_is_down_is_bound_and_starts_when_it_is_up() {
     site.inside.ip("link set e0 down");
     let (mut a, mut b) = (open(&site, "e0"), open(&site, "e1"));
     site.inside.ip("link set e0 up");
+    site.inside.wait_for_carrier("e1");
     pass(&mut a, &mut b, 20);
     pass(&mut b, &mut a, 20);
 }

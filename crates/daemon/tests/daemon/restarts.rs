@@ -229,6 +229,7 @@ fn a_program_between_an_interface_and_its_host_goes_on() {
     site.inside.ip("link set e0 up");
     outside.ip("addr add 10.9.8.2/24 dev e1");
     outside.ip("link set e1 up");
+    site.inside.wait_for_carrier("e0");
     let mut daemon = Supervised::start(&site, "");
     let (mut nic, mut host) = (open(&site, "e0"), open(&site, "e0^"));
     let is_over = Arc::new(AtomicBool::new(false));

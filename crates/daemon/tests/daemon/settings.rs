@@ -214,6 +214,15 @@ fn what_an_interface_lost_is_told_of_its_port() {
     words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
 }
 
+/// Returns this file of `/proc` for each thread of the daemon. A thread may end in the meantime.
+fn of_threads(daemon: &Program, file: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let texts: Vec<_> =
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join(file)).ok()).collect();
+    assert!(texts.len() > 1, "a daemon has several threads");
+    texts
+}
+
 #[test]
 fn all_threads_have_the_scheduling_that_is_asked_for() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
@@ -231,9 +240,7 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
         if !started {
             return skip!("real-time scheduling is not allowed here");
         }
-        let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
-        for task in tasks {
-            let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        for stat in of_threads(&daemon, "stat") {
             // Fields 40 and 41, counted after the name, which is field 2.
             let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
             assert_eq!(fields[37..39], ["5", "1"], "{stat}");
@@ -267,8 +274,7 @@ fn no_thread_of_a_daemon_keeps_what_it_does_not_need() {
     if daemon.so_far().stderr.contains("stay") {
         return skip!("{}", daemon.so_far().stderr);
     }
-    for task in fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap() {
-        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+    for status in of_threads(&daemon, "status") {
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap().trim().to_owned()
