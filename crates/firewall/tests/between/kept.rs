@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use slipring_test_support::eventually;
+use slipring_test_support::{TIMEOUT, eventually};
 
 use super::*;
 
@@ -51,14 +51,14 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
         let words = format!("--rules {rules} --state {state} {flag} --threads {threads}");
         let firewall = site.firewall(&words);
         let (near, far) = connection(&site);
-        assert!(says(&near, &far) && says(&far, &near));
+        assert!(says(&near, &far, true) && says(&far, &near, true));
         firewall.stop(Signal::TERM).well();
         let kept = std::fs::read_to_string(&state).unwrap_or_default();
         assert_eq!(kept.matches("\nstate ").count(), usize::from(goes_on), "{kept}");
         let firewall = site.firewall(&words);
         // Denied: no answer within this time, on every attempt.
-        assert_eq!(says(&far, &near), goes_on, "{}", site.ipfw("-ad list"));
-        assert_eq!(says(&near, &far), goes_on);
+        assert_eq!(says(&far, &near, goes_on), goes_on, "{}", site.ipfw("-ad list"));
+        assert_eq!(says(&near, &far, goes_on), goes_on);
         firewall.stop(Signal::INT).well();
     }
 }
@@ -135,10 +135,12 @@ fn connection(site: &Site) -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Returns whether a byte gets from one end to the other within two seconds.
-fn says(mut from: &TcpStream, mut to: &TcpStream) -> bool {
+/// Returns whether a byte gets from one end to the other. One that is to get there has more time than
+/// the two seconds of one that is denied.
+fn says(mut from: &TcpStream, mut to: &TcpStream, is_allowed: bool) -> bool {
     from.write_all(b"x").unwrap();
-    to.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let time = if is_allowed { TIMEOUT } else { Duration::from_secs(2) };
+    to.set_read_timeout(Some(time)).unwrap();
     to.read(&mut [0]).is_ok_and(|bytes| bytes == 1)
 }
 

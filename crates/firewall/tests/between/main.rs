@@ -86,7 +86,7 @@ fn rules_come_and_go_while_it_runs_and_the_end_tells_all() {
     assert_eq!(site.ipfw("add 100 allow ip from any to any"), "00100 allow ip from any to any\n");
     assert!(site.pings());
     site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
-    let (answered, said) = site.lab.left.attempt("ping", "-n -c 1 -W 1 10.9.0.2");
+    let (answered, said) = site.lab.left.attempt("ping", "-n -c 1 -W 60 10.9.0.2");
     assert!(!answered && said.contains("Unreachable"), "{said}");
     assert_eq!(site.count(50), 1);
     site.ipfw("delete 50");

@@ -18,9 +18,10 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
                  add 400 deny icmp from any to any\n";
     let path = site.write("rules", rules);
     let firewall = site.firewall(&format!("--threads 3 --rules {path}"));
+    site.ipfw("sysctl net.inet.ip.fw.dyn_short_lifetime=600");
     let hosts = hosts(&site);
     for host in &hosts {
-        let words = format!("-n -c 1 -W 2 {host}");
+        let words = format!("-n -c 1 -W 60 {host}");
         let (answered, said) = site.lab.left.attempt("ping", &words);
         assert!(answered, "{said}\n{}", site.ipfw("-ad list"));
     }
@@ -40,7 +41,7 @@ fn a_pipe_delays_frames_of_all_threads() {
     site.ipfw("pipe 1 config delay 30ms");
     site.ipfw("add 100 pipe 1 icmp from any to any");
     for host in hosts(&site) {
-        let said = site.lab.left.command("ping", &format!("-n -c 1 -W 2 {host}"));
+        let said = site.lab.left.command("ping", &format!("-n -c 1 -W 60 {host}"));
         let time: f64 =
             said.split("time=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(time >= 60.0, "{said}");
