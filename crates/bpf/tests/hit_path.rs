@@ -335,6 +335,7 @@ fn a_routed_frame_is_rewritten_counted_and_redirected() {
     everywhere(|router| {
         start(router);
         for ttl in 2..=255 {
+            router.beat(router.now_ns());
             let (action, out) = router.run(&frame(7, ttl));
             assert_eq!((action, &out), (XDP_REDIRECT, &forwarded(7, ttl, 0x22)), "ttl {ttl}");
             assert_eq!(sum(&out[14..34]), 0xffff);

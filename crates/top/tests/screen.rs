@@ -65,7 +65,8 @@ fn a_panic_gives_the_terminal_back_before_it_says_why() {
     program.wait_for("the reason of the panic");
     assert!(program.seen().contains(TAKEN));
     assert!(after(&program).contains("the reason of the panic"));
-    assert!(program.seen().contains(CURSOR) && !program.is_raw());
+    program.wait_for(CURSOR);
+    assert!(!program.is_raw());
 }
 
 #[test]
@@ -78,7 +79,8 @@ fn a_key_ends_it() {
     program.press("\x03");
     assert!(program.end().success());
     after(&program);
-    assert!(program.seen().contains(CURSOR) && !program.is_raw());
+    program.wait_for(CURSOR);
+    assert!(!program.is_raw());
 }
 
 #[test]
@@ -90,6 +92,7 @@ fn a_signal_ends_it() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         assert!(program.end().success());
         after(&program);
-        assert!(program.seen().contains(CURSOR) && !program.is_raw());
+        program.wait_for(CURSOR);
+        assert!(!program.is_raw());
     }
 }

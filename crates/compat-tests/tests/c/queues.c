@@ -227,7 +227,7 @@ packets_of_several_slots_are_the_devices(void)
 		tx->slot[next].len = LEN - 50, tx->slot[next].flags = 0;
 		tx->head = tx->cur = nm_ring_next(tx, next);
 		sync_tx(a);
-		for (tries = 0; tries < 1000; tries++) {
+		for (tries = 0; tries < 20000; tries++) {
 			CHECK(ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
 			while ((got = nm_nextpkt(b, &h)) != NULL && number_of(got, h.len) != i)
 				;

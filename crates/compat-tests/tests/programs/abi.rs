@@ -9,12 +9,14 @@ use super::builds::c_program;
 use super::pcap::CABLE;
 use super::stage::Stage;
 
-/// The cable, with an address and a neighbour for the host at its left end.
+/// The cable, with an address and a neighbour for the host at its left end, which drops what the host
+/// sends until the kernel has taken note that the right end is up.
 const ADDRESSED: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
     ip link set left up
     ip link set right up
+    until ip link show dev left | grep -q 'state UP'; do :; done
     ip addr add 10.9.9.1/24 dev left
     ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev left";
 
