@@ -8,7 +8,7 @@ use slipring_abi::name::{self, NameForm, PortName, PortNameError, listed};
 /// none).
 type Case = (&'static str, usize, &'static str, &'static str);
 
-/// Stands for the help that lists the kinds.
+/// The placeholder for the help that lists the kinds.
 const KINDS: &str = "the kinds";
 const FLAGS: &str = "the flags are x (exclusive), z (zero-copy monitor), t (monitor tx), \
                      r (monitor rx), T (tx rings only) and R (rx rings only)";
@@ -187,7 +187,8 @@ fn assert_cases(cases: &[Case]) {
     }
 }
 
-/// The help that lists the kinds: of the table, but what cannot be opened, and switches apart.
+/// The help that lists the kinds: those of the table, without the kinds that cannot be opened and
+/// without switches.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     assert!(words.starts_with("netmap:, xdp:, packet:, tap:"), "{words}");

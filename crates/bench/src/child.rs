@@ -13,7 +13,7 @@ use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 /// Directories with `slipring`, relative to this program: in the build directory, and as installed.
 const SLIPRING_DIRS: [&str; 2] = [".", "../../bin"];
-/// Time limit of commands, so that none outlives the run for long.
+/// Time limit of commands, so that no command runs long after the benchmark has ended.
 pub(super) const MAX_RUN_SECS: &str = "120";
 
 /// Path of the program `slipring`.
@@ -30,7 +30,7 @@ pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     Ok(command)
 }
 
-/// What an idle bridge costs.
+/// The cost of an idle bridge.
 pub(crate) fn idle_bridge() -> BenchRow {
     let title = "CPU time of an idle bridge, veth xdp, sleeping";
     BenchRow::new("idle", title, RowUnit::Share)
@@ -43,7 +43,7 @@ pub(super) struct BenchChild(pub(super) Child);
 
 impl Drop for BenchChild {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -55,7 +55,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
     let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
-    // By then it has opened its ports.
+    // After this time, the bridge has opened its ports.
     std::thread::sleep(Duration::from_millis(300));
     Ok(Box::new(move |time| {
         let _ = &lab;
@@ -70,7 +70,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// How precisely the generator holds a rate over ten seconds.
+/// The error of the generator's rate over ten seconds.
 pub(crate) fn pacing(rate: u32) -> BenchRow {
     let title = format!("gen, error of {rate} pps over 10 s, null:");
     BenchRow::new(format!("pacing-{rate}"), title, RowUnit::Share)
@@ -97,7 +97,7 @@ struct GenResult {
     packets: u64,
     /// Duration of the whole run, in nanoseconds.
     nanos: u64,
-    /// Packets per second by its own count, from the first to the last.
+    /// Packets per second by the generator's own count, from the first packet to the last.
     rate: f64,
 }
 

@@ -47,7 +47,7 @@ fn one_thread<const N: usize>(bound: f64) -> BenchRow {
         .goal(GoalMetric::RatioTo(FLOOR_NAME), 1.0 / bound)
 }
 
-/// What a rate, losses in bursts, a correlated delay and queue management cost on top.
+/// The added cost of a rate, losses in bursts, a correlated delay and queue management.
 fn stages() -> BenchRow {
     BenchRow::new("emulate-stages", "emulate, all stages on, extra per packet", RowUnit::Nanos)
         .with(ContenderRole::Ours, "slipring", || {

@@ -9,7 +9,7 @@ use super::veth::{InterfacePath, open};
 const MAX_OVERHEAD_BYTES: f64 = (16 << 20) as f64;
 const REGION_NAME: &str = "region";
 
-/// The row for one kind.
+/// The row for one kind of port.
 pub(crate) fn row(path: InterfacePath, name: &str) -> BenchRow {
     BenchRow::new(
         format!("memory-{name}"),

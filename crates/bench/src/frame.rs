@@ -23,9 +23,10 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
-/// Whether frames of `len` bytes are written and read by value, line by line. Longer ones are built
-/// and read in memory of our own and copied as a whole: that takes two instructions a cache line,
-/// where eight would limit how many lines are under way.
+/// Whether frames of `len` bytes are written and read by value, cache line by cache line. Longer
+/// frames are built and read in memory of our own and copied as a whole: a copy takes two
+/// instructions per cache line; the eight instructions of access by value would limit how many
+/// cache lines are in flight.
 pub(super) const fn is_by_value(len: usize) -> bool {
     len <= 128 && len.is_multiple_of(64)
 }
@@ -77,7 +78,7 @@ pub(super) fn is_right_by_value<const N: usize>(
     sum == total(N / 8, sequence)
 }
 
-/// Whether the words are those of frame `sequence`.
+/// Whether the words are the content of frame `sequence`.
 #[inline(always)]
 pub(super) fn sums_to(words: &[u64; 8], sequence: u64) -> bool {
     words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)) == total(words.len(), sequence)

@@ -20,7 +20,7 @@ use super::row::BenchRound;
 /// Name of the contender.
 pub(super) const CONTENDER_NAME: &str = "kernel, ip_forward";
 
-/// The pair after the router, with the far end in its own namespace.
+/// The veth pair after the router, with the far end in a namespace of its own.
 pub(super) const NEAR_IFNAME: &str = "srbench2a";
 const FAR_IFNAME: &str = "srbench2b";
 
@@ -90,8 +90,8 @@ fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<()
     Ok(netlink.set_up(index)?)
 }
 
-/// Moves the router's work to the CPU that programs use (RPS); the source's CPU only receives, as
-/// for them.
+/// Moves the router's work to the CPU on which measured programs run (RPS); as in the rows of those
+/// programs, the source's CPU only receives.
 fn spread_receive_work() -> Result<(), BenchError> {
     let mask = 1 << PROGRAM_CPU;
     let script = format!(
@@ -117,10 +117,11 @@ pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, BenchError> {
     frame(&spec, len)
 }
 
-/// Counts packets that leave by `ifname` in `time`, and how long the program's CPU was busy
-/// meanwhile, for any reason: softirqs, which do much of the work, are not accounted to a process.
+/// Counts the packets that leave by `ifname` in `time`, and measures how long the program's CPU is
+/// busy meanwhile, for any reason: much of the work is done in softirqs, which are not accounted to
+/// a process.
 pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchError> {
-    // Meanwhile the router finds its neighbour.
+    // During this pause, the router finds its neighbour.
     std::thread::sleep(Duration::from_millis(20));
     let (before, busy, start) = (sent(ifname)?, busy(PROGRAM_CPU)?, now());
     std::thread::sleep(time);
@@ -128,7 +129,7 @@ pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchErr
     Ok(BenchTally { packets, wall, cpu: self::busy(PROGRAM_CPU)? - busy })
 }
 
-/// How long a CPU has been busy since the machine started, in steps of 10 ms.
+/// The time for which a CPU has been busy since the machine started, in steps of 10 ms.
 fn busy(cpu: usize) -> Result<Nanos, BenchError> {
     let text = std::fs::read_to_string("/proc/stat")?;
     busy_of(&text, cpu).ok_or_else(|| BenchError::Failed(format!("no times of CPU {cpu}")))
@@ -143,7 +144,7 @@ fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
     Some((user + nice + system + irq + softirq) * 10_000_000)
 }
 
-/// The device's own count of packets sent, in the calling thread's namespace.
+/// The interface's own count of packets sent, in the calling thread's namespace.
 fn sent(ifname: &str) -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     sent_of(&text, ifname).ok_or_else(|| BenchError::Failed(format!("no counters of {ifname}")))

@@ -19,20 +19,20 @@ use slipring_wire::frame::FrameSpec;
 
 use super::measure::{BenchError, FEEDER_CPU, pin};
 
-/// The pair on the input side, and its end on which a program receives.
+/// The veth pair on the input side: the source's end, and the end on which a program receives.
 pub(super) const SOURCE_IFNAME: &str = "srbench0a";
 pub(super) const INPUT_IFNAME: &str = "srbench0b";
-/// The pair on the output side: the end on which a program sends, and the far end.
+/// The veth pair on the output side: the end on which a program sends, and the far end.
 pub(super) const OUTPUT_IFNAME: &str = "srbench1a";
 pub(super) const SINK_IFNAME: &str = "srbench1b";
 
 /// `XDP_DROP`
 const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
-/// Frames per run of the source, some 4 ms worth, and per batch within a run.
+/// Frames per run of the source (about 4 ms), and per batch within a run.
 const FRAMES_PER_RUN: u32 = 50_000;
 const FRAMES_PER_BATCH: u32 = 64;
 
-/// A namespace with both pairs, up. The far end of the output drops all frames.
+/// A namespace with both veth pairs, up. The far end of the output drops all frames.
 pub(super) struct BenchLab {
     netns: Netns,
     _drop: BpfLink,
@@ -58,7 +58,7 @@ impl BenchLab {
         within(&self.netns, work)
     }
 
-    /// Creates `value` in the namespace, where it will also be dropped.
+    /// Creates `value` in the namespace, where `value` will also be dropped.
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
         make: impl FnOnce() -> Result<T, BenchError> + Send,
@@ -66,7 +66,8 @@ impl BenchLab {
         Ok(LabOwned { value: Some(self.within(make)?), lab: self.clone() })
     }
 
-    /// Runs `work` in the namespace while copies of `frame` leave `ifname` from the other CPU.
+    /// Runs `work` in the namespace while copies of `frame` are sent from `ifname` on the other
+    /// CPU.
     pub(super) fn while_feeding<T: Send>(
         &self,
         ifname: &str,
@@ -80,7 +81,7 @@ impl BenchLab {
                 self.netns.enter()?;
                 feed(&program, frame, &stop)
             });
-            // By then the first frames are in flight.
+            // After this time, the first frames are in flight.
             thread::sleep(Duration::from_millis(20));
             let worked = self.within(work);
             stop.store(true, Ordering::Relaxed);
@@ -108,7 +109,7 @@ impl<T: Send> Drop for LabOwned<T> {
     /// Within the namespace, because some values restore interfaces by name.
     fn drop(&mut self) {
         let value = self.value.take();
-        // If even entering fails, the value has been dropped with the closure.
+        // If entering the namespace fails, the value is dropped with the closure.
         let _ = self.lab.within(move || {
             drop(value);
             Ok(())
@@ -137,7 +138,7 @@ pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
 
 /// Frames that BPF redirects are lost unless the peer has a native program or coalesces.
 pub(super) fn receive_by_napi(iface: &Iface) {
-    // The interface is ours alone: it is removed in this state.
+    // The interface belongs to this benchmark alone, so its features are not restored.
     forget(iface.with_features(&[(Feature::Gro, true)]));
 }
 
@@ -173,9 +174,9 @@ fn failed(cause: OpenCause) -> BenchError {
 
 /// Loads a program that redirects the frames it is run on out of `ifname`.
 ///
-/// It is also attached to an interface on which no frame arrives: the kernel waits for a grace
-/// period when a program gets its first user or loses its last one, so each run would take tens of
-/// milliseconds.
+/// The program is also attached to an interface on which no frame arrives: the kernel waits for a
+/// grace period when a program gets its first user or loses its last one, so otherwise each run
+/// would take tens of milliseconds.
 fn source(ifname: &str) -> Result<(BpfProgram, BpfLink), BenchError> {
     let out = find(ifname)?.index as i32;
     let program = load(&[

@@ -65,7 +65,7 @@ fn send(port: &mut Port, stop: &AtomicBool) -> Result<(), RunError> {
     let queue = &mut port.queues[0];
     let mut next = now();
     while !stop.load(Ordering::Relaxed) {
-        // Sleeping would leave the sender's caches to other programs, and measure that.
+        // Spins: sleeping would leave the sender's caches to other programs, and add their effect.
         while now() < next {
             spin_loop();
         }

@@ -3,7 +3,7 @@
 //!
 //! All traffic stays in pipes, in memory, and in private network namespaces.
 //!
-//! Modules use those above them in this table:
+//! Modules may use the modules above them in this table:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -62,7 +62,7 @@ use reader_task::ReaderTask;
 use report::BenchHeader;
 use row::BenchRow;
 
-/// It parses the command line of `slipring`, and reports under the same name.
+/// The program `slipring-bench` parses the command line of `slipring`, and reports under that name.
 static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "Measure what this machine reaches with slipring",
@@ -126,7 +126,7 @@ fn usage_error(summary: &str, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-/// The rows whose names start with one of the words; all rows if there are no words.
+/// The rows whose names start with one of the words, or all rows if there are no words.
 fn selected(rows: Vec<BenchRow>, words: &[String]) -> Result<Vec<BenchRow>, Failure> {
     if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
     {

@@ -17,9 +17,9 @@ pub(crate) const PROGRAM_CPU: usize = 1;
 /// Why a contender has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BenchError {
-    /// This machine lacks something that it needs.
+    /// The machine lacks something that the contender needs.
     Skipped(String),
-    /// It ran and went wrong.
+    /// The contender ran and failed.
     Failed(String),
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn tally<E>(
     let until = start + time.as_nanos() as Nanos;
     let mut packets = 0;
     loop {
-        // Reading the clock each time would cost too much.
+        // The clock is read after 16 rounds only: reading it each time would cost too much.
         for _ in 0..16 {
             packets += work()?;
         }
@@ -139,7 +139,8 @@ pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T 
     })
 }
 
-/// Binds the calling thread to a CPU. If this machine does not have it, the thread stays unbound.
+/// Binds the calling thread to a CPU. If the machine does not have that CPU, the thread stays
+/// unbound.
 pub(crate) fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);

@@ -38,7 +38,7 @@ pub(crate) struct RowResult {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GoalVerdict {
     pub(crate) goal: BenchGoal,
-    /// The value reached; `None` if it could not be measured.
+    /// The value reached; `None` if there is no measurement.
     pub(crate) reached: Option<f64>,
     pub(crate) met: bool,
 }

@@ -1,5 +1,5 @@
-//! Pipe rows: one party writes every byte of every frame, the other reads them all and checks that
-//! none is lost, duplicated or reordered.
+//! Pipe rows: one party writes every byte of every frame, the other party reads every byte and
+//! checks that no frame is lost, duplicated or reordered.
 
 use super::pipe_ends::{ReadMode, one_thread, two_threads};
 use super::row::{BenchRow, ContenderRole, GoalMetric, RowUnit};

@@ -21,12 +21,12 @@ pub(super) const SLOTS_PER_RING: u32 = 1024;
 /// The name of [`two_threads`] as a contender.
 pub(super) const TWO_THREADS_NAME: &str = "own pipe, 2 threads";
 
-/// What happens to a frame at the reading end.
+/// The way in which the reading end reads a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
     /// Read in place.
     Swap,
-    /// Copied to another region, as between ports that share none, and read there.
+    /// Copied to another region and read there, as between ports that do not share a region.
     Copy,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     Ok(PipePair::create(&create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
 }
 
-/// An end of a pipe of any kind: of this process, passed to another one, or of a daemon.
+/// An end of a pipe of any kind: of this process, passed to another process, or of a daemon.
 pub(super) trait BenchPipeEnd {
     fn tx(&mut self) -> &mut TxRing;
     fn rx(&mut self) -> &mut RxRing;
@@ -82,7 +82,8 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
     /// Writes up to a batch of frames and sends them.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
-        // In a local variable: a store to memory between two frames would slow the loop down.
+        // The sequence number is in a local variable: a store to memory between two frames would
+        // slow the loop down.
         let mut sequence = self.next;
         let tx = self.end.tx();
         let filled = if tx.region().is_private() {
@@ -174,7 +175,7 @@ impl<E: BenchPipeEnd> PipeReader<E> {
     }
 }
 
-/// Returns how many frames there were, and whether all were right.
+/// Returns the number of frames read, and whether all were correct.
 #[inline(always)]
 fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
@@ -239,8 +240,8 @@ pub(super) fn one_thread<const N: usize>(
     }))
 }
 
-/// Each turn has its own pipe: where its pages fall in the caches is random and changes the rate by
-/// a tenth, and the median should cover that too.
+/// Each turn has its own pipe: the position of its pages in the caches is random and changes the
+/// rate by a tenth; so the median covers that, too.
 pub(super) fn two_threads<const N: usize>(
     mode: ReadMode,
     batch: u32,

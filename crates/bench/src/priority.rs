@@ -6,7 +6,7 @@ use rustix::process::{Signal, getpid, getsid, set_parent_process_death_signal, s
 
 const AUTOGROUP_PATH: &str = "/proc/self/autogroup";
 
-/// Puts this process and its future children first; returns how far that succeeded.
+/// Gives this process and its future children priority; returns how far that succeeded.
 ///
 /// The kernel groups processes by session, and the group's weight counts before that of its
 /// processes. A process group leader, such as one started by a shell, cannot leave its session;

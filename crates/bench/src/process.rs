@@ -54,7 +54,7 @@ impl PassedPipeEnd {
     }
 }
 
-/// Writes here, reads there. Each round has its own pipe and process.
+/// Writes in this process and reads in another one. Each round has its own pipe and process.
 pub(super) fn two_processes<const N: usize>(read_mode: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {
         let PipePair { a, b } = pipe(true)?;

@@ -1,4 +1,4 @@
-//! What a second process of this program is to do: read at one end of a pipe.
+//! The task of a second process of this program: to read at one end of a pipe.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{native, process};
 /// The task of the other process, in its single argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReaderTask {
-    /// Attach to the pipe end that it is passed.
+    /// To attach to the pipe end that is passed to the process.
     Passed(PassedPipeEnd),
     /// Open its end at the native socket of a daemon and read frames of 64 bytes.
     Native(PathBuf, Duration),

@@ -18,7 +18,7 @@ pub(crate) struct BenchHeader {
 }
 
 impl BenchHeader {
-    /// Reads them from `/proc`.
+    /// Reads the conditions from `/proc`.
     pub(crate) fn current(command: String, effort: BenchEffort, priority: &'static str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
@@ -104,7 +104,8 @@ fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> Stri
     line.trim_end().to_owned()
 }
 
-/// Shares have their own unit in every row; their names say so.
+/// Shows a figure in the unit of its row. CPU shares, whose names end with `cpu`, are shown as
+/// shares in every row.
 fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
     if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }

@@ -48,7 +48,7 @@ impl RowUnit {
 /// The role of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContenderRole {
-    /// slipring; the first one of a row is compared with the others.
+    /// slipring; the first contender of this role is compared with the others.
     Ours,
     /// The best that the machine allows.
     Floor,
@@ -69,7 +69,7 @@ impl ContenderRole {
 
 /// Prepares a contender.
 pub(crate) type ContenderStart = Box<dyn FnOnce() -> Result<BenchRound, BenchError>>;
-/// Runs it once, for about this long. Dropping it cleans up.
+/// Runs a contender once, for about this long. Dropping the closure cleans up.
 pub(crate) type BenchRound = Box<dyn FnMut(Duration) -> Result<BenchReading, BenchError>>;
 
 /// A contender.
@@ -79,7 +79,7 @@ pub(crate) struct Contender {
     pub(crate) start: ContenderStart,
 }
 
-/// What a goal is about.
+/// The figure that a goal bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum GoalMetric {
     /// Our figure.
@@ -92,20 +92,21 @@ pub(crate) enum GoalMetric {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BenchGoal {
     pub(crate) metric: GoalMetric,
-    /// The bound: at least for rates and ratios of rates, at most for everything else.
+    /// The bound: the minimum for rates and ratios of rates, the maximum for everything else.
     pub(crate) bound: f64,
 }
 
 /// One row.
 pub(crate) struct BenchRow {
-    /// The name by which to select it.
+    /// The name by which users select the row.
     pub(crate) id: String,
-    /// What is measured, for people.
+    /// What is measured, for human readers.
     pub(crate) title: String,
     pub(crate) unit: RowUnit,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) goals: Vec<BenchGoal>,
-    /// Measured once, for this duration, whatever the user requested: for a rate over 10 s.
+    /// The row is measured once, for this duration, whatever the user requested: for a rate over 10
+    /// s.
     pub(crate) once: Option<Duration>,
 }
 
@@ -133,7 +134,7 @@ impl BenchRow {
         self
     }
 
-    /// Measures once only, for this long.
+    /// Makes the row measured only once, for this long.
     pub(crate) fn once(mut self, time: Duration) -> Self {
         self.once = Some(time);
         self

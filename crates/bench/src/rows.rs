@@ -11,7 +11,7 @@ use super::{
     child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, vale,
 };
 
-/// Every row; with `full` also those that repeat others at another size.
+/// Every row; the rows that repeat others at another size only with `full`.
 pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
     for parties in [PipeLayout::OneThread, PipeLayout::TwoThreads, PipeLayout::TwoProcesses] {

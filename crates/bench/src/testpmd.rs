@@ -27,10 +27,10 @@ pub(super) const AF_XDP_NAME: &str = "testpmd net_af_xdp";
 pub(super) const AF_PACKET_NAME: &str = "testpmd net_af_packet";
 
 const PROMPT: &[u8] = b"testpmd> ";
-/// Replies take milliseconds; only the start with a socket to wait for takes long.
+/// Replies take milliseconds; only the start, with a socket to wait for, takes long.
 const REPLY_TIMEOUT_NS: Nanos = 20_000_000_000;
 
-/// What testpmd does with frames (`--forward-mode`).
+/// The forwarding mode of testpmd (`--forward-mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TestpmdMode {
     Io,
@@ -59,7 +59,7 @@ pub(super) struct TestpmdSetup {
     pub(super) len: usize,
     /// The CPU that moves frames.
     pub(super) cpu: usize,
-    /// Buffers: as few as suffice, since more of them miss the caches.
+    /// Number of buffers: as few as suffice, since more buffers cause more cache misses.
     pub(super) bufs: u32,
 }
 
@@ -135,7 +135,7 @@ impl Testpmd {
         Ok(counted(&self.send_command("show port stats all")?))
     }
 
-    /// Lets it run for `time` and counts.
+    /// Lets testpmd run for `time` and counts packets.
     pub(super) fn run(
         &mut self,
         mode: TestpmdMode,
@@ -143,21 +143,21 @@ impl Testpmd {
         start: &str,
     ) -> Result<BenchTally, BenchError> {
         self.send_command(start)?;
-        // Frames from before the start are not part of its rate.
+        // Frames from before the start do not count for its rate.
         std::thread::sleep(time / 10);
         let tally = self.count(mode, time);
         self.send_command("stop")?;
         tally
     }
 
-    /// Counts for `time` while it runs.
+    /// Counts packets for `time` while testpmd runs.
     fn count(&mut self, mode: TestpmdMode, time: Duration) -> Result<BenchTally, BenchError> {
         let (before, start, cpu) = (self.counters()?, now(), self.cpu());
         std::thread::sleep(time);
         let wall = now() - start;
         let cpu = self.cpu() - cpu;
         let after = self.counters()?;
-        // The counters are read a little after the clock, both times by the same delay.
+        // The counters are read a little after the clock; the delay is the same both times.
         let packets = match mode {
             TestpmdMode::TxOnly | TestpmdMode::Io => after.tx - before.tx,
             TestpmdMode::RxOnly => after.rx - before.rx,
@@ -168,7 +168,7 @@ impl Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.input.write_all(b"quit\n");
         let until = now() + 1_000_000_000;
         while now() < until && matches!(self.child.try_wait(), Ok(None)) {
@@ -179,7 +179,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// `stdbuf`, since replies must not wait in a buffer.
+/// `stdbuf` makes replies come at once instead of waiting in a buffer.
 fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
@@ -188,13 +188,13 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    // Bursts of 256 do not fit its default buffer cache.
+    // Bursts of 256 do not fit testpmd's default buffer cache.
     command.args(["--", "-i", "--nb-cores=1", "--mbcache=512"]);
     command.arg(format!("--total-num-mbufs={}", setup.bufs));
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
-    // Its sockets and maps go there, not to the system's run directory.
+    // Its sockets and maps are created there, not in the system's run directory.
     command.env("RUNTIME_DIRECTORY", files.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

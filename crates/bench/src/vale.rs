@@ -1,6 +1,6 @@
-//! The switch of `/dev/netmap`, without the device: threads of this process have its ports, so the
-//! figures show the switching alone. As with `pkt-gen`, frames are written once and sent unchanged;
-//! the receiver does not read them.
+//! The switch of `/dev/netmap` without the device: its ports belong to threads of this process, so
+//! the figures show the switching alone. As with `pkt-gen`, frames are written once and sent
+//! unchanged; the receiver does not read them.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -228,7 +228,7 @@ impl SwitchClient {
         Ok(())
     }
 
-    /// Sends the content of its buffers, to different addresses if there are several.
+    /// Sends the content of the buffers, to different addresses if there are several.
     #[inline(always)]
     fn send(
         &mut self,
@@ -362,7 +362,7 @@ impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
-/// A caller's memory with one old request, which does not need any.
+/// A caller's memory for an old request, which needs no memory.
 struct NoMemoryCaller;
 
 impl CallerMemory for NoMemoryCaller {

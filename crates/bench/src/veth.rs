@@ -192,7 +192,7 @@ impl VethRig {
         Ok(Self { ports, _drop })
     }
 
-    /// Packets completed so far: sent, or received.
+    /// Packets completed so far: sent or received packets, by the job.
     fn done(&mut self, job: VethJob) -> u64 {
         let stats = self.ports.last_mut().map(Port::stats).unwrap_or_default();
         if job == VethJob::Rx { stats.rx.packets } else { stats.tx.packets }
@@ -249,7 +249,7 @@ fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
     Ok(0)
 }
 
-/// Receives and reads a byte of each frame, so that its cache line is transferred.
+/// Receives frames and reads a byte of each, so that its cache line is transferred.
 fn receive(port: &mut Port) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
     queue.rx_sync()?;

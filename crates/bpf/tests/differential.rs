@@ -13,7 +13,7 @@ use slipring_bpf::{
     XdpMeta,
 };
 
-/// A number of cases; those that fail are printed, not written into the tree.
+/// The configuration for a number of cases; failing cases are printed, not written into the tree.
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -33,7 +33,7 @@ const REGS: [BpfReg; 8] = [
 const SLOTS: i16 = 8;
 const CELLS: BpfMapSpec = BpfMapSpec::new(BpfMapKind::Array, 4, 8 * SLOTS as u32, 1);
 
-/// A part of a program that neither ends it nor leaves memory.
+/// A part of a program, with neither an exit nor an access outside memory.
 #[derive(Debug, Clone)]
 enum Part {
     Plain(BpfInsn),
@@ -51,7 +51,7 @@ fn reg() -> impl Strategy<Value = BpfReg> {
     prop::sample::select(&REGS[..])
 }
 
-/// Numbers near those at which something changes, and any others.
+/// Numbers near boundaries, and any others.
 fn number() -> impl Strategy<Value = i32> {
     let edges = [0, 1, -1, 2, 63, 64, i32::MAX, i32::MIN, 0xffff, 0x8000];
     prop_oneof![prop::sample::select(edges.to_vec()), any::<i32>()]
@@ -66,7 +66,7 @@ fn arithmetic() -> impl Strategy<Value = BpfInsn> {
     let ops = [Add, Sub, Mul, Div, Or, And, Lsh, Rsh, Mod, Xor, Mov, Arsh];
     (prop::sample::select(ops.to_vec()), reg(), operand(), any::<bool>()).prop_map(
         |(op, dst, operand, is_wide)| {
-            // The verifier refuses what is wrong with a constant.
+            // The verifier refuses operations with an invalid constant.
             let operand = match (op, operand) {
                 (Lsh | Rsh | Arsh, Operand::Imm(imm)) => Operand::Imm(imm & 31),
                 (Div | Mod, Operand::Imm(0)) => Operand::Imm(7),
@@ -92,8 +92,8 @@ fn memory() -> impl Strategy<Value = BpfInsn> {
     )
 }
 
-/// In the map: what an atomic operation fetches from the stack, the verifier of Linux 6.18 takes for
-/// what it was on another path, and removes code that is needed.
+/// Atomic operations, only in the map: the verifier of Linux 6.18 takes a value that an atomic
+/// operation fetches from the stack for the value of another path, and removes code that is needed.
 fn atomics() -> impl Strategy<Value = BpfInsn> {
     use AtomicOp::{
         Add, And, CompareExchange, Exchange, FetchAdd, FetchAnd, FetchOr, FetchXor, Or, Xor,
@@ -209,7 +209,7 @@ fn change(key: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Change> 
     )
 }
 
-/// Makes the same changes in both, comparing answers, and then all values.
+/// Makes the same changes in both maps; compares the answers, and then all values.
 fn compare(
     spec: BpfMapSpec,
     changes: &[Change],

@@ -1,5 +1,6 @@
-//! A router's hit path in XDP: routes in arrays that the router maps and writes, a heartbeat without
-//! which every frame goes to the kernel. Runs in the interpreter, and in the kernel where allowed.
+//! A router's hit path in XDP. The routes are in arrays that the router maps and writes; without a
+//! recent heartbeat of the router, every frame goes to the kernel. Runs in the interpreter, and in
+//! the kernel where allowed.
 //!
 //! ```text
 //!   beat[0]: time of the last beat      too old --> XDP_PASS
@@ -7,7 +8,8 @@
 //!   hops[number]: both MAC addresses, port             ports[port]: interface
 //! ```
 //!
-//! A new table is filled first and then put into `tables`, so each frame sees one table or the other.
+//! A new table is filled first and then put into `tables`, so each frame sees either the old or the
+//! new table.
 #![allow(clippy::unwrap_used)]
 
 mod lab;
@@ -27,7 +29,7 @@ use slipring_bpf::{
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
-/// Long, so that no busy machine makes a beat old within a test.
+/// So long that a heartbeat cannot become too old within a test, even on a busy machine.
 const MAX_BEAT_AGE_NS: i32 = 2_000_000_000;
 
 const BEAT: BpfMapSpec = BpfMapSpec::mappable_array(8, 1);
@@ -69,7 +71,7 @@ fn pass_without_heartbeat(program: &mut Assembler) {
         .jump_if(BpfReg::R0, JumpIf::Gt, MAX_BEAT_AGE_NS, "pass");
 }
 
-/// Plain IPv4 without options that may live one hop longer; its last address byte goes to `R8`.
+/// Accepts plain IPv4 without options and with a TTL above 1; the last address byte goes to `R8`.
 fn parse(program: &mut Assembler) {
     bounds(program);
     program
@@ -141,7 +143,7 @@ fn hit_path() -> BpfCode {
 }
 
 const PORT: u32 = 3;
-/// Every machine has it: the loopback interface.
+/// The loopback interface, which every machine has.
 const IFINDEX: u32 = 1;
 
 fn hop(mac: u8) -> [u8; 16] {
@@ -170,13 +172,14 @@ fn sum(header: &[u8]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Something that runs the hit path.
+/// A way to run the hit path.
 trait Router {
     fn now_ns(&self) -> u64;
     fn beat(&mut self, time_ns: u64);
     /// Sets a hop.
     fn set_hop(&mut self, number: u32, hop: [u8; 16]);
-    /// Makes these routes, from the last byte of an address to a hop, the only ones.
+    /// Publishes these routes, from the last byte of an address to a hop, in place of all previous
+    /// routes.
     fn publish(&mut self, routes: &[(u32, u16)]);
     fn hits(&mut self) -> u64;
     fn run(&mut self, frame: &[u8]) -> (u32, Vec<u8>);
@@ -315,7 +318,7 @@ fn everywhere(check: impl Fn(&mut dyn Router)) {
     }
 }
 
-/// A router with a beat of now and one route, to 10.0.1.7 by hop 2.
+/// Starts the router with a heartbeat of this moment and one route: to 10.0.1.7 by hop 2.
 fn start(router: &mut dyn Router) {
     router.set_hop(2, hop(0x22));
     router.set_hop(5, hop(0x55));

@@ -55,7 +55,7 @@ pub(crate) fn start(fd: c_int, memory_bytes: u64, flags: u64) {
     }
 }
 
-/// Ends that, before `fd` is closed.
+/// Ends the syncs in this process, before `fd` is closed.
 pub(crate) fn stop(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.take();

@@ -135,8 +135,8 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
 }
 
 /// Returns the run directory: that of the flag, or of `$SLIPRING_RUN`, or else the user's default
-/// directory. The path is empty if there is none; `slipring_native_proto::trust` reports that. It
-/// is never a directory that another user could create first.
+/// directory. The path is empty if there is none, which `slipring_native_proto::trust` reports. The
+/// default is never a directory that another user could create first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();

@@ -32,7 +32,7 @@ fn child() {
         if signals.stopping() {
             println!("stop");
             if stubborn == "no" {
-                // Stays awake for every other waiter.
+                // Stays set for every other waiter.
                 wait(&signals);
                 std::process::exit(7);
             }

@@ -1,8 +1,8 @@
 //! The device that the tests' programs open: serves it on the directory given as first argument
 //! until standard input ends.
 //!
-//! It serves what `slipring daemon` does, without flags and links, so that these tests need not
-//! build all of slipring.
+//! This program serves what `slipring daemon` serves without flags and links, so that these tests
+//! need not build all of slipring.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("ready");
     io::stdin().read_line(&mut String::new())?;
     door.close();
-    // A client that still has it open must not keep the process alive.
+    // A client that still has the device open must not keep the process alive.
     std::process::exit(0);
 }

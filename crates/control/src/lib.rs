@@ -44,7 +44,7 @@
 //! Prometheus.
 //!
 //! # Not for
-//! The meaning of requests: that is up to the [`ControlService`]. Peers on other machines.
+//! The meaning of requests, which the [`ControlService`] decides. Peers on other machines.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

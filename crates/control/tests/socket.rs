@@ -155,7 +155,7 @@ fn clients_that_do_not_read_delay_neither_others_nor_the_end() {
             .write_all(b"{\"id\":1,\"do\":\"much\"}\n{\"id\":2,\"do\":\"watch\"}\n")
             .unwrap();
     }
-    // Half a line is no request yet.
+    // Half a line is not a request yet.
     let mut slow = site.connect();
     slow.get_mut().write_all(b"{\"id\":1,").unwrap();
     assert_eq!(answer(&mut site.connect(), b"{\"id\":1,\"do\":\"count\"}")["ok"], 0);

@@ -13,9 +13,9 @@
 //! header is odd during an update, so a reader gets words of one moment or tries again.
 //!
 //! A file is alive as long as its publisher holds the write lock on it. A process that may only
-//! read cannot take that lock, and the kernel releases it when the publisher ends, however it ends.
-//! The lock also works between containers that share a run directory, where process ids differ. The
-//! next publisher removes the files of ended programs.
+//! read the file cannot take the lock, and the kernel releases it when the publisher ends, however
+//! it ends. The lock also works between containers that share a run directory, where process ids
+//! differ. The next publisher removes the files of ended programs.
 //!
 //! ```
 //! use slipring_core::counters::{Publisher, CountersReader, running};

@@ -1,4 +1,4 @@
-//! Published counters, their readers, and files that are not what they seem.
+//! Published counters, their readers, and files that only look like published counters.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, OpenOptions};
@@ -98,7 +98,7 @@ fn one_process_publishes_once() {
 #[test]
 fn what_the_dead_left_is_removed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    // Process 1 runs, but is no publisher; the name alone proves nothing.
+    // Process 1 runs, but publishes nothing; the name alone proves nothing.
     for name in ["1.stats", "4194305.stats"] {
         copied(dir.path(), name);
     }

@@ -1,4 +1,5 @@
-//! The documented example, run unchanged: two hosts connected only by it can ping.
+//! The documented example, run unchanged: two hosts that only the example connects can ping each
+//! other.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -49,7 +50,7 @@ fn the_example_of_the_documentation_connects_two_hosts() {
         })
         .map(Running)
         .unwrap();
-    // Its second line shows that both ports are open.
+    // The second line of the output shows that both ports are open.
     let output = BufReader::new(example.0.stdout.take().unwrap());
     let modes: Vec<String> = output.lines().take(2).map(Result::unwrap).collect();
     assert!(modes[1].starts_with("netmap:right kind="), "{modes:?}");

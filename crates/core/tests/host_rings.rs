@@ -10,7 +10,7 @@ fn queues(netns: &Netns, name: &str) -> Result<usize, OpenError> {
     let opened = netns.run(|| {
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
         let opened = Host::new().open_all(&[parse(name).unwrap()], &options);
-        // Dropped here, since the host connection is removed in the namespace that it is in.
+        // The port is dropped here, since the host connection must be removed in its own namespace.
         Ok(opened.map(|ports| ports[0].queues.len()))
     });
     opened.unwrap()

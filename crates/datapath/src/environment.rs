@@ -65,7 +65,8 @@ impl<'s> RealTime<'s> {
         Ok(Self { waiter, stop, has_precise_sleeps: false })
     }
 
-    /// Without this, the kernel may end each sleep of this thread up to 50 us late.
+    /// Requests precise timers: without them, the kernel may end each sleep of this thread up to 50
+    /// us late.
     fn request_precise_sleeps(&mut self) {
         if !self.has_precise_sleeps {
             // If the kernel refuses, sleeps end later, which costs only time.

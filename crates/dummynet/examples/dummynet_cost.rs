@@ -53,7 +53,7 @@ fn cpu_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Returns the best of several runs, in ns per packet: the others were interrupted.
+/// Returns the best of several runs, in ns per packet, since the other runs were interrupted.
 fn best(run: &mut dyn FnMut(u64)) -> f64 {
     let runs = (0..RUNS).map(|_| {
         let start = cpu_ns();

@@ -1,4 +1,5 @@
-//! Tables of flags and files: accepted values with their meaning, refused ones with their messages.
+//! Tables of flags and files: accepted values with their meaning, refused values with their
+//! messages.
 
 mod accepted;
 mod bare;

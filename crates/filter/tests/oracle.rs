@@ -1,5 +1,6 @@
-//! Uses libpcap's own compiler as the oracle: for each expression, its program and ours must accept
-//! the same frames. Its programs come from `tcpdump -ddd` and run in our interpreter.
+//! Uses libpcap's own compiler as the oracle: for each expression, the programs of libpcap and of
+//! this crate must accept the same frames. libpcap's programs come from `tcpdump -ddd` and run in
+//! our interpreter.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,8 +70,8 @@ static SHORT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::short_fr
 
 /// Compares verdicts on all frames; returns `true` if some frame was accepted and some rejected.
 ///
-/// The optimizer of libpcap removes loads whose value it does not need, so on short frames its
-/// optimized and plain programs may differ. There we must agree with one of them.
+/// The optimizer of libpcap removes loads of values that are not needed, so on short frames its
+/// optimized and plain programs may differ. Our program must then agree with either of them.
 fn compare(expression: &str) -> bool {
     let plain = compare_plain(expression, expression);
     // The optimizer also rejects expressions that no frame can match.
@@ -251,7 +252,7 @@ proptest! {
             return Ok(());
         }
         let theirs = libpcap(&expression, &["-O"]).is_some();
-        // Combining can put a `vlan` after an `mpls`, which both must reject.
+        // Combining can put a `vlan` after an `mpls`; both compilers must reject that.
         prop_assert_eq!(Filter::parse(&expression).is_ok(), theirs, "`{}`", expression);
         if theirs {
             compare(&expression);

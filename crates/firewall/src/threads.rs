@@ -110,7 +110,7 @@ fn distribute_queues(
     (ports.into_iter().map(|port| port.queues).zip(near).collect(), lanes)
 }
 
-/// Returns why flows cannot be distributed with these rules, if that is the case: rules whose
+/// Returns why flows cannot be distributed with these rules; `None` if they can be. Rules whose
 /// counts or translations must be known to all flows need a single thread.
 pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {

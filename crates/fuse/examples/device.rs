@@ -35,6 +35,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", door.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;
     door.close();
-    // A client that still has it open must not keep the process alive.
+    // A client that still has the device open must not keep the process alive.
     std::process::exit(0);
 }

@@ -35,8 +35,8 @@ const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 enum Requests {
     Device,
     Rings,
-    /// By rings, but the server may run on one processor only, as on a machine with more possible
-    /// than present processors.
+    /// By io_uring, but the server may run on one processor only, as on a machine with more
+    /// possible than present processors.
     RingsOnOne,
 }
 
@@ -52,7 +52,7 @@ impl Requests {
         Self::ALL.into_iter().filter(move |&one| has_rings || one == Self::Device)
     }
 
-    /// The transport that a test wants of this process, its server.
+    /// The transport that a test requests from this process, its server.
     fn asked() -> Self {
         let asked = std::env::var(REQUESTS).unwrap();
         Self::ALL.into_iter().find(|one| format!("{one:?}") == asked).unwrap()
@@ -251,7 +251,8 @@ fn clients_of_a_killed_server_are_told_and_a_new_one_takes_over() {
 fn users_have_names_and_memory_of_their_own() {
     for device in Device::each() {
         let mut client = device.run_forever();
-        // `forever` has root's `x}1` bound; the other user's is another pipe, in another file.
+        // `forever` has root's `x}1` bound; the `x}1` of the other user is another pipe, in another
+        // file.
         let output = device.client("fork").uid(65_534).gid(65_534).output().unwrap();
         good(output);
         client.kill().unwrap();
@@ -283,7 +284,7 @@ fn a_server_that_ends_leaves_no_client_waiting() {
 
 #[test]
 fn the_kernels_parameter_is_as_it_was_when_the_device_is_served() {
-    // Unless a server of a concurrent test has just switched it.
+    // The parameter is on, unless a server of a concurrent test has just switched it.
     let parameter = || {
         let held = fs::File::options().write(true).open("/sys/bus/platform/uevent").unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();

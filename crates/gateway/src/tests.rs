@@ -157,7 +157,7 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     assert_eq!(right.take_unresolved(), 2, "both packets are lost by name");
     assert_eq!(right.take_unresolved(), 0, "once");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
-    // A later packet starts new requests: a host is not given up for ever.
+    // A later packet starts new requests: a failed host is tried again.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
     assert_eq!(all(&mut right).len(), 1);
 }
@@ -181,7 +181,7 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
     // RFC 4861, 10: an answer is valid for 15 to 45 seconds.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 14 * SECOND), GatewayVerdict::Pass);
     assert_eq!((right.next_ns(), all(&mut right)), (None, vec![]));
-    // Then it is used for five seconds more before the host is asked.
+    // Then the entry is used for five more seconds before the host is asked.
     let later = 50 * SECOND;
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), GatewayVerdict::Pass);
     for second in 5..8 {
@@ -223,7 +223,7 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
     // The sender of the request need not be requested itself.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // The router does not answer for other hosts, and their traffic does not fill a table.
+    // The router answers no request for other hosts, and their traffic does not fill a table.
     assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
     assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
@@ -494,7 +494,7 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// Every packet is sent once, refused, or counted as lost, whatever the hosts do.
+/// An event; whatever the hosts do, every packet is sent once, refused, or counted as lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),

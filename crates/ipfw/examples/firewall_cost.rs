@@ -120,7 +120,7 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A million prefixes of 2001::/16, an address in each looked up once, and one prefix more.
+/// A million prefixes of 2001::/16 with one lookup of an address in each, and one further prefix.
 fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     const COUNT: usize = 1_000_000;
     let mut draw = Draw(5);
@@ -169,7 +169,8 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
 /// A name, a function from the last bytes of sources to a rule, and the last rule.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
-/// Rules of one kind for other sources, before one of that kind that allows all; 4096 flows.
+/// Rules of one kind for other sources, then a rule of that kind that allows everything; 4096
+/// flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     let kinds: [Kind; 3] = [
         (
@@ -212,7 +213,7 @@ fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns millions of packets per CPU-second, one for each of these destinations.
+/// Returns millions of packets per CPU-second for packets to these destinations in turn.
 fn flows_rate(firewall: &mut Firewall, destinations: &[u32]) -> f64 {
     let frame = FrameSpec::default().build(64).expect("64 bytes hold these headers").bytes;
     let write = |frame: &mut [u8], to: &u32| frame[30..34].copy_from_slice(&to.to_be_bytes());

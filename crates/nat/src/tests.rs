@@ -21,7 +21,8 @@ use super::*;
 use crate::packet::{FragmentPart, Ipv4View, L4Content, SrcOrDst};
 
 const SECOND: u64 = 1_000_000_000;
-/// A client inside, another one, the instance, a server outside, another one.
+/// A client inside, another client inside, the NAT instance, a server outside, another server
+/// outside.
 const CLIENT: [u8; 4] = [10, 0, 0, 5];
 const CLIENT_2: [u8; 4] = [10, 0, 0, 6];
 const OWN: [u8; 4] = [203, 0, 113, 9];

@@ -35,7 +35,7 @@ pub struct RecoveredDomain {
     pub uid: u32,
     /// The file that programs map.
     pub memory: OwnedFd,
-    /// The ledger of that file.
+    /// The ledger of the memory file.
     pub ledger: OwnedFd,
 }
 

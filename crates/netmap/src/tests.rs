@@ -1,4 +1,4 @@
-//! Miniature clients: each test makes calls as a program would, with a memory of its own.
+//! Small clients: each test makes calls as a program would, with a memory of its own.
 
 mod attaches;
 mod binds;
@@ -212,8 +212,8 @@ impl Client<'_> {
             .unwrap();
     }
 
-    /// Returns the position of a ring: `i` counts tx, host tx, rx, host rx rings. 0 if it is not
-    /// bound.
+    /// Returns the position of a ring, or 0 if it is not bound; `i` counts first the tx, then the
+    /// host tx, the rx and the host rx rings.
     fn ring_at(&self, answer: &NmreqRegister, i: u64) -> u64 {
         let ofs: i64 = self.peek(answer.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
         if ofs == 0 { 0 } else { answer.nr_offset.wrapping_add_signed(ofs) }
@@ -233,7 +233,7 @@ impl Client<'_> {
         self.move_head(ring, to);
     }
 
-    /// Moves only head, as a program does that is about to move cur.
+    /// Moves only head, as programs do that are about to move cur.
     fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }

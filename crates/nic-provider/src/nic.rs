@@ -328,8 +328,8 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. With host rings, not by a generic XDP program: that would
-    /// catch frames for the host again.
+    /// Takes the interface from the host. With host rings, a generic XDP program is refused: it
+    /// would also catch the frames that host rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -337,7 +337,7 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Host rings are numbered after these, and may be bound already.
+        // Host rings are numbered after the interface's rings, and may be bound already.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }

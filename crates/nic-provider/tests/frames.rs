@@ -429,7 +429,7 @@ fn the_host_has_as_many_rings_as_are_asked_for_up_to_those_of_the_interface() {
         let client = world.open_as("left", &wish(asked)).unwrap();
         let register = &client.register;
         assert_eq!([register.nr_host_tx_rings, register.nr_host_rx_rings], given);
-        // Each of them leads to the host.
+        // Each of these rings leads to the host.
         for i in 0..given[0] {
             client.send_on(u64::from(register.nr_tx_rings + i), &question());
             client.receive_of_host(&world, 1, is_answer);

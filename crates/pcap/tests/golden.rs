@@ -1,4 +1,4 @@
-//! Exact bytes of both formats, in both byte orders, read and written.
+//! The exact bytes of both formats, in both byte orders, when read and when written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -101,7 +101,7 @@ fn sections(is_big: bool) -> Vec<u8> {
     file.extend(if is_big { big(&[0, 3]) } else { little(&[3, 0]) });
     file.extend(order(&[0, 60]));
 
-    // Simple: 9 bytes, of which the first interface keeps 5.
+    // A simple packet block: 9 bytes, 5 of them kept by the first interface.
     file.extend(order(&[3, 24, 9]));
     file.extend(b"hello\0\0\0");
     file.extend(order(&[24]));

@@ -24,7 +24,7 @@ fn classic(record: [u32; 4], data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A section header, then the blocks given.
+/// A section header, then these blocks.
 fn section(blocks: &[&[u32]]) -> Vec<u8> {
     let mut file = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
     blocks.iter().for_each(|block| file.extend(words(block)));

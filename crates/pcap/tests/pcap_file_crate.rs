@@ -1,7 +1,7 @@
 //! Cross-checks with the crate `pcap-file`, in both directions.
 //!
-//! It writes pcapng times in nanoseconds whatever the interface specifies, so the test adds the
-//! resolution option explicitly.
+//! The crate writes pcapng times in nanoseconds whatever the interface specifies, so the test adds
+//! the resolution option explicitly.
 
 #![allow(clippy::unwrap_used)]
 

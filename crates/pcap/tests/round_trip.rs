@@ -185,7 +185,7 @@ proptest! {
                 prop_assert!(have < need && *offset <= at as u64);
             }
             Some(Err(other)) => prop_assert!(false, "{other}"),
-            // Between two records: in a longer file, a record starts exactly here.
+            // The end is between two records: in a longer file, a record starts at this offset.
             _ => {
                 let mut longer = file[..at].to_vec();
                 longer.push(file[at]);

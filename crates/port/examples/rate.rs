@@ -24,7 +24,8 @@ const RUN_NANOS: u64 = 300_000_000;
 const RUNS: usize = 11;
 const BATCH: u32 = 256;
 const XDP_DROP: i32 = 1;
-/// Frames per call of the generator: each call begins and ends with tens of milliseconds of rest.
+/// Frames per call of the generator: each call begins and ends with an idle period of tens of
+/// milliseconds.
 const GENERATED: u32 = 2_000_000;
 
 fn main() {
@@ -51,7 +52,7 @@ fn main() {
     lab.show(runs);
 }
 
-/// Ports `a` and `b`, and where their outside is: the other end of a veth, or the TAP itself.
+/// Ports `a` and `b`, and the outside of each: the other end of a veth, or the TAP itself.
 struct Lab {
     a: Port,
     b: Port,
@@ -147,11 +148,11 @@ fn quiet(ifnames: &[&str]) {
     }
 }
 
-/// One run: what it moved, and how long the program worked.
+/// One run: the number of frames that it moved, and how long the program worked.
 struct Run {
     frames: f64,
     wall_nanos: f64,
-    /// CPU time of the calls that moved something.
+    /// CPU time of the calls that moved frames.
     busy_nanos: f64,
 }
 
@@ -160,7 +161,7 @@ impl Run {
         self.frames * 1e3 / self.wall_nanos
     }
 
-    /// The rate of a core of its own, if there were always something to do.
+    /// The rate per CPU core if frames were always available.
     fn cpu_mpps(&self) -> f64 {
         self.frames * 1e3 / self.busy_nanos
     }

@@ -29,9 +29,9 @@ pub const CODES: &[&str] = &[
     "SR0402", "SR0499",
 ];
 
-/// The commands that grant, once, the capabilities that ports need. They grant them to a copy of
-/// the program that only a group may execute, since its users can read and change all traffic. They
-/// list every capability, since setcap removes those that are not listed.
+/// The commands that grant, once, the capabilities that ports need. The grant is to a copy of the
+/// program that only a group may execute, since its users can read and change all traffic. The
+/// commands list every capability, since setcap removes those that are not listed.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \

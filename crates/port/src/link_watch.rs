@@ -93,7 +93,7 @@ impl LinkWatch {
     /// Records that the kernel reported the interface as down.
     ///
     /// # Errors
-    /// [`RunCause::WentDown`] if that ends the port.
+    /// [`RunCause::WentDown`] if a link that is down ends the port.
     pub(crate) fn mark_down(&mut self) -> Result<(), RunCause> {
         self.down = true;
         if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }

@@ -13,7 +13,8 @@ use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, host, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_test_support::{Namespace, close};
 
-/// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`, which know each other.
+/// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`; each knows the other's MAC
+/// address.
 fn stacks() -> Option<(Namespace, Namespace)> {
     let (here, there) = (Namespace::new()?, Namespace::new()?);
     here.cable("va", &there, "vb", "");
@@ -34,7 +35,7 @@ fn socket(netns: &Namespace, own: u8, other: u8) -> UdpSocket {
     })
 }
 
-/// A datagram that may be refused on the way.
+/// Sends a datagram; an ICMP error for an earlier datagram may make this fail.
 fn say(socket: &UdpSocket, word: u8) {
     let _ = socket.send(&[word]);
 }

@@ -21,7 +21,7 @@ use slipring_wire::mac::MacAddr;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Long enough to detect a spinning waiter.
 const WHILE: Duration = Duration::from_millis(200);
-/// Polls of a waiter that a few events wake; a spinning one needs thousands in [`WHILE`].
+/// Polls of a waiter that a few events wake; a spinning waiter needs thousands in [`WHILE`].
 const FEW: u32 = 60;
 const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
@@ -36,8 +36,8 @@ enum Kind {
 const KINDS: [Kind; 5] =
     [Kind::Xdp(XdpMode::Native), Kind::Xdp(XdpMode::Generic), Kind::Packet, Kind::Tap, Kind::Host];
 
-/// An interface `va`, and a stack at the port's other end: that of the cable's far end, or the
-/// host's. It has 10.0.0.1 and knows the port as 10.0.0.2.
+/// An interface `va`, and the stack at the port's other end: the stack of the cable's far end, or
+/// the host's. The stack has address 10.0.0.1 and knows the port as 10.0.0.2.
 struct Lab {
     kind: Kind,
     here: Namespace,

@@ -25,7 +25,7 @@ const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const MTU: usize = 1500;
 
-/// Our side (`p0`, 10.0.0.1) and a peer (`p1`, 10.0.0.2), that know each other's MAC address.
+/// Our side (`p0`, 10.0.0.1) and a peer (`p1`, 10.0.0.2); each knows the other's MAC address.
 struct Lab {
     ours: Namespace,
     peer: Namespace,
@@ -166,7 +166,7 @@ fn frames_arrive_in_order_with_finished_checksums_and_leave_as_they_were() {
 
 #[test]
 fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
-    // 40,000 bytes are also more than a frame of the socket's ring holds.
+    // A frame of the socket's ring holds fewer than 40,000 bytes.
     for (mtu, len) in [(9000, 8000), (65535, 40_000)] {
         let Some(lab) = Lab::with(&format!("mtu {mtu}")) else { return };
         let (mut port, socket) = (lab.open(), lab.socket());
@@ -193,7 +193,7 @@ fn vlan_tags_stay_in_the_frame() {
     let socket = lab.socket();
     let outer = TagSpec { ethertype: EtherType::QINQ, tag: VlanTag::new(100, 0) };
     let inner = TagSpec { ethertype: EtherType::VLAN, tag: VlanTag::new(7, 5) };
-    // The last one is as long as the interface takes.
+    // The last frame is as long as the interface accepts.
     for (tags, len) in [(vec![inner], 20), (vec![outer, inner], 20), (vec![inner], 1472)] {
         // The kernel takes the outermost tag out of every frame that arrives.
         let frame = datagram(&socket, &vec![7; len], tags);
@@ -206,7 +206,7 @@ fn vlan_tags_stay_in_the_frame() {
     }
 }
 
-/// Moves everything between two ports until told to stop.
+/// Moves all frames between two ports until `stop` is set.
 fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
     let mut waiter = Waiter::for_ports([&a, &b], WaitStrategy::default()).unwrap();
     while !stop.load(Ordering::Relaxed) {
@@ -308,8 +308,8 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // Wait for an answer, so that silence does not depend on a timeout: the host would have
-    // answered before.
+    // Waits for another answer, so that silence does not depend on a timeout: the host would have
+    // answered this request first.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];
@@ -350,7 +350,7 @@ fn a_detached_port_sends_through_the_queueing_discipline_too() {
     port.tx_sync().unwrap();
     let mut payload = [0; 100];
     assert_eq!(receive(&socket, &mut payload).unwrap(), 6);
-    // What the port sent must not come back to it as received.
+    // Frames that the port sent must not come back to it as received.
     socket.send(b"marker").unwrap();
     assert_eq!(checked_payload(&next(&mut port)), b"marker");
 }

@@ -169,7 +169,7 @@ fn frames_pass_both_ways_in_order() {
 fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
     let Some(host) = Namespace::new() else { return };
     let mut port = open(&host, 1, options());
-    // Longer ones than the device was made for pass too.
+    // Frames longer than the device was made for pass too.
     host.ip("link set t0 mtu 9000");
     let socket = socket(&host);
     let payload = (0..8000).map(|i| (i * i / 7) as u8).collect::<Vec<_>>();
@@ -183,7 +183,7 @@ fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
     }
 }
 
-/// Moves everything between two ports until told to stop.
+/// Moves all frames between two ports until `stop` is set.
 fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
     let mut waiter = Waiter::for_ports([&a, &b], WaitStrategy::default()).unwrap();
     while !stop.load(Ordering::Relaxed) {
@@ -266,8 +266,8 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
     }
 }
 
-/// Whether a device of a port that could not be opened disappears. It may take a moment: a program
-/// that another test starts holds a copy of our descriptors until it runs.
+/// Whether a device of a port that could not be opened disappears. That may take a moment: a
+/// program that another test starts now holds a copy of our descriptors until it runs.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -354,7 +354,7 @@ fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
     let mut port = open(&host, 1, OpenOptions { slots, ..options() });
     let overflow = |host: &Namespace| {
         let socket = socket(host);
-        // The kernel queues four rings' worth towards us, and we read none.
+        // The kernel queues four rings' worth of frames for us, and we read none.
         for _ in 0..1000 {
             socket.send_to(b"x", "10.0.0.2:9").unwrap();
         }

@@ -52,7 +52,7 @@ fn try_open(
     netns.run(move || xdp::open(&format!("xdp:{name}"), &name, queue, &region, &options))
 }
 
-/// A frame without a receiver, of a type that no stack answers, with its number in it.
+/// A frame without a receiver, of a type that no stack answers, with its number in its payload.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0x5a; len.max(20)];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -432,8 +432,8 @@ fn jumbo_packets_take_several_slots_both_ways() {
         let free = region.free_bufs();
         let mut a = open_in(&here, "va", &region, &options(mode));
         let mut b = open_in(&there, "vb", &region, &options(mode));
-        // Lengths around the edges of parts and buffers; `push` fills whole buffers, so that
-        // slots are longer than what a descriptor holds.
+        // Lengths around the limits of parts and buffers; `push` fills whole buffers, so slots are
+        // longer than the data of one descriptor.
         for len in [1792, 1793, 1856, 1857, 2048, 2049, 3584, 3776, 3840, 3841, 4096, 9000, 9014] {
             let mut sent = frame(len as u32, len);
             sent[18..].iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 7) as u8);
@@ -488,7 +488,7 @@ fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
         let done = Command::new("unshare").args(["-m", "sh", "-c", threaded]).status().unwrap();
         assert!(done.success(), "threaded NAPI");
     });
-    // The kernel accepts no more than this; the port read another limit when it was opened.
+    // The kernel accepts no more than 1000 bytes; the port read another limit when it was opened.
     there.ip("link set vb mtu 1000");
     here.ip("link set va mtu 1000");
     let (mut sent, mut swapped, mut got) = (0, 0, 0);
@@ -543,7 +543,7 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
         (b.stats(), c.stats())
     });
     let listener = right.run(|| std::net::TcpListener::bind("10.0.0.2:9000").unwrap());
-    // Fewer in flight than the rings hold, so that nothing has to be lost.
+    // Fewer frames in flight than the rings hold, so that no frame need be lost.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 512 << 10).unwrap();
     let receiver = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -584,7 +584,7 @@ fn without_privilege_the_error_names_the_capabilities() {
     let region = region(2048);
     let error = here.run(move || {
         let nobody = rustix::thread::Uid::from_raw(65_534);
-        // Of this thread only, and nothing but the test runs in it.
+        // The user ID of this thread only, which runs nothing but this test.
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         xdp::open("xdp:va", "va", None, &region, &OpenOptions::default()).unwrap_err()
     });

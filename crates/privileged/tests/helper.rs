@@ -1,4 +1,5 @@
-//! A helper process and what it refuses. This executable is its own helper, so it has its own `main`.
+//! A helper process and the operations that it refuses. This executable is also the helper, so it
+//! has its own `main`.
 #![allow(clippy::unwrap_used)]
 
 use std::io;
@@ -88,7 +89,7 @@ impl Lab {
         Self { netlink, allowed: find("allowed"), other: find("other") }
     }
 
-    /// Starts a helper for the one interface.
+    /// Starts a helper for one interface.
     fn helper(&self, operations: &[HelperOperation]) -> PrivilegedHelper {
         PrivilegedHelper::start(&HelperPolicy {
             program: 1234,
@@ -235,7 +236,7 @@ fn hidden_links_of_other_programs_stay(lab: &Lab) {
     helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
 }
 
-/// The ids of this process's helpers that still run.
+/// The ids of this process's helpers that are still running.
 fn running_helpers() -> Vec<i32> {
     let is_running = |pid: &i32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -117,8 +117,8 @@ fn raw_swap((batch, from, to): (u32, PipePair, PipePair)) -> (PipePair, PipePair
     (from, to)
 }
 
-// Forwards from one pipe to the next, by copy. 20,485 here; the C library's memmove differs from
-// machine to machine.
+// Forwards from one pipe to the next, by copy. 20,485 instructions on one machine; the count
+// differs with the C library's memmove.
 #[library_benchmark]
 #[bench::by_32(args = (32), setup = full, config = limit(23_500))]
 fn copy_64((batch, mut from, mut to): (u32, PipePair, PipePair)) -> (PipePair, PipePair) {

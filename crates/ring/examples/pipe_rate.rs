@@ -19,7 +19,7 @@ use slipring_ring::{Geometry, HugePages, PipeEnd, PipePair, Region, SyncFault};
 
 const SLOTS: u32 = 1024;
 const WORDS: usize = 8;
-/// About half a second's worth.
+/// The frames of about half a second.
 const FRAMES: u64 = 30_000_000;
 
 type Frame = [u64; WORDS];
@@ -98,7 +98,7 @@ fn run(
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // A machine with one CPU runs both threads on it.
+    // On a machine with one CPU, both threads run on that CPU.
     let _ = sched_setaffinity(None, &set);
 }
 

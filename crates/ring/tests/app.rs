@@ -1,4 +1,4 @@
-//! The program's half: what it may access, in which order, and what is released when.
+//! The program's half: its permitted accesses, their order, and what is released when.
 #![allow(clippy::unwrap_used)]
 
 mod support;

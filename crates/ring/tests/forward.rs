@@ -36,7 +36,7 @@ impl Rings {
         }
     }
 
-    /// What was queued: mark, length, whether more follows.
+    /// The queued frames: mark, length, whether more parts follow.
     fn queued(&mut self) -> Vec<(u8, usize, bool)> {
         let head = self.tx_kern.released().unwrap();
         let slots: Vec<_> = self.tx_kern.slots(self.tx_kern.hwcur(), head).collect();
@@ -184,7 +184,7 @@ fn a_copy_of_a_frame_onto_itself_changes_nothing() {
     let region = shared_region(2048);
     let mut rings = rings(&region, &region);
     rings.receive(1, &[60]);
-    // What a peer that breaks the rules can bring about.
+    // The state that a peer can cause by breaking the rules.
     let doubled = rings.rx_kern.slot(0).buf;
     let tx = rings.tx_kern.view();
     tx.set_slot(0, slipring_ring::Slot { buf: doubled, ..tx.slot(0) });

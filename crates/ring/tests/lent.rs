@@ -62,7 +62,7 @@ fn many_threads_survive_many_files_that_are_cut_off() {
 
 #[test]
 fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
-    // By another process: this one has to continue.
+    // Runs in a child process, since the fault ends the process and the test must continue.
     if std::env::var_os("SLIPRING_TEST_FAULT").is_some() {
         let (file, ours) = (file(1), file(1));
         let _lent = RevocableMapping::map(ours.as_fd(), 0, PAGE).unwrap();

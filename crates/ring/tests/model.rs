@@ -14,7 +14,7 @@ use slipring_ring::{
 };
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
-/// A frame's content is its number, and its length follows from it.
+/// A frame contains its number, which also determines its length.
 fn write(buf: &mut [u8], number: u64) -> usize {
     buf[..8].copy_from_slice(&number.to_ne_bytes());
     8 + (number as usize * 37) % 100
@@ -32,13 +32,13 @@ struct Line {
     to: PipeEnd,
     /// Queued, not synced.
     queued: VecDeque<u64>,
-    /// Sent, not seen by the receiver.
+    /// Frames sent, but not seen by the receiver.
     sent: VecDeque<u64>,
-    /// Seen by the receiver.
+    /// Frames seen by the receiver.
     received: VecDeque<u64>,
     /// Slots that the receiver is done with, not synced.
     done: u32,
-    /// Slots returned, not seen by the sender.
+    /// Slots returned, but not seen by the sender.
     freed: u32,
 }
 
@@ -79,7 +79,7 @@ impl Line {
         self.done += slots;
     }
 
-    /// Buffers that this direction owns: for slots in flight those in the rx ring.
+    /// Buffers that this direction owns; slots in flight count with the buffers of the rx ring.
     fn bufs(&self) -> Vec<BufIdx> {
         let (tx, rx) = (self.from.tx_kern(), self.to.rx_kern());
         let mut bufs = bufs_of(tx);
@@ -209,7 +209,7 @@ proptest! {
         let RingHalves { app: mut tx, kern: mut tx_kern } = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
         let RingHalves { app: mut rx, kern: mut rx_kern } = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
         let (mut queued, mut received) = (VecDeque::new(), VecDeque::new());
-        // Frames that the driver has taken but not completed; slots it may fill.
+        // The frames that the driver has taken but not completed, and the slots that it may fill.
         let (mut taken, mut fillable) = (0, ROOM);
         let (mut number, mut returned) = (0u64, 0);
         for (op, count) in ops {
@@ -224,7 +224,7 @@ proptest! {
                     });
                     prop_assert_eq!(filled, count.min(room));
                 }
-                // The driver takes frames and delivers them at once.
+                // The driver takes frames and delivers each at once.
                 1 => {
                     let head = tx_kern.released().unwrap();
                     prop_assert_eq!(tx_kern.pending(head) as usize, queued.len());

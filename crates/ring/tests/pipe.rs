@@ -127,7 +127,7 @@ fn a_pipe_dropped_with_exchanged_frames_under_way_frees_what_it_owns_only() {
     b.rx_sync().unwrap();
     forward(&mut b.rx, &mut c.tx, 8);
     c.tx_sync().unwrap();
-    // `b` has not returned its slots: they have buffers of `c`, and `d` has those of `a`.
+    // `b` has not returned its slots, which contain buffers of `c`; `d` has the buffers of `a`.
     drop((a, b));
     let taken = region.alloc_bufs(region.free_bufs()).unwrap();
     for buf in taken {

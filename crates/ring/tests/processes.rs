@@ -15,7 +15,7 @@ use support::{SLOTS, shared_region as region};
 const HANDOVER: &str = "SLIPRING_TEST_HANDOVER";
 const ROUNDS: u64 = 2000;
 
-/// A copy of a descriptor that stays open in a program started from here.
+/// A copy of a descriptor that stays open in programs started from here.
 fn inheritable(fd: BorrowedFd<'_>) -> OwnedFd {
     let fd = fd.try_clone_to_owned().unwrap();
     fcntl_setfd(&fd, FdFlags::empty()).unwrap();

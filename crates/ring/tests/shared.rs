@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use slipring_ring::{PipeEnd, PipePair, Region, SlotFlags};
 use support::{SLOTS, shared_region};
 
-/// A pipe in memory that others may map, and that memory as another process maps it.
+/// A pipe in memory that others may map, and a second mapping of the memory, as another process has
+/// it.
 fn pipe() -> (PipePair, Arc<Region>) {
     let region = shared_region(2048);
     let pair = PipePair::create(&region, 0, SLOTS).unwrap();

@@ -5,7 +5,8 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The level of this processor next to none. On one without AVX2 there is nothing to compare.
+/// The level of this processor and the next lower level. A processor without AVX2 has nothing to
+/// compare.
 fn levels() -> [Simd; 2] {
     if Simd::detect() == Simd::scalar() {
         std::println!("skipped: this processor has no AVX2");

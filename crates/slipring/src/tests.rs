@@ -1,4 +1,4 @@
-//! What holds for every command.
+//! Rules that hold for every command.
 
 mod examples;
 mod flags;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn slipring(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slipring"));
-    // Not a directory: nothing is opened.
+    // This path is not a directory, so a program that opened anything would fail.
     command
         .args(args.split_ascii_whitespace())
         .env("SLIPRING_RUN", "/dev/null/run")

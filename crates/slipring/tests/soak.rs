@@ -1,5 +1,5 @@
-//! gen, bridge, gen for minutes at half the rate that the path can carry: nothing is lost, and the
-//! counters of the three programs and of the links between them balance to the packet.
+//! gen, bridge and gen for minutes at half the rate that the path can carry: nothing is lost, and
+//! the counters of the three programs and of the links between them agree to the packet.
 //!
 //! ```text
 //!   left: gen tx -- veth --> mid: bridge -- veth --> right: gen rx
@@ -17,7 +17,7 @@ use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually};
 use support::SLIPRING;
 use support::bridge::{Bridge, Report};
 
-/// Rings long enough for the stalls of a busy machine.
+/// Rings with enough slots for the stalls of a busy machine.
 const RINGS: &str = "--slots 65536";
 /// Time for measuring the saturation rate.
 const TRIAL_SECONDS: u64 = 2;
@@ -47,7 +47,7 @@ fn generator(namespace: &Namespace, words: &str) -> Program {
     program
 }
 
-/// Waits until nothing moves any more.
+/// Waits until all counters stay the same.
 fn settle(bridge: &Bridge, receiver: &Program) {
     let mut before = None;
     eventually("the last frames to arrive", || {
@@ -88,7 +88,8 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{} packets sent, none lost", sender.tx(0));
 }
 
-/// Asserts that each program received, or lost by a named cause, what the one before it sent.
+/// Asserts that each program received the frames that the previous program sent, or lost them by a
+/// named cause.
 fn balance(run: &Run) {
     let Run { sender, bridge, receiver } = run;
     assert_eq!(bridge.rx(0) + bridge.drops(0, "rx"), sender.tx(0), "sender to bridge: {bridge:?}");

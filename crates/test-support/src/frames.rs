@@ -4,7 +4,7 @@
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 4] = b"slip";
 
-/// Returns `len` bytes from which their place and the number can be told.
+/// Returns `len` bytes that depend on their place and on `number`.
 #[must_use]
 pub fn pattern(number: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| number.wrapping_add(i as u8)).collect()
@@ -33,7 +33,7 @@ pub fn numbered(number: u32) -> Vec<u8> {
     frame
 }
 
-/// Whether a frame is a [`numbered`] one, by its EtherType after any tags.
+/// Whether a frame is [`numbered`], by its EtherType after any tags.
 #[must_use]
 pub fn is_numbered(frame: &[u8]) -> bool {
     let mut at = 12;
@@ -43,7 +43,8 @@ pub fn is_numbered(frame: &[u8]) -> bool {
     frame.get(at..at + 2) == Some(&ETHERTYPE) && frame.get(at + 2..at + 6) == Some(MARK)
 }
 
-/// Asserts that both are the same frames in the same order, and reports the first difference.
+/// Asserts that both sequences consist of the same frames in the same order; reports the first
+/// difference.
 ///
 /// # Panics
 /// If they differ.
@@ -55,16 +56,16 @@ pub fn assert_same(name: &str, got: &[Vec<u8>], sent: &[Vec<u8>]) {
     assert_eq!(got.len(), sent.len(), "{name}: number of frames");
 }
 
-/// A small generator of reproducible numbers (Marsaglia's xorshift64). Where a failing case should
-/// be made smaller, proptest is the better source.
+/// A small generator of reproducible numbers (Marsaglia's xorshift64). If failing cases should be
+/// made smaller, use proptest instead.
 #[derive(Debug)]
 pub struct Xorshift(u64);
 
 impl Xorshift {
-    /// Creates one; the same seed gives the same numbers.
+    /// Creates a generator; the same seed gives the same numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Small seeds would begin with small numbers, and 0 gives nothing else.
+        // A small seed would result in small first numbers, and seed 0 in zeros only.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,11 +1,11 @@
-//! Golden files: expected texts that lie beside the tests.
+//! Golden files: the expected texts, stored in the directories of the tests.
 //!
-//! `SLIPRING_BLESS=1 cargo test …` writes them; read the difference before you commit it.
+//! `SLIPRING_BLESS=1 cargo test …` rewrites the files; review the diff before you commit it.
 
 use std::fs;
 use std::path::Path;
 
-/// The variable that asks for the files to be written.
+/// The environment variable that makes tests write the files.
 const BLESS: &str = "SLIPRING_BLESS";
 
 /// Whether golden files are to be written and not compared.

@@ -1,4 +1,4 @@
-//! The lab: two hosts, and between them a namespace for the program that joins them.
+//! The lab: two hosts, and between them a namespace for the program that connects them.
 //!
 //! ```text
 //!   left                       mid                       right
@@ -59,7 +59,7 @@ impl LabPort {
 pub struct Lab {
     /// The host with address [`LEFT`].
     pub left: Namespace,
-    /// Where the program runs.
+    /// The namespace of the program.
     pub mid: Namespace,
     /// The host with address [`RIGHT`].
     pub right: Namespace,
@@ -70,17 +70,17 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds it; returns `None`, and prints why, if that is not permitted.
+    /// Builds the lab; returns `None`, and prints why, if that is not permitted.
     pub fn new(port: LabPort) -> Option<Self> {
         Self::build(port, 1500, false)
     }
 
-    /// Builds it with links of this MTU.
+    /// Builds the lab with links of this MTU.
     pub fn with_mtu(port: LabPort, mtu: u32) -> Option<Self> {
         Self::build(port, mtu, false)
     }
 
-    /// Builds it with sides that have no addresses and send nothing by themselves.
+    /// Builds the lab with sides that have no addresses and send nothing by themselves.
     pub fn quiet(port: LabPort) -> Option<Self> {
         Self::build(port, 1500, true)
     }
@@ -106,8 +106,8 @@ impl Lab {
         format!("-i {prefix}:la -i {prefix}:ra {}", self.port.flags())
     }
 
-    /// Moves the devices of a program that has opened `tap:` ports to the two sides. Other kinds
-    /// need nothing.
+    /// Moves the devices of a program that has opened `tap:` ports to the two sides. For other
+    /// kinds of ports, does nothing.
     pub fn adopt_taps(&self) {
         if self.port == LabPort::Tap {
             self.left.take(&self.mid, "la", "e0");

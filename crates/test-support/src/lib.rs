@@ -1,7 +1,7 @@
-//! What the tests of more than one crate need.
+//! Code that the tests of more than one crate need.
 //!
-//! Values own everything: dropping them, after a panic too, ends every program, and with it every
-//! namespace and directory. Nothing has a name that another test could use.
+//! Values own all resources: dropping a value, even after a panic, ends its programs and removes
+//! its namespaces and directories. Nothing has a name that another test could use.
 //!
 //! ```
 //! use slipring_test_support::{Namespace, Program, installed};
@@ -27,14 +27,14 @@
 //! | a daemon, and C programs on its device | [`Sandbox`] |
 //! | a program on a terminal | [`pty::OnTerminal`] |
 //! | descriptors whose end the kernel must see at once | [`close`] |
-//! | something that happens soon | [`eventually`], with [`accepts`] for a socket |
-//! | a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
+//! | waiting until something happens | [`eventually`], with [`accepts`] for a socket |
+//! | skipping a test on a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
 //! | an expected text in a file | [`golden::check`] |
 //! | a protocol between threads | `models`, with the feature of that name |
 //! | frames | [`frames`] |
 //! | JSON or OpenMetrics that others can read | [`oracle`] |
 //!
-//! Not for what only one crate needs: that stays beside its tests.
+//! Not for code that only one crate needs: such code stays in the tests of that crate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

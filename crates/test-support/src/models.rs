@@ -1,9 +1,10 @@
 //! Loom models: every interleaving, and every value that the memory model allows.
 //!
 //! A model is a closure that starts threads by `loom::thread`, shares atomics of `loom::sync`, and
-//! asserts. The code under test takes its words by a trait, so that it runs over loom's atomics here
-//! and over mapped memory in the product. A model that cannot fail proves nothing: so each model
-//! also runs with one ordering weakened or one step left out (a mutant), and must then fail.
+//! asserts. The code under test accesses its words through a trait, so that it runs with loom's
+//! atomics here and with mapped memory in the product. A model that cannot fail proves nothing: so
+//! each model also runs with one ordering weakened or one step left out (a mutant), and must then
+//! fail.
 //!
 //! ```
 //! use loom::sync::Arc;
@@ -36,14 +37,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Threads that loom may interrupt in one run. Most mistakes need one or two; each more multiplies
-/// the time.
+/// Threads that loom may interrupt in one run. Most mistakes need one or two interruptions; each
+/// further one multiplies the run time.
 pub const PREEMPTIONS: usize = 3;
 
 /// Runs `model` over all schedules within [`PREEMPTIONS`].
 ///
 /// # Panics
-/// If it fails in one of them.
+/// If `model` fails in one of the schedules.
 pub fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_within(PREEMPTIONS, model);
 }

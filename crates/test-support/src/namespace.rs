@@ -21,7 +21,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace; returns `None`, and prints that, if it is not permitted.
+    /// Creates a namespace; returns `None`, and prints why, if that is not permitted.
     pub fn new() -> Option<Self> {
         let (jobs, todo) = channel::<NamespaceJob>();
         let (report, reported) = channel();
@@ -47,7 +47,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `job` inside and returns its result, or panics as it does.
+    /// Runs `job` inside the namespace and returns its result; panics if `job` panics.
     pub fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (give, take) = channel();
         let job: NamespaceJob = Box::new(move || {
@@ -57,8 +57,8 @@ impl Namespace {
         take.recv().unwrap().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Moves it into a mount namespace of its own: mounts made inside from now on are seen only by
-    /// programs started here, and vanish with them.
+    /// Moves the namespace's thread into a mount namespace of its own: mounts made inside from now
+    /// on are seen only by programs started here, and vanish with them.
     pub fn unshare_mounts(&self) {
         self.run(sys::unshare_mounts).unwrap();
     }
@@ -75,7 +75,7 @@ impl Namespace {
         self.command("chrt", &format!("--fifo --pid 10 {thread}"));
     }
 
-    /// Starts a program inside. It is killed when the namespace is dropped.
+    /// Starts a program inside. The program is killed when the namespace is dropped.
     pub fn spawn(&self, mut command: Command) -> Child {
         self.run(move || closing::spawn(sys::kill_with_parent(&mut command)).unwrap())
     }
@@ -103,7 +103,7 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Creates a veth pair: `here` in this namespace, silent and up, and `there` in the other, down.
+    /// Creates a veth pair: `here` in this namespace, silent and up, and `there` in `other`, down.
     /// `options` are words of `ip link` for both ends, such as `mtu 9000`.
     pub fn veth(&self, here: &str, other: &Self, there: &str, options: &str) {
         let tid = other.tid;
@@ -157,7 +157,7 @@ impl Namespace {
 }
 
 /// Gives the calling thread a `/dev/net/tun` that every user may open, as udev does. On a machine
-/// without udev only root may.
+/// without udev only root may open the device.
 fn open_tun() {
     use std::os::unix::fs::PermissionsExt;
     const OWN: &str =

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// The distribution's interpreter, which has the distribution's packages. Another one may come first
-/// in PATH.
+/// The distribution's interpreter, which has the distribution's packages. Another interpreter may
+/// come first in PATH.
 const PYTHON: &str = "/usr/bin/python3";
 /// Exit status of the scripts if their package is missing.
 const MISSING_PACKAGE: i32 = 77;
@@ -38,7 +38,7 @@ pub fn schema_faults<'o>(
 /// Asserts that an object matches a schema, if the validator is installed.
 ///
 /// # Panics
-/// If it does not.
+/// If the object does not match the schema.
 pub fn assert_valid(schema: &str, object: &Value) {
     let faults = schema_faults([(schema, object)]);
     assert!(
@@ -71,7 +71,7 @@ fn run(script: &str, argument: &Path, input: &str, package: &str) -> Option<Stri
     };
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // A script that fails early does not read everything.
+    // A script that fails early does not read all its input.
     let writer = std::thread::spawn(move || {
         let _ = stdin.write_all(input.as_bytes());
     });

@@ -1,4 +1,4 @@
-//! A running program: its output as it comes, its end, and its reliable termination.
+//! A running program: its output while it runs, its exit, and its reliable termination.
 //!
 //! Every wait is bounded by [`TIMEOUT`], and its failure prints what the program wrote.
 
@@ -17,14 +17,14 @@ use crate::{Namespace, TIMEOUT, closing, eventually, sys};
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
 
-/// Gives a program without a run directory its own, which lasts as long as the returned value: it
-/// must not affect the machine's programs or other tests.
+/// Gives a program without a run directory its own, which exists as long as the returned value, so
+/// that the program does not affect the machine's programs or other tests.
 fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
     if command.get_envs().any(|(name, _)| name == RUN) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    // The program creates it itself, as any user.
+    // The program creates the directory itself, as any user.
     set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
     command.env(RUN, dir.path().join("run"));
     Some(dir)
@@ -33,7 +33,7 @@ fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
 /// Runs a command until it ends, outside all namespaces and with its own run directory.
 ///
 /// # Panics
-/// If it does not end within [`TIMEOUT`].
+/// If the command does not end within [`TIMEOUT`].
 pub fn output(command: &mut Command) -> std::process::Output {
     let _run_dir = own_run_dir(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -57,9 +57,9 @@ fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 /// The output of a program so far.
 #[derive(Debug, Default, Clone)]
 pub struct ProgramOutput {
-    /// What it wrote to stdout, in whole lines.
+    /// Its stdout so far, in whole lines.
     pub stdout: String,
-    /// What it wrote to stderr, in whole lines.
+    /// Its stderr so far, in whole lines.
     pub stderr: String,
     /// How many of the two streams have ended.
     ended: u8,
@@ -70,9 +70,9 @@ pub struct ProgramOutput {
 pub struct Ended {
     /// Its exit status or signal.
     pub status: ExitStatus,
-    /// All that it wrote to stdout.
+    /// Its whole stdout.
     pub stdout: String,
-    /// All that it wrote to stderr.
+    /// Its whole stderr.
     pub stderr: String,
 }
 
@@ -114,7 +114,7 @@ impl Program {
         Self { name, child, output, readers, _run_dir: run_dir }
     }
 
-    /// Waits until `look` accepts the output.
+    /// Waits until `look` returns a value for the output.
     pub fn wait_for<T>(&self, what: &str, look: impl Fn(&ProgramOutput) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;

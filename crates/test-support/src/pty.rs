@@ -11,9 +11,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::TIMEOUT;
 
-/// Escape sequence by which a full-screen program takes the screen.
+/// Escape sequence by which a full-screen program switches to the alternate screen.
 pub const TAKEN: &str = "\x1b[?1049h";
-/// Escape sequence by which it restores the screen.
+/// Escape sequence by which it switches back.
 pub const GIVEN_BACK: &str = "\x1b[?1049l";
 /// Escape sequence that shows the cursor again.
 pub const CURSOR: &str = "\x1b[?25h";
@@ -24,7 +24,7 @@ pub struct OnTerminal {
     child: Child,
     /// The user's side.
     person: File,
-    /// The program's side, kept open so that it can be examined afterwards.
+    /// The program's side of the terminal, kept open so that it can be examined afterwards.
     terminal: File,
     seen: Arc<Mutex<Vec<u8>>>,
 }
@@ -82,8 +82,8 @@ impl OnTerminal {
         self.seen().chars().take(4000).collect::<String>().escape_debug().to_string()
     }
 
-    /// Waits until the terminal has shown `text`, which must not contain spaces: programs skip over
-    /// them.
+    /// Waits until the terminal has shown `text`, which must not contain spaces: programs do not
+    /// write spaces where they can move the cursor.
     pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.seen().contains(text) {

@@ -16,7 +16,8 @@ pub const NOBODY: u32 = 65_534;
 /// Frames for a pipe: several times its rings.
 pub const MANY: u32 = 5000;
 
-/// Frames for an interface: less than its ring, since a full ring loses frames.
+/// Number of frames to send over an interface: fewer than its ring has slots, since a full ring
+/// loses frames.
 pub const FEW: u32 = 500;
 
 /// Mounts made here are private, and vanish with the last program that runs here.
@@ -29,7 +30,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Creates one for this binary; returns `None`, and prints why, if that is not permitted.
+    /// Creates a sandbox for this binary; returns `None`, and prints why, if that is not permitted.
     #[must_use]
     pub fn new(slipring: &'static str) -> Option<Self> {
         let inside = Namespace::new()?;
@@ -66,7 +67,7 @@ impl Sandbox {
         self.path("run")
     }
 
-    /// Starts a daemon; without a link in /dev, unless the words ask for one.
+    /// Starts a daemon, without a link in /dev unless the words request one.
     pub fn launch(&self, words: &str) -> Program {
         let none = if words.contains("--link") { "" } else { "--link none" };
         self.launch_with_default_link(&format!("{words} {none}"))
@@ -97,7 +98,7 @@ impl Sandbox {
         said(self.client(&format!("bind {words}")).finish())
     }
 
-    /// Does the same as an ordinary user.
+    /// The same as [`Self::bind`], but as an ordinary user.
     pub fn bind_as_nobody(&self, words: &str) -> String {
         let mut command = client(&self.run_dir().join("netmap"), &format!("bind {words}"));
         command.uid(NOBODY).gid(NOBODY);
@@ -143,7 +144,7 @@ pub fn client(device: &Path, words: &str) -> Command {
     client
 }
 
-/// Returns what a program that has succeeded wrote, without the last newline.
+/// Returns the stdout of a program that has succeeded, without the last newline.
 pub fn said(ended: Ended) -> String {
     ended.well().stdout.trim_end().to_owned()
 }
@@ -153,7 +154,7 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let source = tree::root().join("crates/test-support/c/netmap-port.c");
-        // Beside the running test, where nothing but cargo and tests write.
+        // The copy is next to the running test, where only cargo and tests write.
         let program = std::env::current_exe().unwrap().with_file_name("netmap-port");
         tree::compile_static(&source, &program);
         program

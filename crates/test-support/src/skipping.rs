@@ -36,7 +36,8 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// Whether the tests run as root; if not, prints that the test is skipped, and what for it needs root.
+/// Whether the tests run as root; if not, prints that the test is skipped, and for what it needs
+/// root.
 #[must_use]
 pub fn is_root(what_for: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();

@@ -1,7 +1,7 @@
 //! System calls that have no safe wrapper elsewhere.
 //!
-//! The product has functions like these, but a test makes its namespaces without the code that it
-//! tests.
+//! The product has similar functions, but a test creates its namespaces without the code under
+//! test.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ pub(crate) fn unshare_network() -> io::Result<()> {
 }
 
 /// Moves the calling thread into a mount namespace of its own. Mounts made outside still propagate
-/// in; none propagate out.
+/// into it; none propagate out of it.
 pub(crate) fn unshare_mounts() -> io::Result<()> {
     unshare(UnshareFlags::NEWNS)?;
     let inwards = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;

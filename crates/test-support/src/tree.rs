@@ -9,11 +9,11 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Returns a file that cargo has built, `libslipring.a` for example: in the directory of the
-/// running test, or above it.
+/// Returns a file that cargo has built, for example `libslipring.a`: from the directory of the
+/// running test, or a directory above it.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no such file.
 #[must_use]
 pub fn built(file: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
@@ -25,7 +25,7 @@ pub fn built(file: &str) -> PathBuf {
 /// Returns what a command that has ended wrote to stdout.
 ///
 /// # Panics
-/// If it failed; the message has all of its output.
+/// If the command failed; the message contains all of its output.
 #[track_caller]
 pub fn stdout(output: Output) -> String {
     let written = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -34,8 +34,8 @@ pub fn stdout(output: Output) -> String {
     written
 }
 
-/// Compiles a C program without any warning. Before the path `program` has a new file, it is
-/// complete: another run may be using the old one.
+/// Compiles a C program; warnings are errors. The new file is moved to the path `program` only when
+/// it is complete, since another run may be using the old file.
 pub(crate) fn compile_static(source: &Path, program: &Path) {
     let new = program.with_extension(std::process::id().to_string());
     let mut cc = Command::new("cc");

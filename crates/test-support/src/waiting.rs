@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 /// machine without hardware support.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Calls `look` repeatedly until it finds something. For what no descriptor and no output tells:
-/// a program's output is better waited for with [`crate::Program::wait_for`].
+/// Calls `look` repeatedly until it returns a value. Use this function only for conditions that
+/// neither a descriptor nor output reports; for a program's output, [`crate::Program::wait_for`] is
+/// better.
 ///
 /// # Panics
-/// After [`TIMEOUT`], with the description of what was expected.
+/// After [`TIMEOUT`], with the description of the expected event.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -24,8 +25,8 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a program listens on a socket. The file alone does not tell: it exists from `bind` on,
-/// and refuses connections until `listen`.
+/// Whether a program listens on a socket. The existence of the file does not prove that: it exists
+/// from `bind` on, but connections are refused until `listen`.
 #[must_use]
 pub fn accepts(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()

@@ -93,9 +93,9 @@ pub enum TopLinkRate {
 /// The median and the tail of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TopQuantiles {
-    /// Half of all are at most this.
+    /// Half of all values are at most this value.
     pub p50: u64,
-    /// 99 of 100 are at most this.
+    /// 99 of 100 values are at most this value.
     pub p99: u64,
 }
 

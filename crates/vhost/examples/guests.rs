@@ -52,7 +52,7 @@ fn open(sockets: &[PathBuf; 2]) -> [Port; 2] {
     })
 }
 
-/// Describes a buffer in each descriptor and offers them all.
+/// Describes a buffer in each descriptor and offers all buffers.
 fn fill(ring: &mut Ring, len: u32, flags: u16) {
     for i in 0..SIZE {
         ring.describe(i, ring.buffer(i), len, flags, 0);

@@ -36,7 +36,7 @@ const REWRITES: &str = r#"(memory (export "memory") 1)
 
 #[test]
 fn a_module_that_says_so_rewrites_the_bytes_of_frames() {
-    // The second byte becomes the frame's number, and a byte after the frame is written too.
+    // The second byte is set to the frame's number; a byte after the frame is written too.
     let body = "(i32.store8 (i32.const 101) (i32.wrap_i64 (local.get $number)))
                 (i32.store8 (i32.const 119) (i32.const 99)) (i32.const 0)";
     let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
@@ -260,7 +260,7 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is read again, as the settings are: only its contents matter.
+        // The module is read again together with the settings: only the module's contents matter.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);

@@ -40,7 +40,7 @@
 //!    moves frames ever waits for this crate.
 //!
 //! # Not for
-//! TLS, users and permissions: use a proxy. The meaning of requests: that is up to the emulator.
+//! TLS, users and permissions: use a proxy. The meaning of requests, which the emulator decides.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,4 +1,5 @@
-//! The gateway with the test's own runs: what passes, what is refused, and how it ends.
+//! The gateway with runs of the test: the requests that pass, the requests that are refused, and
+//! its end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -80,7 +81,7 @@ impl Site {
     /// Sends raw bytes; returns everything until the end of the stream.
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
-        // An early refusal may come while the request is still being sent.
+        // The gateway may refuse early, while the request is still being sent.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -380,7 +381,7 @@ fn nonsense_harms_nobody_else() {
     }
     let headers = "X: y\r\n".repeat(500);
     assert_ne!(site.request("GET /api/v1/running", &headers, "").status, 200);
-    // Clients that connect and send nothing do not keep others out.
+    // Clients that connect and send nothing do not block other clients.
     let silent: Vec<_> = (0..40).map(|_| site.connect()).collect();
     assert_eq!(site.post("/api/v1/lab/stats", "").json()["look"], 0);
     drop(silent);
@@ -398,7 +399,7 @@ fn half_open_connections_lock_nobody_out() {
         .take(200)
         .map(|head| {
             let mut stream = site.connect();
-            // It may already be closed.
+            // The connection may be closed already.
             let _ = stream.write_all(head);
             stream
         })

@@ -1,5 +1,5 @@
-//! Half-open HTTP for minutes: clients that connect, send a part of a request or nothing, and stay.
-//! Other clients are answered meanwhile.
+//! Incomplete HTTP requests for minutes: clients connect, send a part of a request or nothing, and
+//! keep the connection open. The gateway must answer other clients meanwhile.
 //!
 //! Run by `make soak`; `SLIPRING_SOAK_SECONDS` sets the time.
 
@@ -17,7 +17,8 @@ use slipring_web::{WebGateway, WebOptions};
 /// Attacking threads, and connections that each keeps open.
 const ATTACKERS: usize = 4;
 const KEPT: usize = 100;
-/// What they send: nothing, a letter, a line, a head without its end, a body that does not come.
+/// What the silent clients send: nothing, a letter, a line, a head without its end, a head without
+/// its body.
 const PARTS: [&[u8]; 5] = [
     b"",
     b"G",
@@ -44,13 +45,14 @@ fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     unreachable!("it counts until it is stopped")
 }
 
-/// Sends one whole request; returns the first line of the answer.
+/// Sends one whole request; returns the first line of the response.
 fn ask(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
-    // Among thousands of new connections one may be closed before it is read; the next is not.
+    // Among thousands of new connections, a connection may be closed before it is read; the retry
+    // is not.
     let asked =
         stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     match asked {

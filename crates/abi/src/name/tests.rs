@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Text made mostly of the characters that have a meaning somewhere.
+/// Text made mostly of the characters that have a meaning in port names.
 fn text(max: usize) -> impl Strategy<Value = String> {
     let c = prop_oneof![
         4 => proptest::sample::select(&['-', '*', '^', '@', ',', '=', '.', '0', '9', '%', '"'][..]),
@@ -189,7 +189,7 @@ proptest! {
 
     #[test]
     fn a_port_that_netmap_knows_survives_a_request(port in port()) {
-        // A request does not say which kernel is meant.
+        // A request does not contain which kind of kernel port the name means.
         prop_assume!(port.kind != PortNameKind::Kernel);
         let Some(header) = port.to_header() else { return Ok(()) };
         let back = PortName::from_request(&header.nr_name, &port.to_register()).unwrap();

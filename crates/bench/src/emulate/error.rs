@@ -56,8 +56,8 @@ fn round(quantile: f64) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// Combines the lateness by the emulator's own account with that observed at the other end, which
-/// includes two pipes and this thread.
+/// Combines the lateness that the emulator counts with the lateness observed at the other end,
+/// which includes two pipes and this thread.
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
@@ -107,7 +107,7 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
     }
 }
 
-/// The lateness of a thread that only reads the clock until a given time, every microsecond.
+/// The lateness of a thread that, every microsecond, reads the clock until a given time.
 fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();

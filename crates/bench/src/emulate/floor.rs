@@ -105,7 +105,8 @@ pub(super) fn one_thread<const N: usize>(
     Ok(tally)
 }
 
-/// The floor with two threads and `lag` frames in flight: one copies in, and the measured one out.
+/// The floor with two threads and `lag` frames in flight: one thread copies in, and the measured
+/// thread copies out.
 pub(super) fn two_threads<const N: usize>(
     lag: usize,
     time: Duration,

@@ -2,8 +2,8 @@
 //!
 //! Time is virtual here, one step per turn, so that every link carries exactly its thousand packets
 //! per second; the row measures how much of a core's real time that takes. Frames of 64 bytes show
-//! the cost of a link. With 1000 bytes 200 MB are in flight, and a core that only copied them in
-//! and out would not reach the rate: that row shows the memory, and has no goal.
+//! the cost of a link. Frames of 1000 bytes show the memory: 200 MB are in flight, so a core could
+//! not reach the rate even if it only copied the frames in and out, and that row has no goal.
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;

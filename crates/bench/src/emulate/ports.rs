@@ -1,4 +1,4 @@
-//! In-memory ports of the emulator rows: one always has frames, one accepts all frames.
+//! In-memory ports of the emulator rows: one kind always has frames, the other accepts all frames.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn pair(len: u16) -> Result<Vec<Port>, BenchError> {
     Ok(vec![port("source", len, u32::MAX, rings()?), port("sink", 0, 0, rings()?)])
 }
 
-/// `count` ports that each have one frame of `len` bytes per sync; the first one can send.
+/// `count` ports that each have one frame of `len` bytes per sync; only the first port can send.
 pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, BenchError> {
     const SLOTS_PER_RING: u32 = 4;
     let most = 2 * count as u32;

@@ -1,5 +1,5 @@
-//! How precisely pipes shape traffic between veth links, and how a reload affects it: by frames
-//! with their send time.
+//! How precisely pipes shape traffic between veth links, and how a reload affects it, measured by
+//! frames that contain their send time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::measure::{BenchError, BenchReading, FEEDER_CPU, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use crate::veth;
 
-/// The pair after the firewall. Only this program receives at its far end.
+/// The veth pair after the firewall; only this program receives at its far end.
 const NEAR_IFNAME: &str = "srbench3a";
 const FAR_IFNAME: &str = "srbench3b";
 
@@ -24,7 +24,7 @@ const DELAY_NS: Nanos = 10_000_000;
 const CLASS_WEIGHTS: [u32; 3] = [10, 20, 70];
 /// Number of rules in a reload, which replaces as many others.
 const NUM_RULES: u32 = 10_000;
-/// Follows the headers: a mark that identifies our frames; then comes the timestamp.
+/// A mark after the headers, which identifies our frames; the timestamp follows it.
 const FRAME_MARK: &[u8] = b"slipring";
 const MARK_BYTES: std::ops::Range<usize> = 42..50;
 const STAMP_BYTES: std::ops::Range<usize> = 50..58;
@@ -63,7 +63,7 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
         FirewallProbe::new("pipe 1 config bw 100Mbit/s\nadd pipe 1 ip from any to any")?;
     Ok(Box::new(move |time| {
         let seen = probe.run(OfferedLoad { flows: 1, len: 1496, gap_ns: 100_000 }, time)?;
-        // By then the queue is full.
+        // From this frame on, the queue is full.
         let steady = &seen.arrived[seen.arrived.len() / 5..seen.arrived.len() * 4 / 5];
         let [first, rest @ .., last] = steady else {
             return Err(super::checks::failed("nothing came"));
@@ -74,8 +74,8 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The delay that the pipe adds, compared with the configured one; wake-ups of the firewall and of
-/// the receiver add to both.
+/// The difference between the delay that the pipe adds and the configured delay, including the
+/// wake-ups of the firewall and of the receiver.
 fn delay() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new(
         "pipe 1 config delay 10ms\nadd set 1 allow ip from any to any\n\
@@ -120,7 +120,7 @@ fn shares_of_weights() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The slowest of some reloads while 20,000 frames pass each second; none may be lost.
+/// The slowest of some reloads while 20,000 frames pass per second; no frame may be lost.
 fn reload() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new("add allow ip from any to any")?;
     let rules = |offset: u32| {

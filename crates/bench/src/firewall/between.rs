@@ -1,7 +1,8 @@
-//! The firewall between veth links, compared with nftables on the same links, where the kernel
-//! routes.
+//! The firewall between veth links, compared with nftables in a kernel that routes between the same
+//! links.
 //!
-//! Both have one CPU to forward on. All of that CPU's busy time counts, whatever the reason.
+//! Firewall and kernel each have one CPU to forward on. All of that CPU's busy time counts,
+//! whatever the reason.
 
 use std::fmt::Write;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Firewalls, and rounds of checks by them.
+//! Firewalls, and rounds in which they check packets.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Failed(error.to_string())
 }
 
-/// Creates a firewall with these commands; it evaluates rule by rule if `is_plain`.
+/// Creates a firewall with these commands. It evaluates rule by rule if `is_plain`.
 pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
     let mut firewall = Firewall::open(1, [1, 2]);
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
-    // Prefixes may be drawn twice: quiet, as when a file of them is loaded.
+    // Prefixes may be drawn twice: `quiet` ignores duplicates, as when a file is loaded.
     let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
     firewall.set_plain(is_plain);

@@ -72,7 +72,8 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Packets of `flows` flows in turn, a little slower than the link; each flow has two waiting.
+/// Packets of `flows` flows in turn, a little slower than the link; each flow has two packets
+/// waiting.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound, BenchError> {
     let mut shaper = shaper(config)?;
     let flow = |n: u32| ShaperFlowKey {

@@ -9,17 +9,17 @@ use crate::lab::{BenchLab, INPUT_IFNAME};
 use crate::measure::BenchError;
 use crate::scratch::ScratchDir;
 
-/// The program; it ends when this value is dropped.
+/// A firewall program, which ends when this value is dropped.
 pub(super) struct BenchFirewall {
     _running: BenchChild,
-    /// Its standard error, kept open for later messages.
+    /// The program's standard error, kept open for later messages.
     _stderr: BufReader<ChildStderr>,
     files: ScratchDir,
 }
 
 impl BenchFirewall {
-    /// Starts it from the input to `output`, on the program's CPU; returns once it accepts
-    /// commands.
+    /// Starts a firewall from the input to `output`, on the program's CPU; returns once the
+    /// firewall accepts commands.
     pub(super) fn start(lab: &BenchLab, output: &str, rules: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         std::fs::write(files.path().join("rules"), rules)?;

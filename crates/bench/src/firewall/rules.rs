@@ -9,7 +9,7 @@ use super::frames::{self, FiveFieldRule};
 use crate::measure::BenchError;
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Number of flows, if there are several.
+/// Number of flows, in the rows with several flows.
 const NUM_FLOWS: usize = 4096;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -23,7 +23,7 @@ pub(super) fn rows() -> Vec<BenchRow> {
 /// Lengths of lists with nearly the same cost.
 const LIST_LENGTHS: [usize; 4] = [1, 10, 100, 1000];
 
-/// A list of similar rules for other sources, followed by one that allows all.
+/// A list of similar rules for other sources, followed by a rule that allows everything.
 struct RuleListPattern {
     id: &'static str,
     title: &'static str,
@@ -77,7 +77,7 @@ fn flow(number: u16) -> Vec<u8> {
     frames::built(&FrameSpec { l4, ..FrameSpec::default() })
 }
 
-/// A rule that allows, after some for other sources; one flow.
+/// Some rules for other sources, followed by a rule that allows everything; one flow.
 fn sources(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -116,7 +116,7 @@ fn mixed(count: usize, goal: f64) -> BenchRow {
 fn checks(text: &str, mut frames: Vec<Vec<u8>>, is_plain: bool) -> Result<BenchRound, BenchError> {
     let (mut firewall, mut checks) = (firewall(text, is_plain)?, BurstChecker::default());
     let mut at = 0;
-    // One burst at a time: the slowest list takes milliseconds for one.
+    // One burst at a time, since the slowest list takes milliseconds per burst.
     Ok(cpu_round(move || {
         at = (at + 256) % NUM_FLOWS;
         checks.all(&mut firewall, &mut frames[at..at + 256])

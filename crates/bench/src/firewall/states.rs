@@ -71,7 +71,7 @@ fn hits() -> Result<BenchRound, BenchError> {
     Ok(cpu_round(move || checks.all(&mut firewall, flows.burst())))
 }
 
-/// Creates all of them once, whatever the duration of a turn.
+/// Creates all states once, whatever the duration of a turn.
 fn new_flows() -> Result<BenchRound, BenchError> {
     Ok(Box::new(|_: Duration| {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, FlowFrames::new());

@@ -13,7 +13,7 @@ fn run(program: &mut Assembler) -> Result<XdpOutcome, Fault> {
     Interpreter::new().run_xdp(&code, &FRAME, XdpMeta { ifindex: 5, rx_queue: 6 })
 }
 
-/// The result of instructions that leave it in `R0`.
+/// The result of instructions that leave their result in `R0`.
 fn result(insns: &[crate::insn::BpfInsn]) -> u32 {
     run(Assembler::new().put_all(insns.iter().copied()).put(exit())).unwrap().action
 }

@@ -26,7 +26,7 @@ impl Language {
     }
 }
 
-/// What the standard library of Rust needs in a static program.
+/// The libraries that Rust's standard library needs in a static program.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
 /// Which library a program is linked with.
@@ -38,7 +38,8 @@ pub(crate) enum Linked {
 
 /// Compiles `source`, without any warning, into a program below `dir`.
 pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: Linked) -> PathBuf {
-    // On its own, so that warnings are shown for this header; those of netmap are the system's.
+    // Compiled on its own, so that warnings for this header are shown; netmap's headers count as
+    // system headers.
     let include = dir.path().join("include");
     fs::create_dir_all(&include).unwrap();
     fs::copy(root().join("include/slipring.h"), include.join("slipring.h")).unwrap();

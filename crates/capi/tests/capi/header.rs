@@ -131,7 +131,7 @@ fn functions() -> BTreeMap<String, String> {
 fn the_header_declares_what_the_library_exports_and_nothing_else() {
     let header = header();
     let declarations = header.split(';').map(str::trim).filter(|part| part.ends_with(')'));
-    // Text before it in the same section is the end of a structure.
+    // The text before the name in the same section is the end of a structure.
     let declared: BTreeSet<String> = declarations.map(str::to_owned).collect();
     let exported: BTreeSet<String> = functions().into_keys().collect();
     assert!(exported.len() > 40, "{exported:#?}");
@@ -155,7 +155,7 @@ fn every_exported_function_runs_where_a_panic_ends() {
     }
 }
 
-/// Each structure that both have: its fields, by name.
+/// The structures that header and Rust code both have: name and fields.
 fn structures() -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/structs.rs")).unwrap();
     let mut found = BTreeMap::new();

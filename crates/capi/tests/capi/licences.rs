@@ -5,7 +5,7 @@ use std::process::Command;
 
 use slipring_test_support::tree::{root, stdout};
 
-/// Licences that are compatible with it, and not more restrictive than the GPL.
+/// Licences that are compatible with this project's licence, and not more restrictive than the GPL.
 const COMPATIBLE: &[&str] = &[
     "MIT",
     "BSD-2-Clause",
@@ -20,7 +20,7 @@ const COMPATIBLE: &[&str] = &[
     "MIT-0",
 ];
 
-/// Whether one may choose licences of [`COMPATIBLE`] only: alternatives of parts that hold together.
+/// Whether only licences of [`COMPATIBLE`] can be chosen: an AND of parts, each with alternatives.
 fn is_compatible(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|one| COMPATIBLE.contains(&one.trim()));
@@ -34,7 +34,7 @@ fn is_compatible(expression: &str) -> bool {
     }
 }
 
-/// The incompatible crates among those that the library is linked from.
+/// The crates with incompatible licences among the crates that the library is linked from.
 fn foreign(features: &[&str]) -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut tree = Command::new(cargo);

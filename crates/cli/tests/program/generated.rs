@@ -93,7 +93,7 @@ fn every_shell_has_a_script() {
     assert_eq!(run("slipring completions tcsh").status, 2);
 }
 
-/// Each shell must accept its script; `-n` reads it without running it.
+/// Each shell must accept its own completion script; `-n` reads the script without running it.
 #[test]
 fn the_shells_take_their_scripts() {
     for (shell, flag) in [(Shell::Bash, "-n"), (Shell::Zsh, "-n"), (Shell::Fish, "--no-execute")] {
@@ -112,7 +112,7 @@ fn the_shells_take_their_scripts() {
 
 /// Candidates for the last word, without their meaning. `_` is an empty last word.
 fn candidates(line: &str) -> Vec<String> {
-    // Spaces alone cannot express an empty word here.
+    // A string of words separated by spaces cannot contain an empty word.
     let words = ["slipring", "candidates", "--"].into_iter().chain(line.split(' '));
     let words: Vec<_> = words.map(|word| if word == "_" { "" } else { word }.into()).collect();
     let outcome = crate::stage::run_words(&words);

@@ -5,7 +5,7 @@ use slipring_test_support::oracle::schema_faults;
 
 use crate::stage::run;
 
-/// The command lines, and the schema of what they write.
+/// Command lines, and the schema of their output.
 const CASES: [(&str, &str); 6] = [
     ("slipring gen -i null: --json", "bridge-1.json"),
     ("slipring gen -i null: --json=lines", "bridge-1.json"),

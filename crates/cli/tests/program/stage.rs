@@ -55,7 +55,8 @@ static VERBS: [Verb; 3] = [
     },
 ];
 
-/// As `pkt-gen` does: 255 for usage, 1 for a failure, and 0 by mistake for a lost peer.
+/// Exit statuses as `pkt-gen` has them: 255 for usage, 1 for a failure, and (a mistake of
+/// `pkt-gen`) 0 for a lost peer.
 fn classic_status(exit: Exit) -> u8 {
     match exit {
         Exit::Done | Exit::PeerLost => 0,

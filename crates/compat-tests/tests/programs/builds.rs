@@ -44,7 +44,7 @@ pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
     c_source(name, &[&["-static", "-pthread"], more].concat())
 }
 
-/// What a static program with our C library needs of the system.
+/// The libraries of the system that a static program with our C library needs.
 pub(crate) const SYSTEM_LIBRARIES: [&str; 3] = ["-lgcc_eh", "-lm", "-ldl"];
 
 /// Builds a static program with our C library, which syncs its ports in its own process.

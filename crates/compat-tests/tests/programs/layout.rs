@@ -1,7 +1,7 @@
 //! The C headers agree with `slipring-abi` in every size, every offset and every number.
 //!
-//! The Rust source is read as text, so that nothing can be added there and forgotten here; that it
-//! is right itself is asserted when it is compiled.
+//! The Rust source is read as text, so that a field added there cannot be forgotten here. The
+//! layout of the Rust structures is asserted when they are compiled.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -13,7 +13,7 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program_with_library("library"))
 }
 
-/// Defines one test per scenario of `tests/c/library.c`, with syncs in the program and without.
+/// Defines one test per scenario of `tests/c/library.c`, with and without syncs in the program.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]
@@ -61,7 +61,7 @@ scenarios! {
 fn synced(program: &str, build: &[&str], library_path: Option<&Path>) -> String {
     let (stage, program) = (Stage::new(), c_source_as(program, "where", build));
     let mut run = stage.command(program);
-    // The loader prefers it to what is installed.
+    // The loader prefers this path to the installed libraries.
     run.env("LD_LIBRARY_PATH", library_path.unwrap_or(Path::new("/nonexistent")));
     stdout(run.output().unwrap())
 }

@@ -14,7 +14,8 @@ use slipring_test_support::tree::stdout;
 
 use super::builds::{SYSTEM_LIBRARIES, c_program, libnetmap};
 
-/// Returns what `tests/c/names.c` prints for a name; `None` where the two are known to differ.
+/// Returns the expected output of `tests/c/names.c` for a name; `None` where libnetmap and our
+/// parser are known to differ.
 fn expected(name: &str) -> Option<String> {
     let refused = Some("refused".to_owned());
     // libnetmap queries the device at once, and refuses even the same file twice.
@@ -111,7 +112,7 @@ fn option(file: &str) -> impl Strategy<Value = String> + use<> {
     ]
 }
 
-/// The same with one character added, removed or changed.
+/// The same names with one character added, removed or changed.
 fn damaged(name: String, at: usize, how: u8, with: char) -> String {
     let mut chars: Vec<char> = name.chars().collect();
     let at = at % (chars.len() + 1);

@@ -1,6 +1,7 @@
 //! The crate netmap-rs and its programs, over our headers and library.
 //!
-//! Its rings do not wrap (0.3.1), so each program sees fewer frames than a ring has slots.
+//! The rings of netmap_rs 0.3.1 do not wrap, so each program sees fewer frames than a ring has
+//! slots.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::OnceLock;
 use super::builds::third_party;
 use super::stage::{Stage, end};
 
-/// Returns the directory of its programs, or why there is none.
+/// Returns the directory of the netmap_rs programs, or why there is none.
 fn programs() -> Result<&'static Path, String> {
     static PROGRAMS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(|| Ok(third_party("netmap-rs")?.join("bin")));
@@ -33,7 +34,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts it and waits for the line that begins with `ready`.
+    /// Starts the program and waits for the line that begins with `ready`.
     fn start(stage: &Stage, program: PathBuf, args: &[&str], ready: &str) -> Self {
         let mut command = stage.command(program);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
@@ -61,7 +62,7 @@ impl Drop for Running {
     }
 }
 
-/// Its generator sends on one port what its sink counts on the other.
+/// The generator of netmap_rs sends on one port; its sink counts on the other port.
 fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
     let sink = ["-i", to, "-f", "rx"];
     let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");

@@ -15,7 +15,7 @@ fn libpcap() -> Result<PathBuf, String> {
     third_party("libpcap")
 }
 
-/// A program that sends through whichever libpcap it finds.
+/// A program that sends through the libpcap that the loader finds.
 fn injector() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| c_source("inject", &[]))
@@ -35,8 +35,8 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Starts it on `port`, for `count` frames that match `filter`, with the libpcap in `lib` if
-    /// given.
+    /// Starts the program on `port`, for `count` frames that match `filter`, with the libpcap in
+    /// `lib` if given.
     pub(crate) fn start(
         stage: &Stage,
         lib: Option<&Path>,
@@ -105,7 +105,7 @@ fn stock_tcpdump_sees_what_arrives_at_an_interface() {
         ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev right",
     );
     let dump = Dump::start(&stage, Some(&lib), "netmap:left", 3, "icmp and dst host 10.9.9.2");
-    // There is no answer: tcpdump has taken the interface.
+    // The ping is not answered: tcpdump has taken the interface.
     stage.shell("ping -q -c 3 -i 0.01 -W 0.01 10.9.9.2 || true");
     let said = dump.finish();
     assert_eq!(said.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{said}");

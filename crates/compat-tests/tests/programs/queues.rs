@@ -19,7 +19,7 @@ const CABLE: &str = "
     ip link set near up
     ip link set far up";
 
-/// One test for each scenario of `tests/c/queues.c`, with syncs in the program and without.
+/// One test for each scenario of `tests/c/queues.c`, with and without syncs in the program.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

@@ -1,4 +1,5 @@
-//! Processes of other users that listen where a program that syncs its own queues connects.
+//! Processes of other users that listen on the sockets to which a program that syncs its own queues
+//! connects.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
@@ -36,7 +37,7 @@ struct Site {
 }
 
 impl Site {
-    /// Creates both for root; `None` if we are not root.
+    /// Creates both directories; `None` if we are not root.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let around = dir.path().join("run");
@@ -79,7 +80,8 @@ fn listener(user: u32, path: &Path) -> OwnedFd {
     let (user, socket) = (Uid::from_raw(user), new_socket());
     bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
-    // The listener's credentials are those of the thread that calls listen, so it changes its user.
+    // The listener's credentials are those of the thread that calls listen, so that thread changes
+    // its user.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
@@ -161,6 +163,6 @@ fn hostile_listeners_who_accept_nobody_hold_nobody_up() {
         connect(&other, &address).map(|()| other)
     });
     let _others: Vec<_> = others.map_while(Result::ok).collect();
-    // One more connection would wait until one is accepted.
+    // A further connection would wait until one is accepted.
     assert_eq!(site.ask(ROOT), "0 sockets\n");
 }

@@ -27,7 +27,7 @@ echo ready
 exec cat
 "#;
 
-/// The environment of a test's programs. It ends with the test.
+/// The environment of a test's programs, which ends with the test.
 pub(crate) struct Stage {
     dir: TempDir,
     device: Child,

@@ -1,5 +1,5 @@
-//! Programs in large numbers: killed during traffic, hostile, very many. `SLIPRING_SOAK_SECONDS`
-//! makes the hostile ones run longer (`make soak`).
+//! Large numbers of programs: killed during traffic, hostile, or very many. `SLIPRING_SOAK_SECONDS`
+//! makes the hostile programs run longer (`make soak`).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ use slipring_test_support::{Ended, Program, Sandbox};
 use crate::SLIPRING;
 use crate::settings::vale;
 
-/// A user whom no other test uses.
+/// A user ID that no other test uses.
 const NOBODY_ELSE: u32 = NOBODY - 1;
 
 /// Compiles the C program once.
@@ -49,7 +49,7 @@ fn start_as(site: &Sandbox, uid: u32, words: &str) -> Program {
     Program::launch(&site.inside, command)
 }
 
-/// Longest time in milliseconds for which a well-behaved pair received nothing.
+/// The longest time, in milliseconds, in which a well-behaved pair received nothing.
 fn worst_ms(ended: &Ended) -> u64 {
     let words = ended.stdout.split_whitespace();
     words.skip_while(|word| *word != "worst").nth(1).unwrap().parse().unwrap()
@@ -84,7 +84,7 @@ fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
 
 const PIPES: usize = 3;
 
-/// Starts programs on both ends of some pipes and kills each during traffic, repeatedly.
+/// Starts programs on both ends of some pipes and kills each program during traffic, repeatedly.
 fn kill_many(site: &Sandbox, extra: u32) {
     let mut random = 7u64;
     for round in 0..25 {
@@ -111,7 +111,7 @@ fn whole(site: &Sandbox) -> String {
 fn programs_killed_in_mid_traffic_leave_no_buffer_ring_or_name() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
-    // Keeps the memory alive, which would otherwise be new each time.
+    // Keeps the memory alive; otherwise each program would get new memory.
     let keeper = site.client("hold keep{1");
     keeper.wait_for_text("bound");
     let before = whole(&site);
@@ -151,7 +151,8 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     assert!(worst_ms(&good) < 5000, "{good:?}");
     for one in hostile {
         let ended = one.finish_after(time);
-        // At most it dies by its own signal: it has damaged memory that it uses itself.
+        // A hostile program may die by a signal of its own, since it damages memory that it uses
+        // itself; the daemon must not leak.
         assert!(!ended.stdout.contains("leak"), "{ended:?}");
     }
     control.join();

@@ -54,7 +54,7 @@ pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &
     qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
     qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
     qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
-    // Without vectors: QEMU 7.2 crashes with them if it has neither KVM nor its own virtqueues.
+    // Without vectors: with vectors, QEMU 7.2 crashes if it has neither KVM nor its own virtqueues.
     let device = format!("virtio-net-pci,netdev=net,mac=52:54:00:00:00:{host:02x}");
     qemu.arg("-device").arg(format!("{device},romfile=,vectors=0"));
     qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
@@ -99,7 +99,7 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     let pinged = outside.command("ping", "-q -c 20 -i 0.01 -w 60 -s 1472 10.9.8.2");
     assert!(pinged.contains(" 20 received"), "{pinged}");
 
-    // A machine that dies takes nothing with it, and the next one can connect.
+    // When a virtual machine is killed, nothing else ends, and the next one can connect.
     drop(second);
     eventually("its silence", || (!answers(&outside, 2)).then_some(()));
     assert!(answers(&outside, 1));
@@ -116,7 +116,7 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     daemon.stop(Signal::TERM).well();
     assert!(!sockets[1].exists());
 
-    // The machine reconnects as soon as there is a socket to connect to.
+    // The virtual machine reconnects as soon as there is a socket to connect to.
     let _next = site.daemon("");
     vale(&site, "-a vale0:e0");
     vale(&site, &format!("-a vale0:vhost:{}", sockets[1].display()));

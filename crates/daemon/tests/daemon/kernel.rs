@@ -48,7 +48,7 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
     pass(&mut a, &mut b, MANY);
     pass(&mut b, &mut a, MANY);
     for port in [&mut a, &mut b] {
-        // One more sync returns the slots that were read last.
+        // One more sync returns the slots that were just read.
         port.rx_sync().unwrap();
     }
     for port in [&mut a, &mut b] {

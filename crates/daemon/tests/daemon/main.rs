@@ -1,5 +1,5 @@
-//! The process around the device: settings, service manager, shutdown. What programs see of it is
-//! tested with the whole binary.
+//! The process around the device: settings, service manager, shutdown. The device as programs see
+//! it is tested with the whole binary.
 #![allow(clippy::unwrap_used)]
 
 mod crowds;
@@ -18,5 +18,5 @@ mod restarts;
 mod settings;
 mod sleepers;
 
-/// The binary under test: the daemon alone.
+/// The binary under test, which contains only the daemon.
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone");

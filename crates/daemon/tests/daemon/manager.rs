@@ -1,4 +1,4 @@
-//! Under a service manager, whose part the tests play.
+//! The daemon under a service manager, whose role the tests play.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -105,7 +105,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
 
 fn ask(path: &Path, line: &str) -> String {
     use std::io::{BufRead, BufReader, Write};
-    // Connected before the daemon listens: the request waits for it.
+    // The client connects before the daemon listens: its request waits for the daemon.
     let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(line.as_bytes()).unwrap();

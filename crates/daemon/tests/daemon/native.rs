@@ -1,5 +1,5 @@
-//! Pipes of the daemon through its native socket API: synced in the programs, whatever is at the
-//! other end.
+//! Pipes of the daemon through its native socket API: synced in the programs, whatever program is
+//! at the other end.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
                 waiter.wait_ports(&mut [&mut port], wish, Some(TIMEOUT)).unwrap();
             }
         }
-        // One more sync returns the slots that were read last.
+        // One more sync returns the slots that were just read.
         port.rx_sync().unwrap();
         port
     })
@@ -120,7 +120,7 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     receiver.wait_for_text("received");
     drop(sender.join().unwrap());
     receiver.finish().well();
-    // And in the other direction.
+    // The same in the other direction.
     let receiver = asleep(open(&site, "x{1"), false);
     site.client(&format!("send x}}1 {MANY}")).finish().well();
     assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
@@ -218,7 +218,7 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
 
 const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
 
-/// Not a test: what this program does as another user.
+/// Not a test: the code that this program runs as another user.
 #[test]
 fn ask_as_somebody() {
     let Some(door) = std::env::var_os(ASK) else { return };

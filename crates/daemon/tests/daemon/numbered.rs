@@ -6,7 +6,7 @@ use slipring_test_support::eventually;
 /// Builds the frame of a number.
 pub(crate) type Frame<const N: usize> = fn(u64) -> [u8; N];
 
-/// Sends as many of the frames from `sent` up to `count` as there are free slots.
+/// Sends the frames numbered from `sent` up to `count`, as many as there are free slots.
 pub(crate) fn fill<const N: usize>(frame: Frame<N>, from: &mut Port, sent: &mut u64, count: u64) {
     while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
         *sent += 1;
@@ -39,7 +39,8 @@ pub(crate) fn pass<const N: usize>(frame: Frame<N>, from: &mut Port, to: &mut Po
     });
 }
 
-/// Sends one frame by each queue of `a`; it must arrive at the same queue of `b`, and no other.
+/// Sends one frame by each queue of `a`; it must arrive at the same queue of `b`, and at no other
+/// queue.
 pub(crate) fn queues_keep_apart<const N: usize>(frame: Frame<N>, a: &mut Port, b: &mut Port) {
     for (number, queue) in (0..).zip(&mut a.queues) {
         assert!(queue.rings().tx.push(&frame(number)));

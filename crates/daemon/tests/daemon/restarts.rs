@@ -62,7 +62,7 @@ impl Supervised {
     }
 }
 
-/// A stopped worker answers no request, like one that hangs.
+/// A stopped worker answers no request, like a worker that hangs.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
@@ -145,7 +145,7 @@ fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_agai
     site.is_clean();
 }
 
-/// A program that sends bursts from one port to another, and checks that nothing arrives twice or
+/// A program that sends bursts from one port to another, and checks that no frame arrives twice or
 /// out of order.
 struct Shuttle {
     program: Program,
@@ -168,7 +168,7 @@ impl Shuttle {
         });
     }
 
-    /// Ends it; returns how many frames never arrived.
+    /// Ends the program; returns how many frames never arrived.
     fn missing(self) -> u64 {
         let said = said(self.program.stop(Signal::TERM));
         said.rsplit(' ').next().unwrap().parse().unwrap()
@@ -418,7 +418,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    // It ends now, or after a call in progress is answered.
+    // The process ends now, or after a call in progress is answered.
     doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");
     daemon.supervisor.signal(Signal::CONT);
@@ -478,7 +478,7 @@ fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
         let children = children.unwrap_or_default();
         let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
         if let Some(worker) = worker.and_then(Pid::from_raw) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = kill_process(worker, Signal::KILL);
         }
         over(&daemon.supervisor.so_far().stderr).then_some(())

@@ -1,5 +1,5 @@
-//! Programs that sleep on the device, and others that come later and sync pipes themselves.
-//! `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make soak`).
+//! Programs that sleep on the device, and programs that open the other end later and sync pipes
+//! themselves. `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make soak`).
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn read(port: &mut Port, count: u64) {
         check(port, &mut seen, &mut scratch);
         seen == count
     });
-    // One more sync returns the slots that were read last.
+    // One more sync returns the slots that were just read.
     port.rx_sync().unwrap();
 }
 
@@ -109,14 +109,15 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
 }
 
 /// A program of the device on one end of a new pipe, and programs that sync themselves on the
-/// other. They start at any moment, and the first may end abruptly.
+/// other. They start at any moment, and the first program may end abruptly.
 fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
-    // Before the sleeper exists, while it falls asleep, or long after.
+    // The other program comes before the sleeper exists, while the sleeper falls asleep, or long
+    // after.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
     while Instant::now() < pause {
         std::hint::spin_loop();

@@ -127,7 +127,8 @@ fn a_frame_is_forwarded_when_it_arrives_and_the_run_ends_with_its_inputs() {
     run.arrive(1, 3000 * MS, 2);
     run.end();
     assert_eq!(run.run(), [(5 * MS, 1), (3000 * MS, 2)]);
-    // Half a second is the longest sleep: six to the second frame, and one to each frame.
+    // The longest sleep is half a second: six sleeps until the second frame, and one for each
+    // frame.
     assert!(run.time.waits() <= 8, "{} waits", run.time.waits());
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. `due_ns` is when the link is free, if a packet waits; otherwise [`NEVER_NS`].
-//! 2. An instance has an event at or before `due_ns`, unless that is [`NEVER_NS`].
+//! 2. An instance has an event at or before `due_ns`, unless `due_ns` is [`NEVER_NS`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -80,7 +80,8 @@ impl Bench {
         self.dummynet.submit(now_ns, object, key, packet, tell)
     }
 
-    /// Runs until `end_ns`, waking only when the engine asks; returns the releases and their times.
+    /// Runs until `end_ns`, waking only when the engine requests it; returns the releases and their
+    /// times.
     pub(super) fn run(&mut self, end_ns: u64) -> Vec<(u32, u64)> {
         while let Some(at_ns) = self.dummynet.next_release().filter(|&at_ns| at_ns <= end_ns) {
             self.dummynet.release(at_ns, &mut |event| self.events.push(event));

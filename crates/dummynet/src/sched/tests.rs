@@ -95,7 +95,8 @@ fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
 
 #[test]
 fn wf2q_interleaves_as_its_authors_show() {
-    // Every other packet, where plain WFQ sends the first fifty of the heavy queue at once.
+    // The heavy queue gets every other packet. Plain WFQ would send the first fifty packets of the
+    // heavy queue at once.
     let turns = turns_of_the_heavy(SchedKind::Wf2q);
     let exact: Vec<usize> = (0..50).map(|n| 2 * n).collect();
     assert_eq!(turns, exact);
@@ -103,7 +104,8 @@ fn wf2q_interleaves_as_its_authors_show() {
 
 #[test]
 fn qfq_interleaves_within_a_slot() {
-    // A slot of the heavy queue is up to two of its longest packets, which are three of those sent.
+    // A slot of the heavy queue is up to two of its longest packets, as long as three of the
+    // packets sent.
     let turns = turns_of_the_heavy(SchedKind::Qfq);
     assert!((45..=55).contains(&turns.len()), "{turns:?}");
     let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
@@ -227,7 +229,7 @@ proptest! {
     }
 
     /// Whatever arrives, leaves, changes or is dropped, every packet is sent once and the scheduler
-    /// never idles while one waits.
+    /// never idles while a packet waits.
     #[test]
     fn schedulers_neither_lose_nor_invent_packets(
         steps in prop::collection::vec((0u8..10, 0u32..6, 1u32..3000), 1..400), kind in 0usize..4,

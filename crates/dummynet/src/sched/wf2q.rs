@@ -116,7 +116,8 @@ impl Wf2q {
         self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
-        // By the length that was sent, which is not the head's if that was dropped.
+        // Uses the length that was sent, which differs from the length of the head if the head was
+        // dropped.
         let finish = queue.start + span(len, queue.per_byte);
         self.latest = self.latest.max(finish);
         queue.finish = finish;

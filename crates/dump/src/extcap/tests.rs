@@ -1,4 +1,4 @@
-//! The protocol, request by request, as Wireshark sends them.
+//! The extcap protocol, request by request, as Wireshark sends the requests.
 
 use std::fs;
 use std::path::Path;

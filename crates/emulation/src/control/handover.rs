@@ -19,8 +19,9 @@ use super::timeline::SettingsTimeline;
 use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
-/// How long the thread that moves frames may take to answer. It may not have started yet: the first
-/// touch of its memory takes seconds on a busy machine. It is shorter than the client's timeout.
+/// Maximum time in which the thread that moves frames must answer. The thread may not have started
+/// yet: the first touch of its memory takes seconds on a busy machine. The timeout is shorter than
+/// the client's.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 

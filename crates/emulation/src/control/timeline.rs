@@ -2,7 +2,9 @@
 //!
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
-//! 2. A version differs from the one before it, or may later: a change without effect creates none.
+//! 2. An edit creates no version if it sets nothing, or if it begins at once and leaves the network
+//!    unchanged. A future version may equal the one before it: versions inserted between the two
+//!    can change that.
 //! 3. A version contains all changes up to its time, in whatever order they were submitted: the
 //!    changes of an inserted version also apply to all later versions, and undoing a version
 //!    removes its changes from all later versions.

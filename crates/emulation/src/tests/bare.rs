@@ -1,4 +1,5 @@
-//! Numbers without a unit: TLEM's interpretation applies under its name, and nowhere else.
+//! Numbers without a unit: they mean what TLEM means where TLEM's name of the setting is used, and
+//! nowhere else.
 
 use slipring_cli::Diagnose as _;
 use slipring_cli::Diagnostic;
@@ -95,7 +96,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
         let changed = entries.and_then(|entries| config.changed(&entries)?.network());
         changed.map(link).map_err(|error| why(told(&Diagnostic::of(&error))))
     };
-    // JSON would not keep the exponent as it is written.
+    // JSON would not keep the exponent as the user wrote it.
     let is_number = value.parse::<f64>().is_ok() && !value.contains('e');
     let number = match is_number {
         true => serde_json::from_str(value).expect("TOML's numbers are those of JSON here"),

@@ -121,7 +121,7 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     // density(2) / below(2).
     let told = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
     assert_eq!(warnings("-D normal,20ms,10ms"), told);
-    // A range expresses intent; so does min=0.
+    // A range is explicit, as is min=0.
     assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
     let cut = warnings("-D exp,0,20ms,max=20ms");
     assert!(cut.contains("is 8.36"), "{cut}");

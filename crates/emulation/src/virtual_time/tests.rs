@@ -109,7 +109,7 @@ fn times(frames: &[Frame]) -> Vec<u64> {
     frames.iter().map(|frame| frame.at_ns).collect()
 }
 
-/// Returns the part of a report about the link up.
+/// Returns the part of a report about the link `up`.
 fn up(report: &Value) -> &Value {
     &report["links"][0]
 }

@@ -1,4 +1,5 @@
-//! Programs: the check against all paths, and the interpreter against a simple one.
+//! Programs: compares the check with a check of all paths, and the interpreter with a simple
+//! interpreter.
 
 use std::collections::BTreeSet;
 use std::format;
@@ -12,7 +13,7 @@ use proptest::sample::select;
 use crate::insn::{self, CbpfInsn};
 use crate::{CbpfProgram, CbpfProgramError};
 
-/// Instructions that are likely to pass the check, among them loads followed by a comparison.
+/// Instructions that are likely to pass the check; some are loads followed by a comparison.
 fn insns() -> impl Strategy<Value = Vec<CbpfInsn>> {
     let chunk = prop_oneof![
         4 => insn(KNOWN_CODES).prop_map(|insn| vec![insn]),
@@ -100,7 +101,7 @@ fn load(code: u16, k: u32, x: u32, frame: &[u8], wire_len: u32, mem: &[u32; 16])
     Some(bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
 }
 
-/// Whether some path reads a slot that it has not written. Tries every path.
+/// Whether some path reads a slot that it has not written; tries every path.
 fn reads_before_writing(insns: &[CbpfInsn]) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![(0usize, 0u16)];

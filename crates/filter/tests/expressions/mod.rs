@@ -328,7 +328,8 @@ pub(crate) const FAULTING: &[&str] = &[
 ];
 
 /// Expressions that index a header in a right operand. The manual says that indexing implies a
-/// check for the header. libpcap omits it there, so the second text spells the check out.
+/// check for the header. libpcap omits that check in right operands, so the second text contains
+/// the check explicitly.
 pub(crate) const CHECKED_RIGHT_OPERANDS: &[(&str, &str)] = &[
     ("100 - ip[0] > 5", "ip and 100 - ip[0] > 5"),
     ("not 100 - ip[0] > 5", "not (ip and 100 - ip[0] > 5)"),

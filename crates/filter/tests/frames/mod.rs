@@ -1,5 +1,5 @@
 //! Test frames of many protocols. Addresses, ports and labels come from small pools that the
-//! expressions use too, so that tests do match.
+//! expressions use too, so that expressions do match.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ fn arp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What follows an Ethernet header or VLAN tag: type field and payload.
+/// The part after an Ethernet header or VLAN tag: type field and payload.
 fn network() -> BoxedStrategy<(u16, Vec<u8>)> {
     let other = proptest::sample::select(vec![
         0x6001, 0x6003, 0x6004, 0x6007, 0x809b, 0x80f3, 0x8137, 0x8863, 0x9000, 0x88cc,

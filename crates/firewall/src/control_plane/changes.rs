@@ -120,7 +120,8 @@ pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     told
 }
 
-/// Tries commands on the master. A single command may be executed partly, and report that.
+/// Tries commands on the master. A single command may be executed in part; the caller learns which
+/// part.
 pub(super) fn dry_run(
     master: &mut Firewall,
     order: &CommandBatch,

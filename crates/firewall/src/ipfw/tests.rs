@@ -1,9 +1,10 @@
-//! Outputs and behaviour, each as a session in a file of its own: see [`super::script`].
+//! Outputs and behaviour, each as a session in a file of its own; [`super::script`] defines the
+//! format.
 //!
 //! # Tests for ipfw's documented behaviour
-//! They are in `slipring_ipfw::run::tests` unless stated otherwise: `scenarios` and `golden` are
-//! folders here, `between` are the tests with namespaces, `join` those of the combined engines,
-//! `dummynet` those of that crate.
+//! The tests are in `slipring_ipfw::run::tests` unless stated otherwise: `scenarios` and `golden`
+//! are folders here, `between` are the tests with namespaces, `join` are the tests of the combined
+//! engines, `dummynet` are the tests of that crate.
 //!
 //! | behaviour | test |
 //! |---|---|

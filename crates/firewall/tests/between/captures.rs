@@ -26,7 +26,7 @@ fn capture(site: &Site, count: u16) -> String {
     from
 }
 
-/// Runs a firewall from such a capture into another, until it ends.
+/// Runs a firewall from a capture into another, until it ends.
 fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);
@@ -75,7 +75,7 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     let Some(site) = Site::new() else { return };
     let rules = site.write(
         "rules",
-        // No more than may be answered at once to one sender.
+        // No more packets than ICMP errors that are sent to one sender at once.
         "add 10 reject udp from any to any 1-50\nadd 20 allow ip from any to any\n",
     );
     for words in ["", "--threads 2"] {

@@ -85,7 +85,7 @@ fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
     {
         assert!(ended.stderr.contains(told), "{ended:?}");
     }
-    // Which ports there will be, nobody knows there.
+    // `-n` does not know which ports there will be.
     let ended = site.try_ipfw(&format!("-n {rules}"));
     assert_eq!(ended.code(), 65, "{ended:?}");
     assert!(ended.stderr.contains("line 2: Table tt: File exists"), "{ended:?}");

@@ -60,8 +60,8 @@ impl Site {
         path.display().to_string()
     }
 
-    /// Returns whether the right side answers a ping of the left side. A failed ARP request is
-    /// repeated only after a second, so it waits longer.
+    /// Returns whether the right side answers a ping of the left side. Waits longer than a second,
+    /// after which a failed ARP request is repeated.
     fn pings(&self) -> bool {
         self.lab.left.attempt("ping", "-n -c 1 -W 10 10.9.0.2").0
     }

@@ -136,7 +136,7 @@ impl Drop for Group {
     }
 }
 
-/// Returns the output of the steps, or why they could not run.
+/// Returns the output of the steps, or the reason why they could not run.
 fn tried(dir: &Path) -> Result<String, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can start a systemd".to_owned());
@@ -222,7 +222,7 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
             assert!(step.lines().any(|said| said == *line), "{name}: no `{line}`\n{said}");
         }
     };
-    // Ready means that it answers commands and forwards frames.
+    // A ready service answers commands and forwards frames.
     let rules = ["00100 allow ip from any to any", "65535 deny ip from any to any"];
     holds("start", &["start: 0", rules[0], rules[1], "ping: 0", "NoNewPrivs:\t1", "Seccomp:\t2"]);
     holds("command", &["restart: 0", "00050 count icmp from any to any keep-state :default"]);

@@ -122,7 +122,7 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     for _ in 0..10 {
         site.ipfw("table one flush");
         site.ipfw("table two flush");
-        // Entries that already exist, or do not, fail the file as a whole.
+        // A command file fails as a whole if an entry exists already, or is missing.
         site.try_ipfw(&format!("-f -q {path}"));
         site.ipfw("table one swap two");
     }
@@ -137,7 +137,7 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = Site::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // Its ports are taken or missing: the name is checked first.
+    // The ports of the firewall are taken or missing: the name is checked first.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

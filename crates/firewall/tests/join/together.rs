@@ -65,7 +65,7 @@ impl Beds {
         }
     }
 
-    /// Advances the clock. Returns when frames left, and from which dataplane.
+    /// Advances the clock. Returns the times at which frames left, and their dataplanes.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, usize)> {
         let mut left = Vec::new();
         let until = self.0[0].now + time;

@@ -11,7 +11,8 @@
 //! 1. This process touches a buffer only while its entry is ours; the kernel touches it only at
 //!    other times.
 //! 2. Buffers are unmapped only when all entries are ours.
-//! 3. Only the thread that made the ring submits to it and reads it; the kernel enforces that.
+//! 3. Only the thread that made the ring submits to it and reads it; the kernel refuses other
+//!    threads.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

@@ -132,7 +132,7 @@ fn tcp(flags: u8) -> Vec<u8> {
     tcp_seq(false, flags, 1, 1)
 }
 
-/// Builds a segment from the client, or one to it.
+/// Builds a TCP segment from the client, or to the client if `back`.
 fn tcp_seq(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
     let (src, dst) = if back { (B, A) } else { (A, B) };
     let ports =

@@ -57,10 +57,10 @@ fn codel_waits_an_interval_then_drops_from_the_head() {
     let sim = overload(managed(Discipline::CoDel(CoDelSpec::default()), false), 0, 3_000);
     let first = sim.memory.lost.first().unwrap();
     assert_eq!(first.cause, LinkDropCause::Aqm);
-    // The wait exceeds 5 ms after about 10 ms; an interval of 100 ms later the first frame is
-    // dropped.
+    // The wait exceeds 5 ms after about 10 ms; the first frame is dropped one interval of 100 ms
+    // later.
     assert!((105 * MS..120 * MS).contains(&first.at_ns), "{first:?}");
-    // The drops come closer and closer together.
+    // The intervals between drops become shorter and shorter.
     let times: Vec<u64> = sim.memory.lost.iter().map(|lost| lost.at_ns).collect();
     let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps[0] > 60 * MS && gaps[60] < 20 * MS, "{gaps:?}");

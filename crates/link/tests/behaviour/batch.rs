@@ -114,7 +114,7 @@ fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
     let sim = play(link, &steps, true);
     let lost: Vec<_> = sim.memory.lost.iter().map(|lost| (lost.handle.0, lost.at_ns)).collect();
     assert_eq!(lost[..3], [(6, 760), (9, 1_000), (13, 1_460)]);
-    // Each model counts all frames: 69 and 139 are a tenth and a seventh frame.
+    // Each loss model counts all frames: 69 and 139 are a tenth and a seventh frame.
     assert_eq!(lost.len(), 20 + 28 - 2);
     let kept = (0..200).filter(|number| lost.iter().all(|lost| lost.0 != *number));
     let releases: Vec<u64> = kept.map(|number| u64::from(number + 1) * 100 + 1_060).collect();

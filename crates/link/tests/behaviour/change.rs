@@ -38,7 +38,8 @@ fn waiting_frames_go_on_at_the_new_rate() {
     (0..4).for_each(|_| _ = sim.push(0, 1_000));
     change(&mut sim, 1_500_000, constant(8_000_000_000));
     sim.finish();
-    // The second frame is on the line when the rate changes, and finishes as it began.
+    // The second frame is on the line when the rate changes, and is sent completely at the old
+    // rate.
     assert_eq!(sim.memory.releases(), [1_000_000, 2_000_000, 2_001_000, 2_002_000]);
 }
 

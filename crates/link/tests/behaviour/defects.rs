@@ -56,7 +56,7 @@ fn tiny_error_rates_are_not_rounded_away() {
     let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");
-    // And 1e-12: one of 10^9 frames of 1000 bits, or of 16 frames of 8 GB.
+    // At 1e-12, one of 10^9 frames of 1000 bits is lost, or one of 16 frames of 8 GB.
     let mut sim = Sim::link(lossy(LossModel::Ber(1e-12), LossPosition::Pre));
     (0..1_000).for_each(|_| _ = sim.push(0, 1 << 30));
     let count = sim.memory.lost_to(LinkDropCause::Ber);
@@ -108,8 +108,7 @@ fn quick_changes_do_not_mix() {
 
 #[test]
 fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
-    // 100 frames per ms for a line that sends 10: 90 of them must be dropped, here and nowhere
-    // else.
+    // 100 frames per ms for a line that sends 10: the queue must drop 90 of them.
     let queue = LinkQueueSpec { packets: Some(10), ..LinkQueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(80_000_000) });
     for number in 0..10_000u64 {

@@ -1,4 +1,4 @@
-//! Which frames are lost, and where.
+//! The frames that are lost, and the places where they are lost.
 
 use slipring_link::{
     LinkDropCause, LinkSpec, LossModel, LossPosition, LossSpec, LossWindow, NetworkSpec, RateSpec,
@@ -92,7 +92,7 @@ fn gilbert_elliott_in_time_does_not_care_how_often_it_is_asked() {
         good: 0.0,
     };
     let often = losses(pre(model()), 1, 20_000_000 / 10);
-    // One microsecond between two frames; states last thousands of them.
+    // One microsecond between two frames; states last thousands of frames.
     assert!((share(&often) - 1.0 / 11.0).abs() < 0.06, "{}", share(&often));
     let runs = bursts(&often);
     assert!(runs.iter().sum::<usize>() / runs.len() > 2_000, "{runs:?}");

@@ -89,8 +89,9 @@ fn held_frames_come_exactly_as_much_later_and_others_overtake_them() {
     assert!(delays.clone().all(|delay| delay == 1_000_000 || delay == 6_000_000));
     assert!(held.abs_diff(5_000) < 222, "{held}");
     assert_eq!(sim.counters().held.packets, held as u64);
-    // RFC 4737: a packet is reordered if one of a greater number came before. A held packet is, if
-    // one of the five after it was not held (the fifth goes first at equal times).
+    // RFC 4737: a packet is reordered if a packet with a greater number came before it. So a held
+    // packet is reordered if one of the five packets after it was not held (at equal times, the
+    // fifth goes first).
     let mut next = 0;
     let mut reordered = 0;
     for handle in sim.memory.handles() {

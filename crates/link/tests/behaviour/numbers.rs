@@ -119,7 +119,7 @@ fn copies_that_are_added_shift_no_decision_of_what_was_there() {
             let duplicate = DuplicateSpec { chance: chance(1, 10), copies: 2, after_ns };
             let with = delivered(&LinkSpec { duplicate: Some(duplicate), ..base.clone() });
             assert!(alone.is_subset(&with), "{after_ns}");
-            // A copy at the same time may have the same delay: it then equals its original.
+            // A copy at the same time may have the same delay; then it equals its original.
             let more = if after_ns == 0 { 0 } else { alone.len() / 20 };
             assert!(with.len() >= alone.len() + more, "{after_ns}: {}", with.len());
         }
@@ -135,7 +135,7 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
-        // Without the hold, held frames come earlier, and are damaged and lost as before.
+        // Without the hold, held frames come earlier; the same frames are damaged and lost.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
         let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
             set.iter().map(|(_, bytes)| bytes.clone()).collect()
@@ -181,7 +181,8 @@ fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
     }
 }
 
-/// The fate of a frame on a link: its time there and its bytes, or `None` if it was lost.
+/// The fate of a frame on a link: the time that it spends there and its bytes, or `None` if it was
+/// lost.
 type Fate = Option<(u64, Vec<u8>)>;
 
 /// The fates of each frame, and of its copies, on the second of two links.
@@ -364,7 +365,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
     sim.run(100);
     let lost = |sim: &Sim| -> Vec<_> { sim.memory.lost.iter().map(|lost| lost.handle.0).collect() };
     assert_eq!(lost(&sim), [0, 2, 4]);
-    // A change counts each branch from its next frame on.
+    // Each branch changes from the next frame of that branch on.
     sim.network.change(101, &plan(2)).unwrap();
     at_ns = 200;
     for entry in [0, 1, 0, 1] {
@@ -375,7 +376,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
     assert_eq!(lost(&sim), [0, 2, 4, 9, 10]);
 }
 
-/// How long the line takes for a frame at each of these times.
+/// The time that the line takes for a frame at each of these times.
 fn times_on_line(rate: &RateSpec, at_ns: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
     let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..LinkSpec::wire("up") });
     let times: Vec<_> = at_ns.collect();

@@ -267,7 +267,7 @@ pub(crate) fn link() -> impl Strategy<Value = LinkSpec> {
 }
 
 /// Gap before a frame, its length, whether it can carry marks, and whether the network runs before
-/// it arrives.
+/// the frame arrives.
 type Step = (u64, u32, bool, bool);
 
 pub(crate) fn traffic() -> impl Strategy<Value = Vec<Step>> {
@@ -358,7 +358,7 @@ proptest! {
         let eager: Vec<_> = traffic.iter().map(|&(gap, len, ecn, _)| (gap, len, ecn, true)).collect();
         let (lazy, eager) = (play(&plan, seed, &lazy, false)?, play(&plan, seed, &eager, false)?);
         prop_assert_eq!(lazy.counters(), eager.counters());
-        // Copies are stored at other times, and so under other handles.
+        // Copies are stored at other times, and so have other handles.
         let seen = |sim: &Sim| {
             let delivered = sim.memory.delivered.iter();
             delivered.map(|delivery| (delivery.release_ns, delivery.len)).collect::<Vec<_>>()

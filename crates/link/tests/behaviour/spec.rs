@@ -1,4 +1,4 @@
-//! What is refused, and the error messages.
+//! The specifications that are refused, and the error messages.
 
 use slipring_link::{
     ClassSpec, DelaySpec, LinkProfile, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec,

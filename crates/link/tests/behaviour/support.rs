@@ -15,7 +15,7 @@ pub(crate) struct Memory {
     /// The frames of bursts, as they arrived.
     arrivals: BTreeMap<FrameHandle, FrameArrival>,
     next: u32,
-    /// How many more copies may be made.
+    /// Number of further copies that may be made.
     pub(crate) room: Option<usize>,
     pub(crate) delivered: Vec<Delivery>,
     /// Bytes of the delivered frames.
@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     pub(crate) joined: Vec<QueueArrival>,
     /// The notifications of the network, in order.
     pub(crate) told: Vec<Told>,
-    /// The link by which each frame came to a node, and when.
+    /// The link by which each frame came to a node, and the time of the arrival.
     pub(crate) hops: Vec<(u32, u32, u64)>,
 }
 

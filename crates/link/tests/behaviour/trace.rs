@@ -35,7 +35,7 @@ fn a_trace_of_opportunities_repeats_from_its_last_value() {
 fn small_frames_share_an_opportunity_and_large_ones_span_several() {
     let spec = || opportunities(&[1, 2, 3], 1504, TraceEnd::Loop);
     assert_eq!(in_ms(&releases(spec(), 6, 752, 0)), [1, 1, 2, 2, 3, 3]);
-    // 2000 of 1504 + 1504, then the 1008 left over and 1504.
+    // 2000 bytes of 1504 + 1504, then the 1008 bytes left over and 1504.
     assert_eq!(in_ms(&releases(spec(), 3, 2000, 0)), [2, 3, 4]);
     assert_eq!(in_ms(&releases(spec(), 1, 9000, 0)), [6]);
 }
@@ -162,7 +162,7 @@ fn frames_wait_for_their_slot() {
 fn whole_frames_wait_for_a_slot_that_holds_them() {
     let out = releases(slots(true), 5, 800, 0);
     assert_eq!(out, [1_800, 5_800, 6_600, 7_400, 11_800]);
-    // 2000 bytes fit only the longer slot, 4000 fit none.
+    // 2000 bytes fit into the longer slot only, 4000 bytes into neither slot.
     assert_eq!(releases(slots(true), 1, 2_000, 0), [7_000]);
     assert_eq!(releases(slots(true), 1, 4_000, 0), [8_000]);
 }
@@ -176,7 +176,7 @@ fn a_ramp_carries_the_mean_of_its_ends() {
         step_ns: MS,
         end: TraceEnd::Hold,
     };
-    // 2 MB take one second on the ramp, another 3 MB one second at its end.
+    // 2 MB take one second on the ramp; another 3 MB take one second at its end.
     let out = releases(rated(ramp), 5_000, 1_000, 0);
     assert!(out[1_999].abs_diff(1_000 * MS) < MS, "{}", out[1_999]);
     assert!(out[4_999].abs_diff(2_000 * MS) < MS, "{}", out[4_999]);
@@ -214,8 +214,8 @@ fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
         let slots = slots.iter().map(|&(start_ns, len_ns)| RateSlot { start_ns, len_ns }).collect();
         rated(RateSpec::Slots { bps: 1, period_ns, slots, whole_frames: true })
     };
-    // 8000 bits at 1 bit/s, first open all the time, then in two of five nanoseconds: the last two
-    // are those of the last round.
+    // 8000 bits at 1 bit/s. First the line is open all the time, then in two of five nanoseconds:
+    // the last two bits are sent in the two open nanoseconds of the last round.
     assert_eq!(releases(slots(1, &[(0, 1)]), 2, 1_000, 0), [8_000_000 * MS, 16_000_000 * MS]);
     let half = slots(5, &[(1, 1), (3, 1)]);
     assert_eq!(releases(half, 1, 1_000, 0), [20_000_000 * MS - 1]);

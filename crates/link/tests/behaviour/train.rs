@@ -1,4 +1,4 @@
-//! Bursts: every frame is treated as it would be alone, whatever happens to the burst.
+//! Bursts: every frame is treated as it would be alone, whatever else happens in the burst.
 
 use proptest::prelude::*;
 use slipring_link::{

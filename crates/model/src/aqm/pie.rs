@@ -1,9 +1,9 @@
 //! PIE: keeps the queueing delay at a target by dropping packets with a probability (RFC 8033).
 //!
 //! A proportional integral controller updates the probability every period from the current delay
-//! and its change. Its gains are lower at small probabilities, so that it is stable there, and
-//! higher at large ones, so that it reacts fast. Bursts pass: no packet is dropped while the burst
-//! allowance lasts.
+//! and its change. The gains are lower at small probabilities, for stability, and higher at large
+//! probabilities, for fast reactions. Bursts pass: no packet is dropped while the burst allowance
+//! lasts.
 //!
 //! ```text
 //!   p += tune(p) * (alpha * (delay - target) + beta * (delay - last delay))       each period
@@ -193,8 +193,8 @@ impl Pie {
             let before = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
             self.update(self.delay_ns(queue, now_ns, due_ns + n * period_ns));
             let after = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
-            // A draining queue changes its delay until that is zero; otherwise the delay
-            // is constant.
+            // A draining queue changes its delay until the delay is zero; otherwise the delay is
+            // constant.
             if before == after {
                 return;
             }

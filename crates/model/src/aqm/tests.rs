@@ -45,7 +45,7 @@ impl Line {
         AqmQueueView { bytes: self.bytes, packets: self.queue.len() as u64, delay_ns }
     }
 
-    /// Offers packets of `len` bytes, one each `gap_ns`, until `end_ns`.
+    /// Offers packets of `len` bytes, one every `gap_ns`, until `end_ns`.
     fn offer(&mut self, start_ns: u64, end_ns: u64, gap_ns: u64, len: u32) {
         let mut now_ns = start_ns;
         while now_ns < end_ns {
@@ -153,7 +153,7 @@ fn codel_leaves_a_link_below_its_rate_alone() {
 fn red_settles_where_its_probability_meets_the_overload() {
     let spec = RedSpec { min: 20.0, max: 60.0, max_p: 0.2, ..RedSpec::default() };
     let mut line = Line::new(FifoAqm::Red(Red::new(&spec).unwrap()));
-    // 5 % too much. A uniform distance with mean (1/p + 1) / 2 = 20 means p = 1/39.
+    // The load is 5 % too high. A uniform distance with mean (1/p + 1) / 2 = 20 means p = 1/39.
     line.offer(0, 100 * SECOND, 760_000, 1000);
     let (mean_ns, share) = line.settled(30 * SECOND);
     assert!((share - 0.05).abs() < 0.002, "{share}");

@@ -36,7 +36,7 @@ fn values_between_grid_points_have_the_same_distribution() {
     let mut process = process(1 << 20);
     let step = (1 << 20) / Correlated::POINTS_PER_HALF_LIFE;
     process.draw_at(0);
-    // The times are far apart, so independent, and each is in the middle of a cell.
+    // The times are far apart, so the values are independent; each time is in the middle of a cell.
     let drawn = (1..100_000).map(|n| uniform(process.draw_at(n * 1_000 * step + step / 2)));
     let distance = kolmogorov(drawn.collect(), |p| p);
     assert!(distance < 1.95, "{distance}");
@@ -75,17 +75,17 @@ fn correlation_of_a_delay_has_halved_after_the_half_life() {
 
 #[test]
 fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
-    // Go from the start over both halves at once, then draw the middle: its covariance with the
-    // start and the end must be that of two single halves.
+    // A single step over both halves, then a draw of the middle: the covariance of the middle with
+    // the start and the end must be that of two separate half steps.
     for k in [0.05, 0.4, 3.0, 20.0] {
         let bridge = MidpointBridge::over(k);
         let (half, new) = (transition(k), noise(k));
         let whole = product(half, half);
         let end_new = sum(product(product(half, new), transposed(half)), new, 1.0);
-        // The mean: from + to * whole is the transition of one half.
+        // Mean of the middle: from + to * whole is the transition of one half.
         let mean = sum(bridge.from, product(bridge.to, whole), 1.0);
-        // The covariance of the middle: its own noise, and the part that comes from the end
-        // through `to`.
+        // Covariance of the middle: its own noise, and the part that comes from the end through
+        // `to`.
         let shared = product(product(bridge.to, end_new), transposed(bridge.to));
         let own = [
             [bridge.noise_x * bridge.noise_x, bridge.noise_x * bridge.noise_shared],

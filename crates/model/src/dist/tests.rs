@@ -167,7 +167,8 @@ fn mean_and_deviation_are_those_of_what_is_drawn_after_cutting() {
 
 #[test]
 fn normal_cut_at_zero_tells_the_mean_that_is_left() {
-    // Mean and deviation 1, so cut at -1: the mean is 1 + phi(-1) / Phi(1).
+    // Mean and deviation are 1, so the distribution is truncated 1 deviation below its mean: the
+    // mean becomes 1 + phi(-1) / Phi(1).
     let dist = Dist::normal(MS, MS).unwrap();
     assert!((dist.mean_ns() / MS - 1.287_599_970_9).abs() < 1e-5, "{}", dist.mean_ns());
     assert_eq!(*dist.bounds().start(), 0);
@@ -262,7 +263,7 @@ fn cdf_that_starts_above_zero_starts_with_a_step() {
 fn cdf_in_a_range_keeps_its_proportions() {
     let points = [(0.0, 0.0), (10.0, 0.5), (20.0, 0.5), (20.0, 0.7), (40.0, 1.0)];
     let dist = Dist::cdf(&points.map(|(us, p)| CdfPoint { ns: us * 1e3, p })).unwrap();
-    // Of the probability, 0.25 is from 5 to 10, 0.2 at 20, 0.15 from there to 30.
+    // A probability of 0.25 is from 5 to 10, 0.2 at 20, 0.15 from 20 to 30.
     let cut = dist.within(5e3, 30e3).unwrap();
     let expected = [(0.0, 5e3), (0.25 / 0.6, 10e3), (0.3 / 0.6, 20e3), (1.0, 30e3)];
     for (p, ns) in expected {

@@ -1,4 +1,4 @@
-//! What each reader accepts and rejects, as tables; and that no text makes one panic.
+//! Tables of inputs that each reader accepts or rejects; no text makes a reader panic.
 
 use std::format;
 use std::string::{String, ToString};

@@ -14,7 +14,7 @@ fn run(count: usize, mut lost: impl FnMut(&mut Stream) -> bool) -> Vec<bool> {
     (0..count).map(|_| lost(&mut stream)).collect()
 }
 
-/// The share of packets lost, and the lengths of runs of them.
+/// The share of packets lost, and the lengths of the runs of losses.
 fn summary(lost: &[bool]) -> (f64, Vec<usize>) {
     let share = lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64;
     let bursts = lost.split(|lost| !lost).map(<[bool]>::len).filter(|&length| length > 0);

@@ -5,7 +5,7 @@ use super::*;
 const ROUTER: [u8; 4] = [198, 51, 100, 1];
 const UNREACHABLE: u8 = 3;
 
-/// An error from `src` about `packet`, which quotes its first `quoted` bytes.
+/// An ICMP error from `src` about `packet`, quoting the first `quoted` bytes of the packet.
 fn error(src: [u8; 4], dst: [u8; 4], packet: &[u8], quoted: usize) -> Vec<u8> {
     let mut error = bare(1, src, dst)[..20].to_vec();
     error.extend([UNREACHABLE, 3, 0, 0, 0, 0, 5, 0]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether an answer still finds its client.
+/// Whether a reply still reaches its client.
 fn is_known(bed: &mut Bed, own: At) -> bool {
     let mut answer = udp((SERVER, 53), own);
     let outcome = bed.nat.translate(&mut answer, NatDirection::In, NatScope::Known, bed.now);

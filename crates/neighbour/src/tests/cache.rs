@@ -1,4 +1,4 @@
-//! The states of RFC 4861, 7.3.2 and appendix C, one test for each promise.
+//! The states of RFC 4861, 7.3.2 and appendix C, one test per rule.
 
 use super::*;
 use crate::{HoldDropCause, HoldRefusal, NeighbourClaim, NeighbourState};
@@ -127,7 +127,7 @@ fn an_advertisement_about_nobody_asked_for_is_discarded() {
     cache.learn(advertisement(9, true, true), 0);
     cache.confirm(ip(HOST), 0);
     assert!(cache.is_empty());
-    // Neither does a neighbour come back that has failed.
+    // A failed neighbour does not become reachable again either.
     cache.solicit(ip(HOST), 0);
     (1..4).for_each(|second| cache.tick(second * SECOND));
     cache.learn(advertisement(9, true, true), 4 * SECOND);
@@ -140,7 +140,7 @@ fn an_advertisement_resolves_and_is_believed_as_far_as_it_is_solicited() {
         let mut cache = new();
         cache.hold(ip(HOST), 1, 60, 0).unwrap();
         cache.hold(ip(HOST), 2, 60, 0).unwrap();
-        // RFC 4861, 7.2.5: without a link-layer address it is discarded.
+        // RFC 4861, 7.2.5: an advertisement without a link-layer address is discarded.
         let without = NeighbourClaim { mac: None, ..advertisement(9, true, true) };
         cache.learn(without, 1);
         assert_eq!(view(&cache, ip(HOST), 1).state, NeighbourState::Incomplete);
@@ -197,7 +197,8 @@ fn the_router_flag_follows_advertisements_and_not_solicitations() {
     assert!(view(&cache, ip(HOST), 1).is_router);
     cache.learn(NeighbourClaim::question(ip(HOST), mac(9)), 2);
     assert!(view(&cache, ip(HOST), 2).is_router);
-    // RFC 4861, 7.2.5: contradicting the address without override updates nothing else.
+    // RFC 4861, 7.2.5: an advertisement that contradicts the address and has no override flag
+    // updates nothing else.
     cache.learn(advertisement(8, true, false), 3);
     assert!(view(&cache, ip(HOST), 3).is_router);
     cache.learn(advertisement(9, true, true), 4);
@@ -248,7 +249,7 @@ fn a_full_queue_gives_up_its_oldest_frame() {
 fn a_neighbour_that_the_kernel_keeps_changes_only_when_the_kernel_says_so() {
     let mut cache = new();
     cache.hold(ip(HOST), 1, 60, 0).unwrap();
-    // The caller asks the kernel; the kernel answers by netlink.
+    // The caller asks the kernel, which answers by netlink.
     assert!(cache.install(ip(HOST), mac(9), 1));
     let told = events(&mut cache);
     assert_eq!(

@@ -50,7 +50,7 @@ fn time_exceeded_quotes_the_packet_unchanged() {
     let offending = OffendingPacket::parse(&frame).unwrap();
     assert_eq!((offending.source, offending.link_source()), (ip("10.1.0.2"), mac(9)));
     let error = offending.error(TOO_LATE, ip("10.1.0.1"), QuoteLength::Full).unwrap();
-    // RFC 792: type 11, code 0; all of the packet fits, and the padding of the frame is not of it.
+    // RFC 792: type 11, code 0. The whole packet fits; the padding of the frame is not quoted.
     assert_eq!((error[0], error[9], &error[20..22]), (0x45, 1, &[11, 0][..]));
     assert_eq!(error[12..20], [10, 1, 0, 1, 10, 1, 0, 2]);
     assert_eq!(error[28..], frame[14..82]);
@@ -159,7 +159,7 @@ fn packet_too_big_and_unknown_options_are_told_about_groups_as_well() {
     ] {
         assert_eq!(answer(&frame, message(kind, code)), expected, "{kind}, {code}");
     }
-    // ICMP type 4, code 2 is something else, and so is type 2.
+    // ICMP type 4, code 2 and type 2 are other messages.
     let frame = frame_v4(9, |ip| ip[16] = 224);
     assert_eq!(answer(&frame, message(2, 0)), Err(IcmpSilence::Group));
 }

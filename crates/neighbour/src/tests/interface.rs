@@ -1,4 +1,4 @@
-//! The interface: whom it answers, whom it believes, and how it asks.
+//! The interface: the senders that it answers and believes, and its requests.
 
 use super::messages::{SOURCE_MAC, TARGET_MAC, icmpv6, neighbour};
 use super::*;
@@ -92,7 +92,7 @@ fn a_host_that_uses_an_own_address_is_noticed_and_not_believed() {
     interface.receive(&nd(&icmpv6("fd00::1", "ff02::1", 255, &told)), 0);
     assert_eq!(interface.conflicts(), 2);
     assert!(interface.cache().is_empty() && messages(&mut interface).is_empty());
-    // Its own messages that come back are no conflict.
+    // The interface's own messages that come back are no conflict.
     let request = crate::arp::ArpPacket::announcement(OWN, [10, 0, 0, 1].into());
     interface.receive(&request.frame(MacAddr::BROADCAST), 0);
     assert_eq!(interface.conflicts(), 2);
@@ -125,7 +125,7 @@ fn a_solicitation_is_answered_with_the_flags_of_the_rfc() {
     for (frame, to_mac, to, flags) in [
         // RFC 4861, 7.2.4: to the source, solicited; the router and override flags are set.
         (ask("fd00::9", "ff02::1:ff00:1", &SOURCE_MAC), mac(9), "fd00::9", 0xe0),
-        // A host that checks its address hears the answer at all nodes.
+        // A host that checks its address receives the answer at the all-nodes address.
         (ask("::", "ff02::1:ff00:1", &[]), MacAddr([0x33, 0x33, 0, 0, 0, 1]), "ff02::1", 0xa0),
         // A unicast solicitation may leave out its MAC address.
         (ask("fd00::9", "fd00::1", &[]), mac(9), "fd00::9", 0xe0),

@@ -27,7 +27,7 @@ pub(super) fn slow_checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// An ICMPv6 packet, as RFC 4443, 2.3 tells to make its checksum.
+/// An ICMPv6 packet with its checksum, as RFC 4443, 2.3 defines it.
 pub(super) fn icmpv6(source: &str, to: &str, hop_limit: u8, message: &[u8]) -> Vec<u8> {
     let (source, to) = (v6(source).octets(), v6(to).octets());
     let len = message.len() as u8;

@@ -132,7 +132,7 @@ impl Models {
         }
     }
 
-    /// What is due up to `now`, in steps of one timer.
+    /// Handles everything due up to `now`, in steps of one timer.
     fn wait(&mut self, host: usize, now: u64) {
         let effects = &mut self.effects[host];
         let Some(it) = &mut self.hosts[host] else { return };
@@ -150,7 +150,7 @@ impl Models {
         it.due = Some(now + SECOND);
     }
 
-    /// Follows the cache where the RFC leaves it to chance when a reachable time ends.
+    /// Follows the cache where the RFC makes the end of a reachable time random.
     fn agree(&mut self, host: usize, state: NeighbourState, now: u64) {
         let Some(it) = &mut self.hosts[host] else { return };
         let age = now.saturating_sub(it.confirmed);
@@ -246,7 +246,7 @@ fn run(steps: Vec<Step>) {
                 }
             }
             Step::Wait(time) => {
-                // The caller comes when it is told to, as a poll loop does.
+                // The caller runs the timers when they are due, as a poll loop does.
                 let end = now + time;
                 while let Some(due) = cache.next_ns().filter(|due| *due <= end) {
                     now = now.max(due);

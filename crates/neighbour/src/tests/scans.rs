@@ -1,4 +1,4 @@
-//! Bounds, whatever is asked for or claimed.
+//! Bounds hold, whatever addresses are requested or claimed.
 
 use super::*;
 use crate::{HoldDropCause, NeighbourClaim, NeighbourState, SnoopTable, SnoopedAddress};
@@ -195,6 +195,6 @@ fn an_address_that_a_bridge_uses_stays_in_its_full_table() {
     assert_eq!(table.resolve(host(3)), Some((mac(1), 0)));
     assert!(!table.insert(heard(3), 0), "nothing has changed");
     assert!(table.insert(heard(3), 2), "the port has changed");
-    // Only new addresses get in while no other is used.
+    // Only new addresses get in while no other address is used.
     assert!(table.resolve(host(1_999)).is_some());
 }

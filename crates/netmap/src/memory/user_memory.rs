@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The memory that a client will use is known only when it binds, but the contents of its `mmap`
-//! are fixed when it opens. So it gets the whole file, and `nr_offset` counts from the file's
-//! start. Memories are allocated lowest address first, so that `nr_memsize` (the end of the bound
-//! memory) stays small.
+//! are fixed when it opens. So the client maps the whole file, and `nr_offset` counts from the
+//! file's start. Memories are allocated lowest address first, so that `nr_memsize` (the end of the
+//! bound memory) stays small.
 
 mod usage;
 

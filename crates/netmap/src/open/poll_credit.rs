@@ -11,7 +11,7 @@ pub(crate) struct PollCredit {
 
 /// Misses in a row after which waiting stops.
 const MAX_CREDIT: u32 = 8;
-/// After that, one poll in this many waits as a trial.
+/// After [`MAX_CREDIT`] misses, one poll in this many waits as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {

@@ -33,7 +33,8 @@ pub trait Provider: Send + Sync + Debug {
     }
 
     /// Recreates a port that the previous process had from its provider; `None` if that is
-    /// impossible. A program that has it bound may keep using it, whatever the current rules are.
+    /// impossible. A program that has the port bound may keep using it, whatever the current rules
+    /// are.
     fn resume(&self, _left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
         None
     }

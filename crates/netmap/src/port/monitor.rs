@@ -1,10 +1,11 @@
 //! Monitors: ports that receive what another port sends, or receives, or both.
 //!
 //! Each monitor belongs to its opener. Its rings are in a memory of its own, or (`NR_ZCOPY_MON`) in
-//! that of the port. It ends with the last program that has the port bound.
+//! the memory of the monitored port. A monitor ends with the last program that has the monitored
+//! port bound.
 //!
-//! A monitor sees a received frame as soon as the port's program learns of the frame. With
-//! `NR_ZCOPY_MON`, as in netmap, it sees the frame when that program has released it.
+//! A monitor sees a received frame as soon as the port's program learns of the frame; with
+//! `NR_ZCOPY_MON`, as in netmap, as soon as the program has released the frame.
 
 use std::sync::Arc;
 

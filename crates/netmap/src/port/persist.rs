@@ -28,7 +28,7 @@ pub(crate) trait PortVisitor {
     /// The port is an end of a pipe.
     fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef;
 
-    /// The port is a monitor; `target` are the taps of the monitored port while that is bound.
+    /// The port is a monitor; `target` are the taps of the monitored port while that port is bound.
     fn monitor(
         &mut self,
         target: Option<&Arc<MonitorTaps>>,
@@ -50,6 +50,6 @@ pub(crate) trait PersistentPipe: Send + Sync + Debug {
 
 /// Assigns indices to the ports that are saved.
 pub(crate) trait SavedPortIndex {
-    /// The index of a port; saves the port first if that has not been done.
+    /// The index of a port. Saves the port first if it is not saved yet.
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef;
 }

@@ -39,7 +39,7 @@ pub trait Notify: Send + Sync {
     fn notify(&self, handle: u64);
 }
 
-/// A program that polls again by itself is notified after one to two of these.
+/// The tick of the ticker. A program that polls again by itself is notified after one to two ticks.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
 fn bit(dir: TxRx) -> u64 {

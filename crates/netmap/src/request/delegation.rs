@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A ring is lent to one program at a time, for as long as that program has it bound. This process
-//! syncs it for other programs that bind it, through the same words. While an end is monitored,
-//! this process does all its syncs.
+//! syncs the ring for other programs that bind it, through the same words. While an end is
+//! monitored, this process does all syncs of that end.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Interfaces in switches. A "NIC" here is two pipes: frames that it sends arrive at `wire`, and
+//! Interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at `wire`;
 //! its host stack is `stack`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::port::pipe::{Pipe, PipePlan};
 use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
-/// One machine's only NIC.
+/// A machine with a single NIC.
 #[derive(Debug, Default)]
 struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,

@@ -1,11 +1,11 @@
 //! Hostile clients: random requests, random writes to the shared file, closing at any time. Nothing
-//! panics, nothing hangs, and everything that they took is released.
+//! panics, nothing hangs, and everything that the clients took is released.
 
 use slipring_test_support::frames::Xorshift;
 
 use super::*;
 
-/// Returns a number that programs often get wrong, or another one.
+/// Returns a number that programs often get wrong, or any number.
 fn number(random: &mut Xorshift) -> u64 {
     match random.below(6) {
         0 => 0,
@@ -111,7 +111,7 @@ impl Client<'_> {
                 let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
             }
             9 => {
-                // Its words are in the memory to which it and others write at random.
+                // The lent words are in the memory to which this client and others write at random.
                 let mut arg = vec![0; LENT_SIZE];
                 arg[0] = random.below(8).min(1) as u8;
                 for cmd in [NIOCLEND, NIOCKICK] {

@@ -13,7 +13,7 @@ fn joined(world: &World) -> Client<'_> {
     client
 }
 
-/// Returns the frames that arrive there within a short time.
+/// Returns the frames that arrive at a station within a short time.
 fn next(station: &mut Station<'_>) -> Vec<Vec<u8>> {
     let start = std::time::Instant::now();
     loop {
@@ -92,7 +92,7 @@ fn switches_are_not_joined_to_a_ring() {
         let expected = if port == "p2" { Some(Errno::LOOP) } else { None };
         assert_eq!(joined.err(), expected, "{port}");
     }
-    // Nor by a port that returns to a switch from another one.
+    // A port that returns to a switch from another one must not close a loop either.
     detach(&mut client, "vale0:joint").unwrap();
     assert_eq!(attach(&mut client, "vale0:p2").err(), None);
     assert_eq!(attach(&mut client, "vale0:joint"), Err(Errno::LOOP));

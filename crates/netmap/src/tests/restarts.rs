@@ -186,7 +186,7 @@ fn frames_in_a_pipe_pass_once_and_in_order_whenever_the_daemon_is_killed() {
     let ([a, b], [tx, rx]) = pipe(&mut daemon);
     let (mut next, mut wanted) = (1u16, 1u16);
     for round in 0..40u32 {
-        // Queued, sent, received and given back: a kill after each step.
+        // Frames are queued, sent, received and given back, with a kill after each step.
         let eye = daemon.eye();
         let ring = eye.ring(tx);
         let room = (ring.tail + 8 - ring.head) % 8;
@@ -375,7 +375,7 @@ fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
         info.ports.iter().map(|port| (port.id, port.name.clone(), port.config.clone())).collect()
     };
     assert_eq!(ports(&before[0]), ports(&after[0]));
-    // What had arrived is still there, and what is sent now follows it.
+    // The frames that had arrived are still there, and frames sent now follow them.
     daemon.eye().queue(tx, 1, 61, 0);
     assert_eq!(daemon.poll(a, PollEvents::OUT), PollEvents::OUT);
     assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::IN);
@@ -433,7 +433,7 @@ fn persistent_ports_are_there_after_a_restart() {
     let switches = daemon.world.domain.switches();
     let names: Vec<_> = switches.iter().map(|one| one.ports[0].name.as_str()).collect();
     assert_eq!(names, ["vale0:v0", "vale1:v0"]);
-    // It connects the two as before.
+    // The persistent port connects the two switches as before.
     let [(a, got_a), (_, got_b)] = ["vale1:a", "vale0:b"].map(|name| daemon.bound(name, &small()));
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     daemon.eye().queue(tx, 0, 60, 0);

@@ -14,7 +14,8 @@ struct Guest<'w> {
     client: Client<'w>,
     tx: HostedTx,
     rx: HostedRx,
-    /// Rung when there are frames, for a program that sleeps without the device.
+    /// An eventfd that is written when there are frames, for a program that sleeps without the
+    /// device.
     doorbell: OwnedFd,
 }
 
@@ -42,7 +43,7 @@ impl<'w> Guest<'w> {
         self.tx.sync_or_leave().unwrap()
     }
 
-    /// Receives everything and gives it back.
+    /// Receives all frames and returns the slots.
     fn read(&mut self) -> SyncReport {
         self.rx.sync_or_leave().unwrap();
         let view = self.rx.kern().view();
@@ -159,7 +160,7 @@ fn an_edge_triggered_reader_is_told_by_a_sender_that_is_lent_its_rings_later() {
     view(&a, TxRx::Tx).advance_to(1);
     a.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
-    // It takes everything and does not poll again before it is notified.
+    // The program takes all frames and does not poll again before it is notified.
     view(&b, TxRx::Rx).advance_to(1);
     let mut a = Guest::new(a);
     let moved = a.send(1);
@@ -234,7 +235,7 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     let port = b.open.bound.get().unwrap().port.clone();
     let end = port.as_delegating().unwrap();
     view(&a, TxRx::Tx).advance_to(1);
-    // Sent before it armed, so it is not notified of this.
+    // Frames sent before the program armed cause no notification.
     a.ioctl(NIOCTXSYNC).unwrap();
     end.while_locked(TxRx::Rx, 0, &mut || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());

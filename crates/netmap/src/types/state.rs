@@ -238,7 +238,7 @@ pub(crate) enum VlanState {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MonitorState {
     pub(crate) port: PortState,
-    /// The port that it listens to, while that is bound.
+    /// The monitored port, while that port is bound.
     pub(crate) target: Option<PortRef>,
     pub(crate) wants: [bool; 2],
     pub(crate) bound: [u32; 2],

@@ -138,7 +138,8 @@ fn frames_arrive_in_the_device_s_order_and_every_buffer_stays_with_one_owner() {
         assert!((0..3).all(|i| u32::from(app.slot(i).unwrap().len) == 60 + round as u32));
         app.advance(3);
         assert!(!side.sync(&mut device).unwrap(), "nothing has come since");
-        // Its slots are 63: one is never released. Read buffers are posted again.
+        // The ring's slots are 63: one is never released. The buffers that were read are posted
+        // again.
         assert!(device.queued.iter().all(|address| all.contains(address)));
     }
     assert_eq!(counters.snapshot().rx.packets, 9);

@@ -123,7 +123,7 @@ impl XdpHook {
         Ok(hook)
     }
 
-    /// Redirects a queue's frames to a bound socket, until that is closed.
+    /// Redirects a queue's frames to a bound socket, until the socket is closed.
     pub(super) fn redirect_queue(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.map.set_descriptor(queue, socket)
     }

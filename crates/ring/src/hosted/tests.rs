@@ -18,7 +18,7 @@ fn host() -> Arc<Region> {
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// Acts as a program: sets slots from its head on and publishes them.
+/// Acts as a program: fills slots from its head on and publishes them.
 fn send(tx: &HostedTx, flags: &[u16]) {
     let mem = &tx.direction.0.tx;
     let mut at = mem.head().load(std::sync::atomic::Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
     assert_eq!(region.free_bufs(), free);
 }
 
-/// The direction as seen by a program that has mapped the same memory.
+/// The direction as a program sees it that has mapped the same memory.
 fn guest(region: &Arc<Region>, place: DirectionLayout) -> (HostedTx, HostedRx) {
     let fd = region.fd().try_clone_to_owned().unwrap();
     let mapping = DeviceMapping::new(fd, region.size()).unwrap();

@@ -145,7 +145,7 @@ fn hold_in_virtual_time(arrivals: &[(u64, u8)], stalled_until: u64) -> (Vec<(u64
 fn held_frames_come_when_their_time_is_over() {
     let (sent, _) = hold_in_virtual_time(&[(1_000_000, 1), (2_000_000, 1), (3_000_000, 2)], 0);
     assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), [1, 2]);
-    // The second copy does not extend the stay of the first.
+    // The second copy does not extend the time that the first copy stays.
     for ((at, _), due) in sent.iter().zip([6_000_000, 8_000_000]) {
         assert!((due..due + 1000).contains(at), "{sent:?}");
     }
@@ -157,7 +157,7 @@ fn held_frames_that_find_no_room_wait_for_it_without_polling() {
     let (sent, waits) = hold_in_virtual_time(&arrivals, 400_000_000);
     assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), Vec::from_iter(0..100));
     assert_eq!(sent[0].0, 400_000_000);
-    // Some 300 of them poll for the due time of the window, 30 us before it.
+    // About 300 of the waits end 30 us before the due time of the window, and poll until then.
     assert!(waits < 1000, "{waits} waits");
 }
 

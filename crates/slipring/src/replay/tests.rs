@@ -34,7 +34,7 @@ impl Lab {
         self.run_as("replay", args)
     }
 
-    /// Returns number and time, after the first, of each frame that would be sent.
+    /// Returns number and time, relative to the first, of each frame that would be sent.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
         let said = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
         assert_eq!(said.status, 0, "{args}: {}", said.stderr);
@@ -84,7 +84,7 @@ fn stamps_that_go_back_are_told_for_people_and_machines() {
 fn twice_as_fast_three_times_ends() {
     let lab = Lab::new(&THREE);
     let sent = lab.sent("--speed 2 --loops 3");
-    // Between two loops there is the average gap: 6.25 ms.
+    // The pause between two loops is the average gap: 6.25 ms.
     let times: Vec<_> = (0..3u64)
         .flat_map(|pass| [0, 5_000_000, 12_500_000].map(|at| at + pass * 18_750_000))
         .collect();

@@ -7,7 +7,7 @@ use slipring_cli::flags;
 
 use crate::PROGRAM;
 
-/// Flags that mean something else in one command than in others, and why.
+/// Flags that mean something else in one command than in others, and the reasons.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("bench", "list", "rows; in vale what vale-ctl's -l shows"),
     ("bench", "seconds", "an amount; in ipfw how times are shown"),
@@ -90,7 +90,7 @@ fn a_flag_of_several_commands_has_one_letter_one_value_and_one_help() {
             }
             assert_eq!(arg.get_value_names(), first.get_value_names(), "{command} --{name}");
         }
-        // A letter that the command uses itself is left to it.
+        // A flag has no letter in a command that uses the letter for another flag.
         let mut letters: Vec<_> = users.iter().filter_map(|(_, arg)| arg.get_short()).collect();
         letters.dedup();
         assert!(letters.len() <= 1, "--{name} has the letters {letters:?}");

@@ -1,4 +1,5 @@
-//! What every command with links prints instead of running, in the same words.
+//! The flags that make a command with links print something instead of running: the same output
+//! from every command.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The tables of port kinds in the documents are what the kinds say of themselves.
-//! `SLIPRING_BLESS=1` rewrites them.
+//! The tables of port kinds in the documents must equal the descriptions of the kinds in the code.
+//! `SLIPRING_BLESS=1` rewrites the tables.
 
 use slipring_abi::name::kind;
 use slipring_core::kinds::{self, InterfaceUse};

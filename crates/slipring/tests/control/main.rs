@@ -40,7 +40,7 @@ impl Site {
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
         eventually("the control socket", || accepts(&socket).then_some(()));
-        // It listens before the ports are open; clients wait for them.
+        // The emulator listens before its ports are open; clients wait for the ports.
         self.ctl(&format!("hello --name {}", program.pid())).well();
         program
     }

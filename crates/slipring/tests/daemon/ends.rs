@@ -1,4 +1,4 @@
-//! How a daemon ends, and what the next one finds.
+//! How a daemon ends, and the state that its successor finds.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -79,7 +79,7 @@ fn programs_of_a_killed_daemon_are_told() {
     clients.iter().for_each(|client| client.wait_for_text("bound"));
     let killed = Instant::now();
     daemon.stop(Signal::KILL);
-    // Each sleeps in poll, gets POLLERR, and then ENOTCONN or EIO from either sync.
+    // Each client sleeps in poll, gets POLLERR, and then ENOTCONN or EIO from either sync.
     for client in clients {
         client.wait_for_text("told");
         client.finish().well();
@@ -126,8 +126,8 @@ fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
     assert!(asked.stderr.contains(why), "{asked:?}");
 }
 
-/// Starts a process that holds a copy of all mounts in its own namespace; `propagation` says
-/// whether it receives later mounts and unmounts.
+/// Starts a process that holds a copy of all mounts in its own namespace; `propagation` determines
+/// whether the copy receives later mounts and unmounts.
 fn copy_mounts(site: &Sandbox, propagation: &str) -> Child {
     let mut copier = Command::new("unshare");
     copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
@@ -150,7 +150,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
         daemon.stop(Signal::TERM).well();
         assert_eq!(said(holder.finish()), "bound\ntold");
         site.is_clean();
-        // A program that uses a copy gets an error, too, and does not block.
+        // A program that uses a copy of the mount gets an error, too, and does not block.
         let device = site.run_dir().join("fuse/netmap").display().to_string();
         let copy = format!("/proc/{}/root{device}", copies[0].id());
         let error = fs::metadata(copy).unwrap_err();

@@ -1,5 +1,5 @@
-//! Attackers that occupy what our programs look for: locks, run directories, sockets. The names
-//! make `make soak` run these tests.
+//! Attackers that occupy the files for which our programs look: locks, run directories, sockets.
+//! `make soak` selects these tests by name.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Read};
@@ -83,7 +83,7 @@ fn squat_lock(site: &Sandbox, path: &Path) -> Child {
     site.inside.spawn(flock)
 }
 
-/// Whether it holds the lock.
+/// Whether the process holds the lock.
 fn has_lock(child: &mut Child) -> bool {
     let mut said = [0; 4];
     child.stdout.as_mut().unwrap().read_exact(&mut said).is_ok()
@@ -149,7 +149,8 @@ fn hostile_listeners_in_a_good_directory_hear_nothing() {
         return skip!("to give a directory away needs root");
     }
     let squatter = Squatter::sit(&site.run_dir());
-    // As if root had created the directory; the listener stays the attacker's.
+    // The directory now belongs to root, as if root had created it; the listener still belongs to
+    // the attacker.
     chown(site.run_dir(), Some(0), None).unwrap();
     for words in ["daemon ctl hello", "vale --show", "emulate ctl stats --name lab"] {
         let ended = site.ask(words);

@@ -63,7 +63,7 @@ fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
     let told = site.ask("doctor kernel:x{1").stdout;
     assert!(told.contains(&format!("{}/netmap gives it", site.run_dir().display())), "{told}");
     daemon.stop(rustix::process::Signal::TERM).well();
-    // Its device ended with it, and there is no other.
+    // The device ended with the daemon, and there is no other device.
     for words in ["vale -n p0", "gen -i kernel:x{1 -f tx -n 100"] {
         let ended = site.ask(words);
         assert!(ended.code() == 3 && ended.stderr.contains("/dev/netmap"), "{ended:?}");

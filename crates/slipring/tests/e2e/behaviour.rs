@@ -186,7 +186,8 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
         let count = &report.0["ports"][port]["settings"]["uncaptured"];
         count.as_str().unwrap_or("0").parse().unwrap()
     };
-    // Once when received, once when sent; frames still buffered at the end do not count.
+    // A lost frame counts once when received, once when sent; frames still buffered at the end do
+    // not count.
     assert!(lost(0) + lost(1) > 2000, "{report:?}");
 }
 
@@ -346,7 +347,7 @@ fn it_waits_for_links_as_long_as_it_is_told() {
     waiting.wait_for_text("Ready to go");
     waiting.stop(Signal::INT).well();
     lab.mid.ip("link set ra down");
-    // A signal ends the wait, and then nothing is opened.
+    // A signal ends the wait; after that, nothing is opened.
     let waiting = Program::start(&lab.mid, SLIPRING, &words);
     eventually("the handlers to be there", || handles_int(waiting.pid()).then_some(()));
     let ended = waiting.stop(Signal::INT);

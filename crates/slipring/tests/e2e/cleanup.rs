@@ -43,7 +43,7 @@ fn every_way_out_is_clean(way: LabPort) {
         assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
         let ended = bridge.end(signal);
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
-        // The next one starts at once, and ends by itself.
+        // The next bridge starts at once, and ends by itself.
         Bridge::between(&lab, "").stop();
         assert_clean(&lab, &format!("{way:?} ended by {signal:?}"));
         drop(Bridge::between(&lab, ""));
@@ -116,7 +116,7 @@ fn a_killed_bridge_to_the_host_leaves_no_hidden_pair() {
     for signal in WAYS_OUT {
         let bridge = Bridge::start(&lab.mid, "-i netmap:la");
         assert!(lab.mid.ip("link show").contains(": sr"), "no hidden pair");
-        // Opened before the end, so that no event is missed.
+        // Opened before the program ends, so that no event is missed.
         let events = lab.mid.run(LinkEvents::open).unwrap();
         bridge.end(signal);
         if signal == Signal::KILL {

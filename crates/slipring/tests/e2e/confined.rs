@@ -1,4 +1,4 @@
-//! What a running program may still do: compares the table of docs/privileges.md with the kernel's
+//! The privileges of a running program: compares the table of docs/privileges.md with the kernel's
 //! status of each thread.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl Status {
     }
 }
 
-/// Returns what threads with a priority keep if this process may not raise the limits of
+/// Returns the capabilities of threads with a priority, if this process may not raise the limits of
 /// priorities.
 fn priorities() -> CapabilitySet {
     let own = of_this_process().capabilities("CapEff");
@@ -53,7 +53,7 @@ fn statuses(program: &Program) -> Vec<Status> {
     texts.map(|text| Status::parse(&text)).collect()
 }
 
-/// Waits until no thread of a program has more than `kept`, and the first one has exactly that.
+/// Waits until no thread of a program has more than `kept`, and the first thread has exactly that.
 fn wait_until_confined(words: &str, program: &Program, kept: CapabilitySet) {
     let own = of_this_process().capabilities("CapEff");
     eventually(&format!("`{words}` to be confined to {kept:?}"), || {

@@ -22,7 +22,7 @@ fn start(lab: &Lab, words: &str) -> Program {
     program
 }
 
-/// Asserts that frames from the left leave on the right, before and after either link was down.
+/// Asserts that frames from the left leave on the right, before and after each link was down.
 fn survives(words: &str) {
     for way in WAYS {
         let Some(lab) = Lab::quiet(way) else { return };

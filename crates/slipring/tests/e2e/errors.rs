@@ -233,7 +233,7 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     transcript.check();
 }
 
-/// The test before this one once used the pipes of the machine's daemon.
+/// The test before this test once used the pipes of the machine's daemon.
 #[test]
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };
@@ -300,7 +300,8 @@ fn open_to_all() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Asserts an end with status 4, a summary and the cause, whichever kind of port is lost.
+/// Asserts that a program ends with status 4, a summary and the cause, whichever kind of port is
+/// lost.
 fn lost(way: LabPort, words: &str, loss: &str, transcript: &mut Transcript) {
     let Some(lab) = Lab::quiet(way) else { return };
     let bridge = Bridge::between(&lab, words);

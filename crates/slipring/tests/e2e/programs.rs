@@ -15,7 +15,8 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 /// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
-        // One at a time: with several, ping waits for the last only as long as the others took.
+        // One ping at a time: with several, ping waits for the last answer only as long as the
+        // other answers took.
         let words = format!("-n -M do -c 1 -W 60 -s {size} {to}");
         let output = lab.left.command("ping", &words);
         assert!(output.contains("1 received, 0% packet loss"), "{size}: {output}");
@@ -157,7 +158,7 @@ fn bench_runs_the_program_beside_it_with_the_same_words() {
 fn bench_without_the_program_says_what_is_missing_and_how_to_get_it() {
     let dir = tempfile::tempdir().unwrap();
     let alone = copy_to(dir.path());
-    // A link of the program's name to slipring itself is not taken for it.
+    // A link to slipring itself, with the name of the program, is not mistaken for that program.
     std::os::unix::fs::symlink(&alone, dir.path().join("slipring-bench")).unwrap();
     let ended = output(Command::new(alone).args(["bench", "--list"]).env("PATH", dir.path()));
     let said = String::from_utf8(ended.stderr).unwrap();

@@ -48,7 +48,7 @@ fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
         let looks = program.starts_with("dump") || program.starts_with("trace");
         let instead = if looks { "packet:va would only listen" } else { "packet:va with --shared" };
         assert!(line.starts_with("# netmap:va ") && line.contains(instead), "{program}: {line}");
-        // This name takes nothing, and prints nothing.
+        // This name takes no interface, and prints nothing.
         let text = said(&namespace, &(words("packet:va") + " --shared"));
         assert!(!text.contains(NOTICE), "{program}: {text}");
     }

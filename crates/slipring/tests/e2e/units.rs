@@ -71,7 +71,7 @@ fn every_service_is_what_systemd_takes() {
     }
 }
 
-/// Programs install their own seccomp filter, which `@system-service` alone would not allow.
+/// Programs install their own seccomp filter; `@system-service` alone would not allow that.
 #[test]
 fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
     for unit in services() {

@@ -95,7 +95,7 @@ fn a_doctored_capture_is_seen_through() {
     write(&bad, &frames.into_iter().map(|frame| (0, frame)).collect::<Vec<_>>());
     let report = slipring(&format!("gen -i pcap:{bad} -f rxseq --json")).ended(0).document();
     assert_eq!(number(&report, "received"), 100);
-    // The corrupted one counts as lost, too.
+    // The corrupted frame counts as lost, too.
     assert_eq!((number(&report, "lost"), number(&report, "expected")), (4, 100));
     assert_eq!((number(&report, "reordered"), number(&report, "duplicates")), (1, 2));
     assert_eq!((number(&report, "corrupt"), number(&report, "foreign")), (1, 1));

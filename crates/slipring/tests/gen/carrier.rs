@@ -1,4 +1,4 @@
-//! A link without a carrier: `gen` waits for it, reports that, and fails.
+//! A link without a carrier: `gen` waits for the carrier, reports that, and fails.
 
 use slipring_test_support::{Namespace, Program};
 
@@ -35,7 +35,7 @@ fn a_carrier_that_comes_in_time_starts_the_sender() {
     assert_eq!(report["packets"], 10, "{report}");
 }
 
-/// What ends with its link down: it waits, says so and fails.
+/// Programs that end with their link down: each waits, reports that and fails.
 fn fails_while_down(namespace: &Namespace, words: &str) {
     let ended = Program::start(namespace, SLIPRING, words).finish();
     assert_eq!(ended.code(), 3, "{words}: {ended:#?}");

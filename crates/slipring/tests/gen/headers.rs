@@ -39,7 +39,7 @@ fn frames_behind_a_header_arrive_unchanged() {
         ear.hear(&mut heard, frames.len());
         assert_same(&words, &heard, &frames);
         assert_same("the capture", &packets(&seen), &frames);
-        // The port counts the bytes in its rings, we count the bytes of frames.
+        // The port counts the bytes in its rings; the report counts the bytes of frames.
         assert_eq!(number(&sent, "bytes"), bytes as u64, "{sent}");
         let carried = bytes + header * frames.len();
         assert_eq!(number(&sent["ports"][0]["tx"], "bytes"), carried as u64, "{sent}");

@@ -1,4 +1,4 @@
-//! Existing captures: overwritten only on request, and never while they are read.
+//! Existing captures are overwritten only on request, and never while they are read.
 
 use std::path::Path;
 

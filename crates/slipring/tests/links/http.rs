@@ -10,7 +10,7 @@ use crate::support::bridge::Report;
 use crate::support::web::Web;
 use crate::{balanced, emulate, last_report};
 
-/// Bytes to download: some seconds' worth of the links below.
+/// Bytes to download: enough for some seconds on the links below.
 const FILE: usize = 3_000_000;
 
 /// Downloads the file from right to left through such links; returns the emulator's last report.

@@ -1,7 +1,7 @@
 //! `slipring emulate` between real interfaces, in the tests' own network namespaces.
 //!
-//! Tests in virtual time prove what links do to frames; these tests show that real traffic passes
-//! the same links, and that none of it is lost uncounted.
+//! Tests in virtual time prove the effects of links on frames; these tests show that real traffic
+//! passes the same links, and that every lost frame is counted.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

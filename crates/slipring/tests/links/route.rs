@@ -9,7 +9,7 @@ use crate::{emulate, last_report};
 /// A lab whose sides are in separate subnets, with `mid` as their gateway.
 fn subnets(way: LabPort) -> Option<Lab> {
     let lab = Lab::new(way)?;
-    // The kernel there must not act as a router.
+    // The kernel of the middle must not act as a router.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         lab.mid.run(move || std::fs::write(path, "0")).unwrap();
@@ -36,7 +36,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
             ping::shortest(&lab.left, to, 4);
         }
         for to in ["10.2.0.9", "fd02::9"] {
-            // The first one waits for its next hop at both ends, and is not lost.
+            // The first packet waits for its next hop at both ends, and is not lost.
             let least = ping::shortest(&lab.left, to, 4);
             assert!(least >= 30.0, "{way:?} {to}: {least} ms");
         }

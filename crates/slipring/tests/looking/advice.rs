@@ -1,6 +1,6 @@
-//! Runs every command that messages advise: in the situation that prints the advice, the failed
-//! action is repeated after it. The commands are found in the sources, so that a new one fails here
-//! until `advice/table.txt` says how to test it.
+//! Runs every command that messages advise: in the situation that prints the advice, the command is
+//! run, and then the failed action is repeated. The commands are found in the sources, so that a
+//! new command fails here until `advice/table.txt` says how to test it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +44,7 @@ const PROGRAMS: [&str; 27] = [
     "(umask ",
     "kill ",
 ];
-/// Texts that can precede a command, unless it comes first.
+/// Texts that can precede a command that is not at the beginning.
 const BEFORE: [&str; 7] = ["\n", ": ", "; ", " or ", "`", "(", ", "];
 /// Texts that end a command.
 const AFTER: [&str; 6] = ["\n", "`", ";", ", ", "), ", " ("];
@@ -55,7 +55,7 @@ enum Fate {
     Walk(String),
     Run(String),
     Test(String),
-    /// It cannot be run here, or is not a command.
+    /// The command cannot be run here, or the text is not a command.
     Not,
 }
 
@@ -179,7 +179,7 @@ fn advised() -> BTreeSet<String> {
         .iter()
         .filter(|path| !is_test(path))
         .flat_map(|path| literals(&fs::read_to_string(path).unwrap()));
-    // Those are shown by --help, and the test of examples runs them.
+    // Examples are shown by --help, and the test of examples runs them.
     let texts = texts.filter(|text| !text.contains("Examples:"));
     texts.flat_map(|text| commands(&text)).collect()
 }

@@ -35,7 +35,7 @@ fn processes(mark: &str) -> Vec<Pid> {
     all.filter_map(|dir| Pid::from_raw(dir.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Asserts that both probes saw traffic, over ports of this kind, and that nothing is missing.
+/// Asserts that both probes saw traffic over ports of this kind, and that nothing is missing.
 fn is_well(ended: &Ended, kind: &str) {
     let report = document(ended);
     assert_eq!(ended.code(), 0, "{ended:#?}");

@@ -25,7 +25,7 @@ fn the_exit_status_follows_the_findings() {
         let known = ["ok", "warn", "fail"].contains(&finding["state"].as_str().unwrap());
         assert!(known && finding["check"].is_string() && finding["finding"].is_string());
     }
-    // A process that may create namespaces may try these there.
+    // A process that may create namespaces may try these features in one.
     let tried = |check| findings(&ended).iter().any(|finding| finding["check"] == check);
     assert!(tried("xdp") && tried("tcx") && tried("af_xdp") && tried("bpf"));
 }
@@ -74,7 +74,7 @@ fn an_ordinary_user_gets_a_report_and_the_way_to_more() {
     assert!(capabilities["mend"].as_str().unwrap().contains("setcap cap_net_raw"));
 }
 
-/// Returns what it reports for a port, and checks the exit status.
+/// Returns the report of `doctor` for a port, and checks the exit status.
 fn of_port(ended: &Ended) -> (String, String) {
     follows_the_rule(ended);
     let found = findings(ended).into_iter().find(|finding| finding["check"] == "port").unwrap();
@@ -83,8 +83,8 @@ fn of_port(ended: &Ended) -> (String, String) {
     (text("state"), text("finding"))
 }
 
-/// Returns what it reports to an ordinary user; root first runs `around` in private mounts. `None`
-/// if this process cannot become such a user.
+/// Returns the report of `doctor` for an ordinary user; root first runs `around` in private mounts.
+/// `None` if this process cannot become such a user.
 fn of_port_to_user(namespace: &Namespace, around: &str, port: &str) -> Option<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let user = as_ordinary_user(&dir)?;

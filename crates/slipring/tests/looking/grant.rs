@@ -1,4 +1,4 @@
-//! Runs the commands that errors and `doctor` advise: they fix the problem.
+//! Runs the commands that errors and `doctor` advise, which must fix the problem.
 
 use std::process::Command;
 

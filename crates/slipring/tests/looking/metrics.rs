@@ -10,7 +10,7 @@ use slipring_test_support::{Namespace, Program, accepts, eventually, oracle, ski
 use super::{commands, help_of, with_links};
 use crate::support::SLIPRING;
 
-/// Programs that run long, how they are started here, and a family that they tell of.
+/// Programs that run long, their command lines here, and a metric family that each one serves.
 const LONG: [(&str, &str, &str); 11] = [
     ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
     ("bridge", "-i packet:here -i null:", "slipring_port_rx_packets"),
@@ -45,7 +45,7 @@ fn assert_standard(answer: &str, family: &str) {
     assert!(found, "no {family} in {families}");
 }
 
-/// Returns what a program serves on its socket.
+/// Returns the metrics that a program serves on its socket.
 fn fetched(socket: &Path) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();

@@ -22,7 +22,7 @@ fn a_link_is_listed_with_what_it_can_do() {
     assert_eq!((&there["mtu"], &there["up"]), (&1400.into(), &true.into()));
     assert_eq!(there["default_route"], false);
     let modes = there["modes"].as_array().unwrap();
-    // In a user namespace it is the only one.
+    // In a user namespace `packet` is the only mode.
     assert!(modes.contains(&"packet".into()), "{modes:?}");
     assert_eq!(modes.contains(&"generic".into()), modes.len() > 1, "{modes:?}");
 }

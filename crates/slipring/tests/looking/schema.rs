@@ -1,5 +1,5 @@
-//! The output of commands with `--json` and `--json=lines` matches the schemas in `docs/schema`: that
-//! of a command lists every key, so a new key is an error until it is added there.
+//! The output of commands with `--json` and `--json=lines` matches the schemas in `docs/schema`.
+//! The schema of a command lists every key, so a new key is an error until it is added there.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use slipring_test_support::{Ended, Namespace, Program, accepts, eventually, orac
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
 
-/// Command lines that end by themselves and need nothing, with @ for a capture of three frames and
-/// @@ for its path.
+/// Command lines that end by themselves and need neither privileges nor other programs, with @ for
+/// a capture of three frames and @@ for its path.
 const ALONE: [&str; 40] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
@@ -182,7 +182,7 @@ const DAEMON_REQUESTS: [&str; 7] = [
     r#"[]"#,
 ];
 
-/// Commands whose cases are elsewhere: they are checked while they run, or print no report.
+/// Commands that are tested elsewhere: they are checked while they run, or print no report.
 const ELSEWHERE: [(&str, &str); 5] = [
     ("emulate ctl watch", "looks_that_come_again_and_again_match_the_schema"),
     ("daemon", "what_a_daemon_answers_matches_the_schema"),
@@ -197,8 +197,8 @@ pub(super) fn write_capture(path: &str) {
     (0..3).for_each(|at| writer.packet(0, at, &[0x5a; 60], None).unwrap());
 }
 
-/// Schemas of what no command writes by `--json`: what all commands have in common, the lines of
-/// `lb` under its classic name, and the control socket.
+/// Schemas of output that no command writes by `--json`: the part that all commands have in common,
+/// the lines of `lb` under its classic name, and the control socket.
 const OTHER_SCHEMAS: [&str; 3] = ["report-1.json", "lb-classic-1.json", "control-1.json"];
 
 /// Returns the file name of a command's schema.
@@ -273,8 +273,8 @@ impl Site {
         written.len() - before
     }
 
-    /// Asserts that every object matches its schema, and that a copy with a key that is in no
-    /// schema, at any place, does not.
+    /// Asserts that every object matches its schema, and that a copy with an additional key at any
+    /// place does not.
     fn judge(self) {
         let written = self.written.take();
         let objects = written.iter().map(|one| (one.schema.as_str(), &one.value));
@@ -344,8 +344,8 @@ impl Site {
     }
 }
 
-/// Returns copies of objects, each with a key too many, one for each place of a command's output;
-/// and the place.
+/// Returns copies of objects, each with one additional key, one copy for each place of a command's
+/// output; and the place.
 fn spoilt_copies(written: &[WrittenObject]) -> Vec<(WrittenObject, String)> {
     let (mut spoilt, mut known) = (Vec::new(), BTreeSet::new());
     for one in written {
@@ -393,8 +393,8 @@ fn place_of(pointer: &str) -> String {
     keys.collect::<Vec<_>>().join("/")
 }
 
-/// Whether a place holds settings of links with the keys of a configuration file, which the schemas
-/// leave to its documentation.
+/// Whether a place holds settings of links with the keys of a configuration file, which that file's
+/// documentation defines instead of the schemas.
 fn takes_any_key(schema: &str, place: &str) -> bool {
     let answer = match schema {
         "emulate-1.json" if place.starts_with("settings/") => return true,
@@ -518,7 +518,7 @@ fn every_command_line_with_json_has_its_case() {
         let help = help_of(namespace, &command);
         assert!(help.contains("--json") || command == "completions", "{command} has no --json");
         if !has_case(&command) {
-            // One that needs nothing is tried by the first example of its help.
+            // A command that needs nothing is tried by the first example of its help.
             let example = help.lines().find_map(|line| line.trim().strip_prefix("slipring "));
             site.all(&[example.unwrap_or_else(|| panic!("{command} has no case"))]);
         }

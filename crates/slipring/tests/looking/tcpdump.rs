@@ -15,7 +15,7 @@ const FLAGS: [&str; 18] = [
     "", "-e", "-v", "-e -v", "-vv", "-vvv", "-e -vv", "-x", "-xx", "-X", "-XX", "-e -X -v", "-q",
     "-e -q", "-tttt -e", "-S", "-S -vv", "-K -vv",
 ];
-/// The same for frames of which a capture holds only a few bytes.
+/// The flags for frames of which a capture holds only a few bytes.
 const CUT_FLAGS: [&str; 5] = ["", "-v", "-e", "-q", "-xx"];
 
 /// A capture in microseconds, as tcpdump writes it.
@@ -72,8 +72,8 @@ fn dump_prints_what_tcpdump_prints_to_the_byte() {
 #[test]
 fn dump_prints_of_every_protocol_that_it_decodes_what_tcpdump_prints() {
     let Some(namespace) = beside_tcpdump() else { return };
-    // With -v some of these frames end before their claimed length: after that tcpdump's bytes
-    // begin with the link layer for some protocols, and ours never do.
+    // With -v some of these frames end before their claimed length: after such a frame, tcpdump's
+    // bytes begin with the link layer for some protocols; ours never do.
     let flags: Vec<_> = FLAGS.into_iter().filter(|flags| *flags != "-e -X -v").collect();
     for (name, frames, _) in GROUPS {
         let frames: Vec<_> = frames.iter().map(|frame| whole(frame.bytes())).collect();

@@ -49,12 +49,12 @@ fn command(mut slipring: Command, flags: &str, script: &str) -> Command {
     slipring
 }
 
-/// Starts it as root.
+/// Starts `slipring run` as root.
 fn start(world: &Namespace, flags: &str, script: &str) -> Program {
     Program::launch(world, command(Command::new(SLIPRING), flags, script))
 }
 
-/// Runs it as root until it ends.
+/// Runs `slipring run` as root until it ends.
 fn run(world: &Namespace, flags: &str, script: &str) -> Ended {
     start(world, flags, script).finish()
 }

@@ -42,11 +42,11 @@ fn look_up(world: &Namespace, resolv_conf: &str, person: Option<&Person>, nat: &
          -- getent ahostsv4 name.test",
         file.path().display()
     );
-    // Others may read it, like the real one.
+    // Others may read the file, like the real one.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");
-    // No file can be created there, as if another user had occupied it.
+    // The path cannot be written, as if another user had occupied it.
     command.args(["-m", "sh", "-c", &script]).env("TMPDIR", "/proc/no-such-directory");
     Program::launch(world, command).finish()
 }

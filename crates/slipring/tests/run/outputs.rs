@@ -1,4 +1,4 @@
-//! Files and requests of a run, and that none of them remains.
+//! Files and requests of a run; none of them remains after the run.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -105,7 +105,7 @@ fn a_run_is_asked_and_changed_by_its_name_and_leaves_no_socket() {
     ctl(dir.path(), "set up.delay=40ms --name lab").well();
     assert_eq!(json("history").as_array().unwrap().len(), 2);
     assert!(json("explain").to_string().contains("40000000"));
-    // quit ends the command, as TERM would.
+    // `quit` ends the command, as TERM would.
     ctl(dir.path(), "quit --name lab").well();
     assert_eq!(program.finish().code(), 128 + 15);
     assert!(is_empty(dir.path()));

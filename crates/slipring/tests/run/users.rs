@@ -1,4 +1,4 @@
-//! Ordinary users: they have no privilege, but still network access.
+//! Ordinary users: `run` works without privileges, including network access.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -134,7 +134,7 @@ fn a_download_of_an_ordinary_user_gets_the_rate_of_its_direction() {
         person.run(&world, "-q --rate 10Mbit --delay 10ms", "iperf3 -R -c 10.9.0.1 -t 3 -J");
     let report: serde_json::Value = serde_json::from_str(&ended.well().stdout).unwrap();
     let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    // How close it comes to the rate depends on the load of the machine.
+    // How close the rate comes to the configured rate depends on the load of the machine.
     assert!((1e5..10e6).contains(&bps), "{bps}");
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Browser<'l> {
 }
 
 impl<'l> Browser<'l> {
-    /// Starts it; returns `None`, and prints why, if it is not installed.
+    /// Starts the browser; returns `None`, and prints why, if it is not installed.
     pub(crate) fn start(lab: &'l Lab, flags: &[&str]) -> Option<Self> {
         if !["chromium", "chromedriver", "unshare"].into_iter().all(installed) {
             return None;
@@ -33,7 +33,8 @@ impl<'l> Browser<'l> {
         let mut command = std::process::Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["chromedriver", "--port=0"]).env("HOME", home.path());
-        // Where the browser keeps its lock and what it unpacks; killed, it removes nothing of it.
+        // The directory in which the browser keeps its lock and unpacked files; a killed browser
+        // removes none of them.
         command.env("TMPDIR", home.path());
         let driver = Program::launch(&lab.mid, command);
         let port = driver.wait_for("its port", |output| {

@@ -72,7 +72,7 @@ fn too_many_duplicates_fail_the_run_that_said_so() {
     let program = start(&lab.mid, &words);
     let mut wire = Wire::of(&lab);
     wire.send(&[numbered(1), numbered(1)], 2, 1);
-    // Copies leave no trace on the wire: the counters show when the second one has come.
+    // Copies leave no trace on the wire: the counters show when the second copy has arrived.
     eventually("both frames to be judged", || {
         (Report::now(&program).0["duplicates"] == 1).then_some(())
     });

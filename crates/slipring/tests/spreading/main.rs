@@ -20,7 +20,7 @@ fn start(namespace: &Namespace, words: &str) -> Program {
     program
 }
 
-/// Ends it as a user would; returns its last report.
+/// Ends the program as a user would; returns its last report.
 fn stop(program: Program) -> Report {
     Report::last(&program.stop(Signal::INT).well())
 }

@@ -11,7 +11,7 @@ use super::SLIPRING;
 
 /// A bridge that has opened its ports. After a panic it prints its counters on drop.
 pub(crate) struct Bridge {
-    /// Present until it is ended.
+    /// Present until the bridge is ended.
     program: Option<Program>,
 }
 
@@ -29,7 +29,8 @@ impl Bridge {
         Self { program: Some(program) }
     }
 
-    /// Starts one in the middle of a lab with further words, and waits until both sides can be used.
+    /// Starts a bridge in the middle of a lab with further words, and waits until both sides can be
+    /// used.
     pub(crate) fn between(lab: &Lab, words: &str) -> Self {
         let bridge = Self::start(&lab.mid, &format!("{} {words}", lab.ports()));
         lab.adopt_taps();
@@ -51,12 +52,12 @@ impl Bridge {
         self.program.as_ref().unwrap()
     }
 
-    /// Ends it as a user would; returns its last report.
+    /// Ends the bridge as a user would; returns its last report.
     pub(crate) fn stop(self) -> Report {
         Report::last(&self.end(Signal::INT).well())
     }
 
-    /// Ends it by `signal`.
+    /// Ends the bridge by `signal`.
     pub(crate) fn end(mut self, signal: Signal) -> Ended {
         self.program.take().unwrap().stop(signal)
     }
@@ -152,7 +153,8 @@ impl Report {
         }
     }
 
-    /// Asserts that each port sent, or dropped by name, what the other one received.
+    /// Asserts that each port sent, or dropped by a named cause, the frames that the other port
+    /// received.
     pub(crate) fn balanced(&self) -> &Self {
         assert_eq!(self.in_flight(), 0, "{self:?}");
         for (from, to) in [(0, 1), (1, 0)] {

@@ -1,5 +1,5 @@
-//! What only the end-to-end tests of this binary share: a running bridge, a sender and a listener of
-//! frames, a web server, tcpdump as a witness.
+//! Code that only the end-to-end tests of this binary share: a running bridge, a sender and a
+//! listener of frames, a web server, and tcpdump as a witness.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod bridge;
@@ -14,8 +14,8 @@ use std::process::Command;
 /// The binary under test.
 pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
 
-/// Has cargo build the program that `slipring bench` runs, where that is not yet beside the binary
-/// under test: a test of the whole workspace builds it anyway.
+/// Makes cargo build the program that `slipring bench` runs, unless it is next to the binary under
+/// test: a test of the whole workspace builds it anyway.
 pub(crate) fn build_bench_program() {
     if !Path::new(SLIPRING).with_file_name("slipring-bench").exists() {
         let mut cargo = Command::new(env!("CARGO"));
@@ -24,10 +24,10 @@ pub(crate) fn build_bench_program() {
     }
 }
 
-/// A copy of it where ordinary users can run it: the build directory may be closed to them.
+/// A copy of the binary where ordinary users can run it: the build directory may be closed to them.
 ///
-/// Another process writes the copy. If this one did, a program that another test starts meanwhile
-/// would briefly have it open for writing, and it could not be executed.
+/// Another process writes the copy. If this process wrote it, a program that another test starts
+/// meanwhile would briefly have it open for writing, and it could not be executed.
 pub(crate) fn copy_to(dir: &Path) -> PathBuf {
     let copy = dir.join("slipring");
     assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! tcpdump on an interface: what an unmodified program sees.
+//! tcpdump on an interface, which shows the frames as an unmodified program sees them.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Starts it, and waits until it listens.
+    /// Starts tcpdump, and waits until it listens.
     pub(crate) fn start(namespace: &Namespace, ifname: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(format!("{ifname}.pcap"));
@@ -42,7 +42,7 @@ impl Witness {
         frames
     }
 
-    /// Waits for `count` of our numbered frames, ends tcpdump, and returns them.
+    /// Waits for `count` of our numbered frames, ends tcpdump, and returns the frames.
     pub(crate) fn testify(mut self, count: usize) -> Vec<Vec<u8>> {
         let ours = eventually("tcpdump to write all frames", || {
             let mut frames = self.frames();

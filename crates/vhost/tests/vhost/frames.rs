@@ -101,8 +101,8 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     let (told, was_told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         for () in may_send {
-            // The port requests a kick before it sleeps; if this frame comes first, the next finds
-            // it asleep.
+            // The port requests a kick before it sleeps. If this frame comes before that request,
+            // the next frame finds the port asleep.
             std::thread::sleep(std::time::Duration::from_millis(20));
             told.send(guest.send(&frame(2, 60))).unwrap();
         }
@@ -159,7 +159,7 @@ fn a_full_rx_ring_leaves_frames_with_the_guest() {
     assert_eq!(all, (0..100).map(|i| frame(i, 60)).collect::<Vec<_>>());
 }
 
-/// How a driver lays out one frame.
+/// How a driver lays out a frame in descriptors.
 #[derive(Debug, Clone)]
 struct Layout {
     len: usize,

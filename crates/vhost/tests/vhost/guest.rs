@@ -99,7 +99,7 @@ impl Ring {
         self.memory.store(index, at, Ordering::Release).unwrap();
     }
 
-    /// Kicks the port if it wants a notification of the last chain; returns whether it did.
+    /// Kicks the port if the port wants a notification of the last chain; returns whether it did.
     pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
         let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
@@ -248,7 +248,7 @@ impl Guest {
         ring.tell();
     }
 
-    /// Sends a frame in one segment; returns whether the port was kicked.
+    /// Sends a frame in one segment; returns whether that kicked the port.
     pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
         self.send_with(0, frame)
     }

@@ -1,4 +1,4 @@
-//! Guests and front-ends that violate the protocol: they lose their own port and nothing else.
+//! Guests and front-ends that violate the protocol: each loses its own port and nothing else.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
@@ -84,7 +84,7 @@ fn chains_without_end_and_buffers_without_room_are_no_frames() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
     let ring = guest.tx();
-    // A cycle, an empty segment, and one outside the memory.
+    // A cycle, an empty segment, and a segment outside the memory.
     ring.describe(0, ring.buffer(0), 10, NEXT, 1);
     ring.describe(1, ring.buffer(1), 1, NEXT, 0);
     ring.describe(2, ring.buffer(2), 0, 0, 0);
@@ -146,13 +146,13 @@ fn noise_at_the_socket_is_not_answered_for_long() {
         let mut frontend = UnixStream::connect(&rig.socket).unwrap();
         frontend.write_all(noise).unwrap();
         frontend.shutdown(std::net::Shutdown::Write).unwrap();
-        // A reply, a reset or nothing, but the connection ends.
+        // The test accepts a reply, a reset or nothing, but the connection must end.
         let _ = std::io::read_to_string(&mut frontend);
     }
     works(&mut rig);
 }
 
-/// What a guest may write to its queues.
+/// Values that a guest may write to its queues.
 #[derive(Debug, Clone)]
 struct Noise {
     descriptors: Vec<(u64, u32, u16, u16)>,

@@ -90,7 +90,7 @@ impl Rig {
         waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
     }
 
-    /// Syncs until `done`, while another thread causes it.
+    /// Syncs until `done`; another thread causes the condition.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..2000 {
             if done(self) {

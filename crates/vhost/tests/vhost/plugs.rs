@@ -91,7 +91,7 @@ fn queues_may_be_given_leave_before_anything_is_agreed() {
     let mut rig = Rig::new();
     let mut frontend = UnixStream::connect(&rig.socket).unwrap();
     for (index, refused) in [(0, 0), (1, 0), (2, 1)] {
-        // SET_VRING_ENABLE that wants a reply, as QEMU sends it.
+        // SET_VRING_ENABLE with the need-reply flag, as QEMU sends it.
         let message = [18, 1 | 8, 8, index, 1_u32].map(u32::to_ne_bytes).concat();
         frontend.write_all(&message).unwrap();
         let mut answer = [0; 20];

@@ -97,7 +97,7 @@ proptest! {
             }
             bench.check();
         }
-        // All packets inside come out in the end.
+        // All packets inside must come out in the end.
         let mut turns = 0;
         while let Some(at_ns) = bench.dummynet.next_release() {
             bench.dummynet.release(at_ns, &mut |event| bench.events.push(event));

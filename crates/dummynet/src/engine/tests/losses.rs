@@ -23,7 +23,8 @@ fn plr_loses_its_share() {
 
 #[test]
 fn gilbert_elliott_loses_in_bursts() {
-    // Losses only occur in the bad state, which lasts ten packets and covers a tenth of them.
+    // Losses occur only in the bad state, which lasts ten packets and covers a tenth of all
+    // packets.
     let mut bench = engine("pipe 1 config plr 0,0.0111,1,0.1");
     let fates: Vec<bool> =
         (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == SubmitResult::Refused).collect();
@@ -117,8 +118,8 @@ fn red_hits_as_often_as_a_naive_model_does() {
             let length = bench.dummynet.counters().queued;
             let scale = |p: f64| libm::floor(p * 65536.0) / 65536.0;
             let params = [scale(0.05), 10.0, 40.0, scale(0.1)];
-            // While no packet waits, the averages of both decay by different rules; there is no
-            // hit.
+            // While no packet waits, the averages of engine and reference decay by different rules;
+            // there is no hit.
             expected += u32::from(naive.hits(length as f64, params, stream.next_f64()));
             real += u32::from(bench.send(now_ns, PIPE, n, 1000) == SubmitResult::Refused);
         }
@@ -137,7 +138,7 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
         bench.send_ecn(0, PIPE, &ShaperFlowKey::default(), n, 1000, ecn);
     }
     let counters = bench.dummynet.counters();
-    // From an average above 5 on, even packets are marked and odd ones lost.
+    // From an average above 5 on, even packets are marked and odd packets are lost.
     assert_eq!(counters.drops.of(ShaperDropCause::Aqm), counters.marked + 1);
     assert!((15..18).contains(&counters.marked), "{counters:?}");
     bench.run(SECOND);
@@ -165,7 +166,7 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
 #[test]
 fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
     // With w_q 0.05 an average near 40 takes about 30 packet times to fall below 10. For packets of
-    // 512 bytes this is long over after a second, for packets of a megabyte it is not.
+    // 512 bytes this time is far below a second, for packets of a megabyte it is longer.
     let queue = "queue 100 red 0.05/10/15/1";
     let usual = red_losses("", queue, 1000, MS);
     let slow = red_losses("red_avg_pkt_size=100000000", queue, 1000, MS);

@@ -125,7 +125,8 @@ fn burst_credit_is_the_bandwidth_times_the_idle_time() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s burst 10000 queue 100");
     (0..20).for_each(|n| _ = bench.send(SECOND, PIPE, n, 1000));
     let (_, end_ns) = bench.run(SECOND + 10 * MS)[19];
-    // After 3 ms of idleness, 3000 bytes go at once: min(10000, bw * idle), not max.
+    // After 3 ms of idleness, 3000 bytes leave at once: min(10000, bw * idle) bytes, not the
+    // maximum of both.
     let now_ns = end_ns + 3 * MS;
     (0..5).for_each(|n| _ = bench.send(now_ns, PIPE, n, 1000));
     let times: Vec<u64> = bench.run(3 * SECOND).iter().map(|&(_, at_ns)| at_ns - now_ns).collect();

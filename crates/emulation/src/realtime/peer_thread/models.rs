@@ -224,11 +224,11 @@ struct Half<const FLAW: u8> {
     me: usize,
     pair: Arc<Pair<FLAW>>,
     omitted: Omitted,
-    /// Frames that its port still brings.
+    /// Frames that the port will still bring.
     frames: u32,
-    /// Whether its port brings no frames in the next turn.
+    /// Whether the port brings no frames in the next turn.
     pauses: bool,
-    /// Whether the port ends after these.
+    /// Whether the port ends after these frames.
     ends: bool,
     is_over: bool,
     lingers: bool,

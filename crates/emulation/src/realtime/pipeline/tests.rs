@@ -320,7 +320,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
             checked(&emulation.channel);
         }
         if stream.between(0, 200) == 0 {
-            // Long enough for both to sleep.
+            // The pause is long enough for both threads to fall asleep.
             std::thread::sleep(Duration::from_millis(3));
         }
     }
@@ -383,7 +383,7 @@ fn the_end_of_one_capture_cuts_no_other_short() {
 #[test]
 fn nothing_is_shown_before_both_threads_have_shown_something() {
     let (_hosts, emulation) = pipeline(&between(delayed), RealtimeOptions::default());
-    // They have not been started.
+    // The threads have not been started.
     assert!(emulation.channel.last_state().account.links.is_empty());
     assert!(emulation.channel.request_state_within(Duration::ZERO).account.links.is_empty());
     let [first, _second] = <[_; 2]>::try_from(emulation.tasks).map_err(drop).unwrap();
@@ -400,7 +400,7 @@ fn a_change_holds_for_both_directions_or_for_none() {
         let (answer, answers) = mpsc::channel();
         let plan = Box::new(plan.clone());
         emulation.channel.change(PlanChange { at_ns, replaces, plan, answer });
-        // Until both have answered, or have dropped the channel.
+        // Waits until both threads have answered, or have dropped the channel.
         answers.iter().map(|answer| answer.map_err(|error| error.to_string())).collect::<Vec<_>>()
     };
     let soon = emulation.channel.earliest_change_ns();

@@ -100,7 +100,8 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
 fn a_mahimahi_trace_gives_its_opportunities() {
     let lab = Lab::new();
     lab.write("trace", b"0\n1\n2\n3\n4\n5\n");
-    // 6 opportunities in each 5 ms: 10 rounds carry 60 full frames, or 120 half ones.
+    // 6 opportunities in each 5 ms: 10 rounds carry 60 full frames, or 120 frames of half that
+    // length.
     for (len, per_opportunity) in [(1504, 1), (752, 2)] {
         lab.write("in.pcap", &capture(burst(600, len)));
         let trace = lab.path("trace");
@@ -223,7 +224,7 @@ fn frames_stamped_before_their_predecessors_arrive_with_them() {
 
 #[test]
 fn the_size_of_what_is_read_at_a_time_changes_nothing() {
-    // The same frames with long comments between them: different chunks, the same times.
+    // The same frames with long comments between them: the chunks differ, the times do not.
     use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapngWriter, SectionInfo};
     let input: Vec<_> = (0..60_000u64).map(|i| (i / 7 * 100_000, 60 + (i % 1400) as u32)).collect();
     let mut padded = Vec::new();

@@ -1,4 +1,4 @@
-//! Which captures are accepted, and the handling of bad ones.
+//! The captures that are accepted, and the handling of invalid captures.
 
 use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWriter, SectionInfo};
 

@@ -155,7 +155,7 @@ table 2 add 53 2 80 700 1000 5
 table 3 create type iface
 table 3 add em1 5";
 
-/// A frame of the pool, and the ports that it passes.
+/// A frame of the pool, and the ports that it enters and leaves by.
 fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
     let host = 0..6_u8;
     let port = || select(vec![53_u16, 80, 1000, 1500, 40000]);
@@ -191,7 +191,7 @@ fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
         };
         let mut bytes = spec.build(spec.header_len().max(60)).unwrap().bytes.to_vec();
         match shape {
-            // Anything in the headers: fragments, options, lengths, types.
+            // Any byte of the headers: fragments, options, lengths, types.
             1 => bytes[12 + at[0].index(30)] ^= value,
             2 => bytes[20] = 0x20,
             3 => (bytes[20], bytes[21]) = (0, 5),
@@ -207,7 +207,7 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall_of(&parse_file(&rules.join("\n")).unwrap(), plain)
 }
 
-/// The same with rules that are already parsed. They are compiled once, at the end.
+/// The same firewall from rules that are already parsed. The rules are compiled once, at the end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5, [1, 2]);
     firewall.set_plain(true);
@@ -223,7 +223,8 @@ fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     firewall
 }
 
-/// Compares the verdicts on frames checked one by one with those on all checked at once.
+/// Compares the verdicts on frames that are checked one by one with the verdicts on the same frames
+/// in one batch.
 fn both_ways(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
     let (mut one, mut many) = (firewall(rules, false), firewall(rules, false));
     let (mut one_out, mut many_out) = (CheckOutputs::default(), CheckOutputs::default());
@@ -300,7 +301,7 @@ fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked(
     both_ways(&rules, &frames);
 }
 
-/// Frames of which the second becomes shorter once it has been parsed, as in shared memory.
+/// Two frames; the second becomes shorter once it has been parsed, as in shared memory.
 struct Shrinking {
     frames: Vec<Vec<u8>>,
     asked: usize,
@@ -388,7 +389,7 @@ proptest! {
 }
 
 proptest! {
-    // Compiling a long list is expensive: few lists, and many frames through each.
+    // Compiling a long list is expensive, so there are few lists, and many frames per list.
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]

@@ -101,7 +101,7 @@ impl PacketState {
         self.candidates.clear();
     }
 
-    /// Classifies the packet, unless that has been done.
+    /// Classifies the packet, unless it is classified already.
     pub(super) fn classify(
         &mut self,
         index: &RuleIndex,

@@ -74,14 +74,15 @@ fn bytes_of_len(len: usize) -> Vec<u8> {
 
 #[test]
 fn ttl_id_tos_and_precedence_are_those_of_ipv4_and_length_and_dscp_of_both_versions() {
-    // Traffic class 0xa0 and hop limit 64, where IPv4 has its type of service and time to live.
+    // Traffic class 0xa0 and hop limit 64, the fields that correspond to IPv4's type of service and
+    // time to live.
     let mut v6 = udp6();
     (v6[14], v6[15]) = (0x6a, 0);
     let v4 = v4_with(&udp(), |ip| (ip[1], ip[8]) = (0xa0, 64));
     for option in ["ipttl 1-255", "ipid 0-65535", "iptos !mincost", "ipprecedence 5"] {
         let body = format!("ip from any to any {}", option);
         assert!(matches(&body, &v4) && !matches(&body, &v6), "{option}");
-        // The same with compiled rules, searched as in long lists.
+        // The same with a long list of compiled rules, which is searched by index.
         let others = "add count ip from 192.0.2.1 to any\n".repeat(8);
         let mut bed = Bed::new(&format!("{others}add 60000 allow {body}"));
         assert!(bed.passes(v4.clone()) && !bed.passes(v6.clone()), "{option}");

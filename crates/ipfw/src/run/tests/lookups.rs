@@ -1,4 +1,4 @@
-//! Tests of tables wherever rules may have them.
+//! Tests of tables in all parts of rules that may contain them.
 
 use super::*;
 

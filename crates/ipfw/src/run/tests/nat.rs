@@ -6,13 +6,13 @@ use super::*;
 const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Bed {
-    /// Returns the frame as it leaves by em1, and its verdict.
+    /// Returns the frame as it leaves by em1, and the verdict.
     fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         let mut crossing = PacketMetadata::incoming(0).outgoing(1);
         (self.cross(&mut frame, &mut crossing), frame)
     }
 
-    /// The same when it comes in by em1.
+    /// Returns the frame as it comes in by em1, and the verdict.
     fn comes_in(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         (self.cross(&mut frame, &mut PacketMetadata::incoming(1)), frame)
     }
@@ -32,7 +32,7 @@ fn answer_to(port: u16) -> Vec<u8> {
     bytes(&spec(B, OWN, L4Spec::Udp(PortPair { src: 53, dst: port })))
 }
 
-/// Returns the reply as the client gets it: at its own MAC address.
+/// Returns the reply as the client receives it: sent to the client's own MAC address.
 fn answer_inside() -> Vec<u8> {
     let mut frame = udp_back();
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
@@ -64,7 +64,7 @@ fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
     bed.goes_out(from(5, 1005));
     bed.goes_out(from(6, 1006));
     for host in [5, 6] {
-        // The outside knows one MAC address for both, here that of neither.
+        // The outside host knows one MAC address for both hosts; here it is neither host's.
         let (_, back) = bed.comes_in(answer_to(1000 + u16::from(host)));
         assert_eq!(target(&back).0, [10, 0, 0, host]);
         assert_eq!(back[..6], [2, 0, 0, 0, 0, host]);

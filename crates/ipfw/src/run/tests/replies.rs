@@ -63,7 +63,7 @@ fn ipv6_gets_icmpv6() {
 fn reset_answers_a_syn_and_acknowledges_it() {
     let frame = answer("add 100 reset tcp from any to any", tcp_seq(false, 2, 1000, 0)).unwrap();
     let packet = PacketHeaders::parse(&frame).unwrap();
-    // The SYN and the six bytes of padding that the frame's IP header counts as data.
+    // The SYN, and the six bytes of padding that count as data by the frame's IP header.
     let data = options::tcp_data_len(&tcp(2), &PacketHeaders::parse(&tcp(2)).unwrap());
     assert_eq!((packet.src_port, packet.dst_port, packet.tcp_flags), (80, 1000, 0x14));
     assert_eq!(options::tcp_word(&frame, &packet, 8), 1001 + data);

@@ -33,8 +33,7 @@ fn used() -> Bed {
     bed
 }
 
-/// Builds another firewall with the same rules, at another time of another clock, with those
-/// states.
+/// Builds another firewall with the same rules and those states, at another time of another clock.
 fn restarted(states: &str, seconds_later: u64) -> Bed {
     let mut bed = used();
     bed.load("flush");
@@ -57,7 +56,7 @@ fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied(
         !restarted("", 0).passes(tcp_seq(true, ACK, 501, 102)),
         "without the state it does not"
     );
-    // Keepalives go where they went before.
+    // Keepalives leave by the same port as before.
     bed.now = 285 * SECOND;
     bed.firewall.tick(bed.now, &mut bed.outputs);
     let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.target).collect();
@@ -150,7 +149,7 @@ fn rules_that_come_back_as_they_were_keep_counters_and_states() {
     bed.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
     assert_eq!((bed.count(200), bed.firewall.states().len()), (0, 1));
     assert!(!bed.passes(tcp_seq(true, ACK, 501, 102)));
-    // Two equal rules come back as two.
+    // Two equal rules are restored as two rules.
     bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any");
     let ids = |bed: &Bed| {
         bed.firewall.config().list.iter().map(|(entry, _)| entry.id).collect::<Vec<_>>()

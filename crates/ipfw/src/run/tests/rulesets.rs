@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-/// A firewall that parses commands, and one that checks packets.
+/// Two firewalls: one parses commands, the other one checks packets.
 fn pair(text: &str) -> (Firewall, Bed) {
     let mut master = Firewall::new(1, [1, 2]);
     master.set_plain(true);

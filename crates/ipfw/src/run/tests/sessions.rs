@@ -18,7 +18,7 @@ const PACKETS: usize = 2000;
 /// Number of packets that arrive at the same time.
 const BURST: usize = 40;
 
-/// A firewall that checks bursts, one by one or together.
+/// A firewall that checks the packets of a burst one by one or together.
 struct Subject {
     firewall: Firewall,
     is_batch: bool,
@@ -119,7 +119,8 @@ impl Subject {
     }
 }
 
-/// Steps that a packet may take: all rules once, and once more for each name that is looked up.
+/// Maximum number of steps per packet: all rules once, and once more for each name that is looked
+/// up.
 fn most_steps(rules: &[RuleSpec]) -> u64 {
     let shown = rules.len() as u64 + 1;
     let names: std::collections::BTreeSet<_> =

@@ -324,7 +324,7 @@ fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_i
             assert_eq!(counted, [packets; 3], "{action}");
         }
     }
-    // The same if another rule looks up the state, before or after its rule.
+    // The same if another rule before or after the state's rule looks up the state.
     let mut bed = Bed::new(
         "add 100 check-state\nadd 200 count ip from any to any\n\
          add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
@@ -340,7 +340,7 @@ fn each_name_is_looked_up_once_by_a_packet_and_any_name_is_the_last() {
         "add 100 count udp from any to any keep-state :a\nadd 200 count udp from any to any keep-state :b\n\
          add 300 check-state :any\nadd 400 check-state :any\nadd 500 allow ip from any to any keep-state :a",
     );
-    // `:any` finds the newest state, which is that of 200, created by this packet.
+    // `:any` finds the newest state: the state of rule 200 that this packet created.
     assert!(bed.passes(udp()));
     assert_eq!([100, 200, 500].map(|number| bed.count(number)), [1, 2, 1]);
     assert!(bed.passes(udp_back()));
@@ -363,7 +363,7 @@ fn a_packet_out_of_a_pipe_does_not_meet_its_state_again() {
 
 #[test]
 fn calls_that_multiply_end_by_their_budget() {
-    // Twelve subroutines, each of which calls the next one four times.
+    // Twelve subroutines; each one calls the next one four times.
     let rules: Vec<_> = (1..=12)
         .flat_map(|level| {
             let call = format!("add {level}00 call {} ip from any to any", (level + 1) * 100);

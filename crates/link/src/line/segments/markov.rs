@@ -41,9 +41,9 @@ pub(super) struct MarkovRate {
     emitted: usize,
 }
 
-/// A span is at least the shortest mean state time, times this.
+/// Minimum length of a span, in shortest mean state times.
 const SPAN_IN_SHORTEST_STATES: u64 = 32;
-/// The longest mean state time covers at most this many spans.
+/// Maximum number of spans that the longest mean state time covers.
 const MAX_SPANS_PER_STATE: u64 = 4096;
 /// Maximum number of transitions tried for a span. The last path is then accepted, even if the next
 /// span begins with a transition that the chain does not have.

@@ -49,7 +49,7 @@ fn one_packet_below_target_ends_dropping_and_starts_a_new_interval() {
     assert_eq!(judge(&mut codel, 300 * MS), AqmVerdict::Drop);
 }
 
-/// Drops until `count` is reached, then recovers; returns the time after that.
+/// Drops until `count` is reached, then recovers; returns the time of the recovery.
 fn reach_count_and_recover(codel: &mut CoDel, count: u32) -> u64 {
     let mut now_ns = 0;
     while codel.drop_count() != Some(count) {
@@ -141,8 +141,8 @@ fn retuning_keeps_the_drop_state() {
     assert_eq!(codel.spec().interval_ns, 50 * MS);
 }
 
-/// The algorithm as in RFC 8289, section 5: one call takes packets off its own queue until one is
-/// to be sent.
+/// The algorithm as in RFC 8289, section 5: one call takes packets off its own queue until it finds
+/// a packet to send.
 #[derive(Default)]
 struct Rfc {
     queue: VecDeque<(u64, u32, bool)>,

@@ -13,7 +13,7 @@ fn none(lost: QueuedPacket<u32>, cause: AqmDropCause) {
     panic!("lost {lost:?} to {cause:?}");
 }
 
-/// A controller that stays at `base_p`.
+/// A controller whose probability stays at `base_p`.
 fn standing(spec: DualPi2Spec, base_p: f64) -> DualPi2<u32> {
     let mut dual = DualPi2::new(&DualPi2Spec { alpha: 0.0, beta: 0.0, ..spec }).unwrap();
     dual.controller.base_p = base_p;
@@ -74,7 +74,8 @@ fn marks_are_spread_evenly() {
     assert!(at.windows(2).all(|pair| (9..=11).contains(&(pair[1] - pair[0]))));
 }
 
-/// Share of marks on L4S packets that waited for `sojourn_ns` with others queued after them.
+/// Share of marks on L4S packets that waited for `sojourn_ns`, each with other packets queued after
+/// it.
 fn native_marks(spec: DualPi2Spec, sojourn_ns: u64) -> f64 {
     let mut dual = standing(spec, 0.0);
     (0..1001).for_each(|_| dual.enqueue(0, entry(Ecn::Ect1, 0), &mut none));
@@ -214,7 +215,8 @@ fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
 
 #[test]
 fn classic_queue_is_held_at_its_target_while_l4s_does_not_wait() {
-    // 11 Mbit/s of classic packets, 1 of L4S: a sixth must be dropped, all of it classic.
+    // 11 Mbit/s of classic packets and 1 Mbit/s of L4S packets: a sixth must be dropped, all of it
+    // classic.
     let ([classic_ms, l4s_ms], [classic_p, coupled_p]) =
         closed_loop(&[(Ecn::NotEct, 727_273), (Ecn::Ect1, 8_000_000)]);
     assert!((classic_ms - 15.0).abs() < 2.0, "{classic_ms}");

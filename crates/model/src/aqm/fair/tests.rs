@@ -68,7 +68,7 @@ fn flow_that_sends_one_packet_at_a_time_is_not_new_for_ever() {
     pop(&mut fair, 5);
     let (mut pushed, mut served, mut just_served) = (0, 0, false);
     for n in 0..1000 {
-        // The next one arrives after the queue was found empty once.
+        // The next packet arrives after a dequeue has found the queue empty.
         if served == pushed && !just_served {
             push(&mut fair, entry(2, n, 1500, 0));
             pushed += 1;

@@ -129,7 +129,7 @@ proptest! {
 fn random_traffic_meets_every_kind_of_loss() {
     let arrivals =
         |count: u64| (0..count).map(move |k| (((k % 3) << 29) as u32, 900, k as usize % 4));
-    // A burst beyond the limits, then 2 packets in for 1 out.
+    // A burst beyond the limits, then 2 packets enter for 1 that leaves.
     let burst: Step = (0, arrivals(60).collect(), 1);
     let rest = (0..3000u64).map(|n| (4_000, arrivals(n * 7 / 3 % 5).collect(), 1));
     let steps: std::vec::Vec<Step> = core::iter::once(burst).chain(rest).collect();

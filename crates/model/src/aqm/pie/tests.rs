@@ -16,7 +16,7 @@ fn given() -> PieSpec {
     PieSpec { delay_from: DelaySource::View, ..PieSpec::default() }
 }
 
-/// One packet per update period, each finding the next of these delays in ms.
+/// One packet per update period; the packets find these delays, in ms, one after the other.
 fn probabilities(spec: &PieSpec, delays_ms: &[u64]) -> std::vec::Vec<f64> {
     let (mut pie, mut random) = (Pie::new(spec).unwrap(), Stream::new(1, "pie"));
     pie.admit(&arriving(0, 0), || true, &mut random);
@@ -126,7 +126,7 @@ fn short_queues_and_calm_ones_are_left_alone() {
 #[test]
 fn departure_rate_is_learnt_from_long_queues() {
     let mut meter = RateMeter::default();
-    // 1000 bytes each 0.8 ms: 10 Mbit/s; 40 kB take 32 ms.
+    // 1000 bytes every 0.8 ms: 10 Mbit/s; 40 kB take 32 ms.
     for n in 0..200 {
         let queue = view(40, 0);
         meter.departed(&AqmDeparture { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
@@ -167,7 +167,7 @@ fn asleep_it_does_nothing_until_the_queue_has_grown() {
     pie.admit(&long(start_ns), || true, &mut random);
     pie.admit(&long(start_ns + 15 * MS), || true, &mut random);
     assert!(pie.probability() > 0.0);
-    // An hour without a queue puts it to sleep again.
+    // An hour without a queue makes PIE inactive again.
     pie.admit(&arriving(4_000_000 * MS, 0), || true, &mut random);
     assert!(!pie.awake);
     assert_eq!(pie.probability(), 0.0);

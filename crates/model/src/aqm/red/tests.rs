@@ -2,7 +2,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The average follows the queue at once, so that probabilities are known.
+/// A RED whose average equals the queue at once, so that probabilities are known.
 fn prompt() -> RedSpec {
     RedSpec { weight: 1.0, min: 10.0, max: 30.0, max_p: 0.1, ..RedSpec::default() }
 }
@@ -12,7 +12,7 @@ fn arriving(packets: u64, len: u32) -> AqmArrival {
     AqmArrival { now_ns: 0, len, queue }
 }
 
-/// Verdicts over `count` packets that each find `packets` in the queue.
+/// Verdicts over `count` packets; each packet finds `packets` in the queue.
 fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<AqmVerdict> {
     let (mut red, mut random) = (Red::new(spec).unwrap(), Stream::new(17, "red"));
     (0..count).map(|_| red.admit(&arriving(packets, 500), || true, &mut random)).collect()
@@ -57,7 +57,7 @@ fn distances_between_hits_are_uniform_up_to_one_over_p() {
 
 #[test]
 fn waiting_keeps_hits_at_least_one_over_p_apart() {
-    // Uniform on 21..=40 (p = 0.05: no hit for 20 packets, then the same as without waiting).
+    // Uniform on 21..=40 (p = 0.05: no hit for 20 packets, then as without `wait`).
     let gaps = gaps(&verdicts(&RedSpec { wait: true, ..prompt() }, 20, 400_000));
     assert!(gaps.iter().all(|gap| (21..=40).contains(gap)), "{:?}", gaps.iter().max());
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;

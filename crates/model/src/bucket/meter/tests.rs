@@ -16,7 +16,7 @@ fn spec(kind: MeterKind, mode: ColourMode) -> TwoRateSpec {
     }
 }
 
-/// Colours of packets of 1000 bytes that arrive as `came`, all at once.
+/// Colours of packets of 1000 bytes that arrive at once, with the colours in `came`.
 fn burst(spec: &TwoRateSpec, came: &[Colour]) -> Vec<Colour> {
     let mut meter = TwoRateThreeColour::new(spec, 0).unwrap();
     came.iter().map(|&came| meter.colour(0, 1000, came)).collect()
@@ -45,7 +45,7 @@ fn aware_meters_never_improve_a_colour() {
 #[test]
 fn yellow_on_arrival_leaves_the_committed_bucket_to_green() {
     let came = [Yellow, Yellow, Yellow, Yellow, Green, Green];
-    // The peak bucket is empty after three packets, for green ones as well.
+    // The peak bucket is empty after three packets, for green packets as well.
     let peak = spec(MeterKind::Rfc2698, ColourMode::Aware);
     assert_eq!(burst(&peak, &came), [Yellow, Yellow, Yellow, Red, Red, Red]);
     let excess = spec(MeterKind::Rfc4115, ColourMode::Aware);
@@ -80,7 +80,7 @@ fn parameters_out_of_range_are_named() {
 }
 
 proptest! {
-    /// A worse colour on arrival never gives the same packets a better one.
+    /// A worse colour on arrival never results in a better colour of the same packets.
     #[test]
     fn colours_only_get_worse(
         kind in prop_oneof![Just(MeterKind::Rfc2698), Just(MeterKind::Rfc4115)],

@@ -364,8 +364,8 @@ impl AttachedNic {
         end != from
     }
 
-    /// Removes the attachment from its switch, unless that has happened already: its interface has
-    /// vanished.
+    /// Removes the attachment, whose interface has vanished, from its switch, unless it is removed
+    /// already.
     fn detach_vanished(self: &Arc<Self>) {
         let AttachmentOwner { key, handler } = &self.owner;
         handler.nic_vanished(key, &|one| Arc::ptr_eq(&one.attached, self));

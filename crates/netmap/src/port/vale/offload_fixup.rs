@@ -1,8 +1,8 @@
-//! Performs what a virtio-net header requests, for a receiver without such a header or with one of
-//! another length.
+//! Performs the offloads that a virtio-net header requests, for a receiver that gets no header, or
+//! a header of another length.
 //!
-//! A sender with such a header may leave checksums unfinished and send 64 KiB as one frame. A
-//! receiver without the header could not know that.
+//! A sender of virtio-net headers may leave checksums unfinished and send 64 KiB as one frame. A
+//! receiver without the header could not know that the frame is unfinished.
 
 use slipring_ring::RingView;
 use slipring_switch::TagAction;

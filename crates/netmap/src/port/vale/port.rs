@@ -1,9 +1,9 @@
 //! A switch port that programs bind. It has rings of its own, and frames are copied.
 //!
 //! Most ports live as long as a program has them bound (`vale0:a`). Persistent ports are created
-//! and removed by requests, and attached to switches by others. Outside a switch, what they send is
-//! discarded. In a second switch they act as an interface: its senders put frames into the tx
-//! rings.
+//! and removed by some requests, and attached to switches by other requests. Frames sent to a
+//! persistent port outside a switch are discarded. In a second switch a persistent port acts as an
+//! interface: the ports of that switch put frames into the tx rings.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};

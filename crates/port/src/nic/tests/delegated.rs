@@ -11,7 +11,8 @@ use crate::nic::{ResumableTxRings, TxDescriptorRings};
 
 const FEW_SLOTS: u32 = 8;
 
-/// The kernel's rings: all that was ever queued and completed, and how far both were published.
+/// The kernel's rings: everything that was ever queued and completed, and the published positions
+/// of both.
 #[derive(Default)]
 struct KernelTx {
     queued: Vec<BufIdx>,
@@ -21,7 +22,7 @@ struct KernelTx {
 }
 
 impl KernelTx {
-    /// The kernel completes the frames at these indices of those that it has not completed.
+    /// The kernel completes some of the frames in progress: those at these indices.
     fn complete(&mut self, at: impl IntoIterator<Item = usize>) {
         let times = |list: &[BufIdx], buf| list.iter().filter(|&&one| one == buf).count();
         let mut open: Vec<BufIdx> = Vec::new();
@@ -35,7 +36,7 @@ impl KernelTx {
     }
 }
 
-/// One party's ends of them.
+/// The ends of both rings that one party holds.
 struct PartyEnds {
     kernel: Rc<RefCell<KernelTx>>,
     pending: Vec<BufIdx>,
@@ -95,7 +96,7 @@ impl ResumableTxRings for PartyEnds {
     }
 }
 
-/// The program's side: what it does in the daemon's memory by a mapping of its own.
+/// The program's side: it accesses the daemon's memory by a mapping of its own.
 fn programs(region: &Arc<Region>, ring: u64, counters: &Arc<QueueCounters>) -> TxSide {
     let file = region.fd().try_clone_to_owned().unwrap();
     let mapping = DeviceMapping::new(file, region.size()).unwrap();
@@ -128,7 +129,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     let mut host_ends = PartyEnds::new(&kernel);
     let mut turns = SyncOwnership::new(&region).unwrap();
 
-    // Its ring is full, and stands as one that was not looked at: both indices are 0.
+    // The ring is full and looks like a ring that was never read: both indices are 0.
     queue(app, 1);
     sync(&mut host, &mut host_ends);
     kernel.borrow_mut().complete([0]);
@@ -153,7 +154,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     assert_eq!((app.avail(), host.packets_out()), (FEW_SLOTS - 1, 0));
     assert_eq!(counters.snapshot().strays, 0, "each completion was expected");
 
-    // Both of the kernel's rings have moved when the program comes again.
+    // Both of the kernel's rings have moved when the program resumes.
     queue(app, 1);
     sync(&mut host, &mut host_ends);
     kernel.borrow_mut().complete([0]);
@@ -163,7 +164,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     sync(&mut program, &mut ends);
     assert_eq!((app.avail(), counters.snapshot().strays), (FEW_SLOTS - 1, 0));
 
-    // Slots that a program must not judge are left where they are.
+    // Slots that a program must not judge stay where they are.
     queue(app, 1);
     app.set(0, 0, SlotFlags::default());
     app.advance(1);

@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(may_be_partial(&frame, frame.len()), would);
         let head = head.min(frame.len());
         prop_assert!(may_be_partial(&frame[..head], frame.len()) || !would);
-        // Two tags, and the longest header without options, are told by 96 bytes.
+        // 96 bytes are enough for two tags and the longest header without options.
         if head >= 96 && change.1 == 0 {
             prop_assert_eq!(may_be_partial(&frame[..head], frame.len()), would);
         }

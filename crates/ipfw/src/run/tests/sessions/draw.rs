@@ -72,7 +72,8 @@ pub(super) enum Act {
 pub(super) struct KeepSpec {
     pub(super) probe: bool,
     pub(super) name: &'static str,
-    /// Source address, source port, destination address, destination port; maximum count.
+    /// Whether the limit uses source address, source port, destination address and destination
+    /// port; maximum count.
     pub(super) limit: Option<([bool; 4], u32)>,
     pub(super) defer: bool,
 }
@@ -273,7 +274,7 @@ impl fmt::Display for RuleSpec {
 
 const PORTS: &[u16] = &[53, 80, 1000];
 
-/// A packet before it is serialised.
+/// A packet before serialization.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSpec {
     /// `None`: not IP.

@@ -9,7 +9,7 @@ use super::super::super::{DenyReason, RuleVerdict};
 use super::draw::{Act, Cond, KeepSpec, PacketSpec, RuleSpec, Settings};
 use super::*;
 
-/// A verdict, as far as it is compared.
+/// The parts of a verdict that are compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
     Accept,
@@ -42,7 +42,7 @@ impl Said {
 #[derive(Clone, Debug)]
 enum Op {
     Prob(u32),
-    /// Precedes all patterns of a rule that keeps states.
+    /// Precedes all other patterns of a rule that keeps states.
     ProbeState(&'static str),
     CheckState(Option<&'static str>),
     Match(Cond),
@@ -57,7 +57,7 @@ struct Rule {
     number: u16,
     set: u8,
     ops: Vec<Op>,
-    /// Where the action part begins.
+    /// Index of the first opcode of the action part.
     act_ofs: usize,
     counted: (u64, u64),
 }
@@ -98,7 +98,7 @@ struct State {
     counted: (u64, u64),
 }
 
-/// A state as it is compared.
+/// The parts of a state that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shown {
     pub(super) number: u16,
@@ -200,8 +200,8 @@ impl Oracle {
         all
     }
 
-    /// Returns the outcome of packets that arrive at once; those that go into pipes come out after
-    /// all others.
+    /// Returns the outcome of packets that arrive at once; packets that go into pipes come out
+    /// after all others.
     pub(super) fn burst(&mut self, packets: Vec<PacketSpec>, now: u64) -> Vec<(Said, PacketSpec)> {
         self.now = now;
         self.forget(|state| state.expires <= now);
@@ -239,15 +239,15 @@ impl Oracle {
         }
     }
 
-    /// Runs one rule, or the action part of another one to which a state leads: `f_pos` is then
-    /// that rule's.
+    /// Runs one rule, or the action part of another rule to which a state leads; `f_pos` then
+    /// becomes the position of that rule.
     fn rule(&mut self, f_pos: &mut usize, packet: &mut PacketSpec, carried: &mut Carried) -> Went {
         if Some(self.rules[*f_pos].set) == self.disabled {
             return Went::NextRule;
         }
         let mut cmd = 0;
-        // A `prob` before a lookup is drawn there. All others do not affect patterns, and are drawn
-        // after them.
+        // A `prob` before a lookup is drawn there. All other draws do not affect patterns, and are
+        // made after them.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
@@ -426,7 +426,7 @@ fn keep_ofs(rule: &Rule) -> usize {
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)
 }
 
-/// Returns whether a name is still to be looked up: each once, and none after any name.
+/// Returns whether a name must still be looked up: each name once, and no name after `any`.
 fn is_wanted(name: Option<&'static str>, carried: &Carried) -> bool {
     !carried.names.contains("any") && !carried.names.contains(name.unwrap_or("any"))
 }
@@ -474,8 +474,8 @@ fn holds(cond: Cond, packet: &PacketSpec, carried: &Carried) -> bool {
 }
 
 impl State {
-    /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for others, and for TCP by
-    /// the flags of both sides so far.
+    /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for other protocols, and
+    /// for TCP by the flags of both sides so far.
     fn update(&mut self, packet: &PacketSpec, way: usize, now: u64) {
         const SYN: u16 = 2;
         const FIN: u16 = 1;
@@ -489,7 +489,7 @@ impl State {
                     seen if seen & !both(FIN) == both(SYN) && seen & both(FIN) != both(FIN) => {
                         return self.progress(packet, way, now);
                     }
-                    // Closed by both sides, reset, or never opened: one second each.
+                    // Closed by both sides, reset, or never opened: one second in each case.
                     _ => 1,
                 }
             }
