@@ -119,7 +119,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     let unknown = tree
         .crates
         .iter()
-        .filter(|krate| place(&krate.name).is_none())
+        .filter(|krate| layer_of(&krate.name).is_none())
         .map(|krate| format!("{} is not in the table of layers", krate.name));
     let wrong = edges.iter().filter_map(|(from, to)| fault(from, to));
     Ok(unknown.chain(wrong).chain(unused).collect())
@@ -142,21 +142,21 @@ fn is_listed_use(from: &str, to: &str) -> bool {
 
 /// The layer of a crate.
 pub(crate) fn layer_of(name: &str) -> Option<Layer> {
-    place(name).map(|(_, layer)| layer)
+    table_row(name).map(|(_, layer)| layer)
 }
 
 fn is_ours(tree: &Tree, name: &str) -> bool {
     tree.crates.iter().any(|krate| krate.name == name)
 }
 
-fn place(name: &str) -> Option<(usize, Layer)> {
+fn table_row(name: &str) -> Option<(usize, Layer)> {
     let at = TABLE.iter().position(|(listed, _)| *listed == name)?;
     Some((at, TABLE[at].1))
 }
 
 /// What is wrong with `from` using `to`.
 fn fault(from: &str, to: &str) -> Option<String> {
-    let ((from_at, from_layer), (to_at, to_layer)) = (place(from)?, place(to)?);
+    let ((from_at, from_layer), (to_at, to_layer)) = (table_row(from)?, table_row(to)?);
     let is_pure = matches!(from_layer, Layer::Part | Layer::Engine);
     let why = if to_layer == Layer::Tests {
         "test helpers are a dev-dependency, and no part of a program"

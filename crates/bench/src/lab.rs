@@ -62,8 +62,8 @@ impl BenchLab {
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
         make: impl FnOnce() -> Result<T, BenchError> + Send,
-    ) -> Result<LabOwned<T>, BenchError> {
-        Ok(LabOwned { value: Some(self.within(make)?), lab: self.clone() })
+    ) -> Result<InNetns<T>, BenchError> {
+        Ok(InNetns { value: Some(self.within(make)?), lab: self.clone() })
     }
 
     /// Runs `work` in the namespace while copies of `frame` are sent from `ifname` on the other
@@ -92,12 +92,12 @@ impl BenchLab {
 }
 
 /// A value that lives in a lab.
-pub(super) struct LabOwned<T: Send> {
+pub(super) struct InNetns<T: Send> {
     value: Option<T>,
     pub(super) lab: Rc<BenchLab>,
 }
 
-impl<T: Send> LabOwned<T> {
+impl<T: Send> InNetns<T> {
     /// The value, and its lab.
     pub(super) fn parts(&mut self) -> (&mut T, &BenchLab) {
         let value = self.value.as_mut().expect("only the destructor takes it");
@@ -105,7 +105,7 @@ impl<T: Send> LabOwned<T> {
     }
 }
 
-impl<T: Send> Drop for LabOwned<T> {
+impl<T: Send> Drop for InNetns<T> {
     /// Within the namespace, because some values restore interfaces by name.
     fn drop(&mut self) {
         let value = self.value.take();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use slipring_port::{Interest, Nanos, Port, RunError, WaitStrategy, Waiter, now};
 
-use super::lab::{BenchLab, INPUT_IFNAME, LabOwned, SOURCE_IFNAME};
+use super::lab::{BenchLab, INPUT_IFNAME, InNetns, SOURCE_IFNAME};
 use super::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, pin, thread_cpu};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::veth::{InterfacePath, open};
@@ -35,7 +35,7 @@ pub(crate) fn row(patience: WaitStrategy) -> BenchRow {
 }
 
 fn round(patience: WaitStrategy) -> Result<BenchRound, BenchError> {
-    let mut ports: LabOwned<Vec<Port>> = BenchLab::new()?
+    let mut ports: InNetns<Vec<Port>> = BenchLab::new()?
         .hold(|| Ok(open(InterfacePath::Native, &[SOURCE_IFNAME, INPUT_IFNAME])?))?;
     Ok(Box::new(move |time| {
         let (ports, lab) = ports.parts();

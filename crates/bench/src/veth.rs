@@ -9,7 +9,7 @@ use slipring_port::{OpenError, OpenOptions, Port, RunError, XdpMode, forward};
 use slipring_wire::frame::FrameSpec;
 
 use super::lab::{
-    BenchLab, INPUT_IFNAME, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME, drop_all, find, frame,
+    BenchLab, INPUT_IFNAME, InNetns, OUTPUT_IFNAME, SOURCE_IFNAME, drop_all, find, frame,
     receive_by_napi,
 };
 use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, pin, tally};
@@ -227,7 +227,7 @@ pub(super) fn open(path: InterfacePath, interfaces: &[&str]) -> Result<Vec<Port>
 
 fn ours(path: InterfacePath, job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     let frame = frame(&FrameSpec::default(), len)?;
-    let mut rig: LabOwned<VethRig> = BenchLab::new()?.hold(|| VethRig::open(path, job))?;
+    let mut rig: InNetns<VethRig> = BenchLab::new()?.hold(|| VethRig::open(path, job))?;
     Ok(Box::new(move |time| {
         let (rig, lab) = rig.parts();
         match job {

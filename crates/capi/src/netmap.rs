@@ -23,7 +23,7 @@ mod table;
 use std::ffi::c_int;
 
 pub(crate) use device::keeping_errno;
-use rings::{SyncWishes, SyncedPort};
+use rings::{SyncPolicy, SyncedPort};
 use table::PortSlot;
 
 /// The direction of rings.
@@ -44,7 +44,7 @@ pub(crate) struct Synced {
 
 /// Syncs the rings of `fd` in this process from now on, if the device lends them.
 pub(crate) fn start(fd: c_int, memory_bytes: u64, flags: u64) {
-    let wishes = SyncWishes::new(flags);
+    let wishes = SyncPolicy::new(flags);
     if !wishes.allow_sync() {
         return;
     }

@@ -19,7 +19,7 @@ pub(crate) fn put<T>(to: Out<'_, T>, value: T, what: &str) -> Result<(), CallErr
 }
 
 /// Returns a handle, which must not be null.
-pub(crate) fn there<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
+pub(crate) fn non_null<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
     handle.ok_or_else(|| CallError::null(what))
 }
 

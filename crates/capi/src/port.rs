@@ -61,7 +61,7 @@ impl PortHandle {
     }
 
     pub(crate) fn waiter(&self) -> Result<MutexGuard<'_, Waiter>, CallError> {
-        self.waiter.lock().map_err(|_| self.broken())
+        self.waiter.lock().map_err(|_| self.poisoned())
     }
 
     pub(crate) fn queue_count(&self) -> u32 {
@@ -85,7 +85,7 @@ impl PortHandle {
         &self,
         queue: &'q LockedQueue,
     ) -> Result<MutexGuard<'q, Box<dyn Queue>>, CallError> {
-        queue.lock().map_err(|_| self.broken())
+        queue.lock().map_err(|_| self.poisoned())
     }
 
     /// One queue, or all queues.
@@ -97,7 +97,7 @@ impl PortHandle {
     }
 
     /// The error after a call panicked with the lock held.
-    fn broken(&self) -> CallError {
+    fn poisoned(&self) -> CallError {
         let what = format!("{} met a defect of libslipring before: close it", self.info.name);
         CallError::new(SLIPRING_ERR_DEFECT, what)
     }

@@ -68,7 +68,7 @@ pub struct ReportSample<X = NoExtra> {
 /// The moment of the run that a report describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ReportMoment {
+pub(crate) enum ReportPhase {
     Start,
     Interval,
     End,
@@ -98,8 +98,8 @@ impl RunEnvironment {
         let kernel = read("/proc/sys/kernel/osrelease");
         Self {
             clock: clock.to_owned(),
-            kernel: known(kernel.trim()),
-            cpu: known(cpu_model(&read("/proc/cpuinfo"))),
+            kernel: or_unknown(kernel.trim()),
+            cpu: or_unknown(cpu_model(&read("/proc/cpuinfo"))),
         }
     }
 }
@@ -108,7 +108,7 @@ impl RunEnvironment {
 #[derive(Serialize)]
 pub(crate) struct ReportEvent<'a, X> {
     pub(crate) schema: u32,
-    pub(crate) event: ReportMoment,
+    pub(crate) event: ReportPhase,
     pub(crate) time_ns: u64,
     #[serde(flatten)]
     pub(crate) identity: &'a RunIdentity,
@@ -140,7 +140,7 @@ impl SampleTotals {
     }
 }
 
-fn known(text: &str) -> String {
+fn or_unknown(text: &str) -> String {
     if text.is_empty() { "unknown" } else { text }.to_owned()
 }
 
@@ -159,6 +159,6 @@ mod tests {
         let cpuinfo = "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t: x\n";
         assert_eq!(cpu_model(cpuinfo), "Fast CPU @ 3 GHz");
         assert_eq!(cpu_model("processor : 0\n"), "");
-        assert_eq!(known(""), "unknown");
+        assert_eq!(or_unknown(""), "unknown");
     }
 }

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::report::{
-    NoExtra, PortReport, ReportEvent, ReportMoment, ReportSample, RunEnvironment, RunIdentity,
+    NoExtra, PortReport, ReportEvent, ReportPhase, ReportSample, RunEnvironment, RunIdentity,
     SCHEMA_VERSION, SampleTotals,
 };
 use crate::{Diagnose, Diagnostic, Exit, Failure, OutputStreams};
@@ -133,7 +133,7 @@ impl Reporter {
             }
             ReportFormat::Json => Ok(()),
             ReportFormat::JsonLines => {
-                self.event(ReportMoment::Start, true, ports, None, &NoExtra {})
+                self.event(ReportPhase::Start, true, ports, None, &NoExtra {})
             }
         }
     }
@@ -166,7 +166,7 @@ impl Reporter {
         match self.format {
             ReportFormat::Text => self.text(line),
             ReportFormat::Json => self.write_stderr(&line),
-            ReportFormat::JsonLines => self.sample(ReportMoment::Interval, false, sample),
+            ReportFormat::JsonLines => self.sample(ReportPhase::Interval, false, sample),
         }
     }
 
@@ -185,8 +185,8 @@ impl Reporter {
                 self.warn_of_uncaptured(&sample.ports)
             }
             // The only object of the run, so it also contains the environment.
-            ReportFormat::Json => self.sample(ReportMoment::End, true, sample),
-            ReportFormat::JsonLines => self.sample(ReportMoment::End, false, sample),
+            ReportFormat::Json => self.sample(ReportPhase::End, true, sample),
+            ReportFormat::JsonLines => self.sample(ReportPhase::End, false, sample),
         }
     }
 
@@ -202,7 +202,7 @@ impl Reporter {
     ) -> Result<(), Failure> {
         match self.format {
             ReportFormat::Text => self.text(text),
-            ReportFormat::Json | ReportFormat::JsonLines => self.object(ReportMoment::End, fields),
+            ReportFormat::Json | ReportFormat::JsonLines => self.object(ReportPhase::End, fields),
         }
     }
 
@@ -218,9 +218,7 @@ impl Reporter {
     ) -> Result<(), Failure> {
         match self.format {
             ReportFormat::Text => self.text(text),
-            ReportFormat::Json | ReportFormat::JsonLines => {
-                self.object(ReportMoment::Start, fields)
-            }
+            ReportFormat::Json | ReportFormat::JsonLines => self.object(ReportPhase::Start, fields),
         }
     }
 
@@ -229,10 +227,10 @@ impl Reporter {
     /// # Errors
     /// If the output cannot be written.
     pub fn write_sample<X: Serialize>(&mut self, fields: &X) -> Result<(), Failure> {
-        self.object(ReportMoment::Interval, fields)
+        self.object(ReportPhase::Interval, fields)
     }
 
-    fn object<X: Serialize>(&mut self, moment: ReportMoment, fields: &X) -> Result<(), Failure> {
+    fn object<X: Serialize>(&mut self, moment: ReportPhase, fields: &X) -> Result<(), Failure> {
         let event = ReportEvent {
             schema: SCHEMA_VERSION,
             event: moment,
@@ -320,7 +318,7 @@ impl Reporter {
 
     fn sample<X: Serialize>(
         &mut self,
-        moment: ReportMoment,
+        moment: ReportPhase,
         with_place: bool,
         sample: &ReportSample<X>,
     ) -> Result<(), Failure> {
@@ -330,7 +328,7 @@ impl Reporter {
 
     fn event<X: Serialize>(
         &mut self,
-        event: ReportMoment,
+        event: ReportPhase,
         with_place: bool,
         ports: &[PortReport],
         totals: Option<SampleTotals>,

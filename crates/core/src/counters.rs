@@ -40,13 +40,13 @@
 //! Not for interpreting the words or sending them anywhere.
 
 mod directory;
-mod edition;
 mod format;
 #[cfg(test)]
 mod models;
 mod publisher;
 mod reader;
 mod reader_events;
+mod seqlock;
 
 pub use directory::{PublishedCounters, running};
 pub use publisher::Publisher;

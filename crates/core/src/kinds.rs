@@ -3,7 +3,7 @@
 //! ```text
 //!   name --abi--> PortNameKind --of()--> &dyn PortDriver      needs, open, examine (doctor)
 //!                                      |
-//!                                  KindFacts          README, `ports --help`, completion,
+//!                                  PortKindInfo          README, `ports --help`, completion,
 //!                                                     privileges, restart of the daemon
 //! ```
 //! A folder `kinds/WORD` has a `static DRIVER`; its line in `slipring_abi::name::kind` declares the
@@ -26,14 +26,14 @@ use slipring_ring::Region;
 
 use crate::Host;
 
-pub use facts::{AfterRestart, InterfaceUse, KindFacts, NameRow};
+pub use facts::{AfterRestart, InterfaceUse, NameRow, PortKindInfo};
 pub use finding::{DoctorContext, Finding, FindingState, grant_help};
 pub use request::PortRequest;
 
 /// The behaviour of one kind of port.
 pub trait PortDriver: Sync {
     /// The static description of the kind.
-    fn facts(&self) -> &'static KindFacts;
+    fn facts(&self) -> &'static PortKindInfo;
 
     /// Returns the memory that the port takes from a region, without host rings. Changes nothing.
     ///

@@ -37,7 +37,7 @@ fn words_are_read_as_they_were_published() {
     publisher.publish(10, [1, 2, 3]);
     publisher.publish(20, [u64::MAX, 7]);
     let snapshot = reader.read().unwrap();
-    assert_eq!((snapshot.at_ns, snapshot.edition), (20, 2));
+    assert_eq!((snapshot.at_ns, snapshot.sequence), (20, 2));
     assert_eq!(snapshot.words, [u64::MAX, 7, 3], "a word without a value stays");
     publisher.publish(30, [1, 2, 3, 4]);
     assert_eq!(reader.read().unwrap().words, [1, 2, 3], "a value without a word is left out");
@@ -62,8 +62,8 @@ fn a_reader_gets_words_of_one_moment() {
         for _ in 0..300 {
             // A read may fail during continuous writing, but never mixes two updates.
             let Ok(snapshot) = reader.read() else { continue };
-            assert_eq!(snapshot.at_ns, snapshot.edition);
-            assert!(snapshot.words.iter().all(|&word| word == snapshot.edition));
+            assert_eq!(snapshot.at_ns, snapshot.sequence);
+            assert!(snapshot.words.iter().all(|&word| word == snapshot.sequence));
             seen += 1;
         }
         assert!(seen > 0);

@@ -32,8 +32,8 @@ pub(crate) const DEFAULT_PATH: &str = "/etc/slipring/daemon.toml";
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DaemonConfigFile {
     mode: Option<Spanned<String>>,
-    owner: Option<Spanned<AccountRef>>,
-    group: Option<Spanned<AccountRef>>,
+    owner: Option<Spanned<UserOrGroup>>,
+    group: Option<Spanned<UserOrGroup>>,
     workers: Option<Spanned<i64>>,
     uring: Option<Spanned<String>>,
     link: Option<PathBuf>,
@@ -71,9 +71,9 @@ struct MemorySection {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RuleSection {
     #[serde(default)]
-    users: Vec<Spanned<AccountRef>>,
+    users: Vec<Spanned<UserOrGroup>>,
     #[serde(default)]
-    groups: Vec<Spanned<AccountRef>>,
+    groups: Vec<Spanned<UserOrGroup>>,
     #[serde(default)]
     interfaces: Vec<String>,
     #[serde(default)]
@@ -85,7 +85,7 @@ struct RuleSection {
 /// A user or a group.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a name or a number")]
-enum AccountRef {
+enum UserOrGroup {
     Number(u32),
     Name(String),
 }
@@ -138,7 +138,7 @@ struct DaemonConfigReader<'t> {
 
 impl DaemonConfigReader<'_> {
     fn settings(&self, file: DaemonConfigFile) -> Result<DaemonSettings, Diagnostic> {
-        let number = |account: Spanned<AccountRef>, kind| self.number(account, kind);
+        let number = |account: Spanned<UserOrGroup>, kind| self.number(account, kind);
         Ok(DaemonSettings {
             mode: file.mode.map(|mode| self.text.read(&mode, values::permissions)).transpose()?,
             uid: file.owner.map(|owner| number(owner, "user")).transpose()?,
@@ -199,7 +199,7 @@ impl DaemonConfigReader<'_> {
     }
 
     fn rule(&self, lines: RuleSection) -> Result<AccessRule, Diagnostic> {
-        let all = |accounts: Vec<Spanned<AccountRef>>, kind| {
+        let all = |accounts: Vec<Spanned<UserOrGroup>>, kind| {
             let numbers = accounts.into_iter().map(|account| self.number(account, kind));
             numbers.collect::<Result<Vec<_>, _>>()
         };
@@ -213,11 +213,11 @@ impl DaemonConfigReader<'_> {
         })
     }
 
-    fn number(&self, account: Spanned<AccountRef>, kind: &str) -> Result<u32, Diagnostic> {
+    fn number(&self, account: Spanned<UserOrGroup>, kind: &str) -> Result<u32, Diagnostic> {
         let start = account.span().start;
         match account.into_inner() {
-            AccountRef::Number(id) => Ok(id),
-            AccountRef::Name(name) => {
+            UserOrGroup::Number(id) => Ok(id),
+            UserOrGroup::Name(name) => {
                 let known = match kind {
                     "user" => self.accounts.user(&name),
                     _ => self.accounts.group(&name),

@@ -137,14 +137,14 @@ pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
 mod tests {
     use super::*;
 
-    fn look(threads: &[(u32, char, u64)]) -> ThreadStates {
+    fn thread_states(threads: &[(u32, char, u64)]) -> ThreadStates {
         ThreadStates(threads.iter().map(|&(tid, state, time)| (tid, (state, time))).collect())
     }
 
     /// Number of silent periods until the worker counts as hung, with these thread states in each.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<(u32, char, u64)>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
-        (1..1000).find(|&period| heartbeat.is_hung(look(&threads(period)), serves))
+        (1..1000).find(|&period| heartbeat.is_hung(thread_states(&threads(period)), serves))
     }
 
     #[test]

@@ -33,10 +33,10 @@ fn ports(text: &mut MetricsText, ports: &Value) {
     let ports: Vec<_> = ports.as_array().into_iter().flatten().collect();
     let labels = |port: &Value| {
         vec![
-            ("port", word(&port["port"])),
-            ("kind", word(&port["kind"])),
-            ("user", word(&port["uid"])),
-            ("netns", word(&port["netns"])),
+            ("port", value_text(&port["port"])),
+            ("kind", value_text(&port["kind"])),
+            ("user", value_text(&port["uid"])),
+            ("netns", value_text(&port["netns"])),
         ]
     };
     let of = |way: &str| -> Vec<MetricRow> {
@@ -64,13 +64,14 @@ fn memory(text: &mut MetricsText, users: &Value) {
         ("touched", "Memory of the user that the machine really gives"),
     ];
     for (key, help) in families {
-        let row = |user: &Value| Some((vec![("user", word(&user["uid"]))], user[key].as_u64()?));
+        let row =
+            |user: &Value| Some((vec![("user", value_text(&user["uid"]))], user[key].as_u64()?));
         let rows = users.as_array().into_iter().flatten().filter_map(row);
         text.gauge(&format!("slipring_daemon_memory_{key}_bytes"), help, rows);
     }
 }
 
-fn word(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

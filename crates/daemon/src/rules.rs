@@ -27,7 +27,7 @@ pub(crate) struct PortAccess<'n> {
 #[cfg(test)]
 impl<'n> PortAccess<'n> {
     /// The port of this name.
-    pub(crate) fn named(name: &'n str) -> Self {
+    pub(crate) fn of_port(name: &'n str) -> Self {
         Self { name, kind: PortKind::of_name(name) }
     }
 }
@@ -168,8 +168,8 @@ mod tests {
         for (name, alice) in
             [("eth0", false), ("x{1", true), ("vale0:a", true), ("eth0{1", true), ("eth0^", false)]
         {
-            assert_eq!(book.admits(ALICE, PortAccess::named(name)), alice, "{name}");
-            assert!(book.admits(ROOT, PortAccess::named(name)), "{name}");
+            assert_eq!(book.admits(ALICE, PortAccess::of_port(name)), alice, "{name}");
+            assert!(book.admits(ROOT, PortAccess::of_port(name)), "{name}");
         }
     }
 
@@ -179,9 +179,9 @@ mod tests {
         let by_group = AccessRule { gids: vec![50], ..eth(&["eth*"]) };
         for rule in [by_user, by_group] {
             let book = AccessRules { allow: vec![rule], ..AccessRules::default() };
-            assert!(book.admits(ALICE, PortAccess::named("eth7")));
-            assert!(!book.admits(ALICE, PortAccess::named("wlan0")));
-            assert!(!book.admits(BOB, PortAccess::named("eth7")));
+            assert!(book.admits(ALICE, PortAccess::of_port("eth7")));
+            assert!(!book.admits(ALICE, PortAccess::of_port("wlan0")));
+            assert!(!book.admits(BOB, PortAccess::of_port("eth7")));
         }
     }
 
@@ -194,12 +194,12 @@ mod tests {
         let book =
             AccessRules { allow: vec![AccessRule::default()], deny, ..AccessRules::default() };
         assert!(
-            !book.admits(ROOT, PortAccess::named("eth0"))
-                && book.admits(BOB, PortAccess::named("eth1"))
+            !book.admits(ROOT, PortAccess::of_port("eth0"))
+                && book.admits(BOB, PortAccess::of_port("eth1"))
         );
         assert!(
-            !book.admits(BOB, PortAccess::named("x{1"))
-                && book.admits(ALICE, PortAccess::named("x{1"))
+            !book.admits(BOB, PortAccess::of_port("x{1"))
+                && book.admits(ALICE, PortAccess::of_port("x{1"))
         );
     }
 
@@ -208,9 +208,9 @@ mod tests {
         let book = AccessRules { take_over: vec![eth(&["eth0"])], ..AccessRules::default() };
         let rules = ActiveAccessRules::default();
         rules.replace(book);
-        let access = rules.access(ALICE, PortAccess::named("eth0"));
+        let access = rules.access(ALICE, PortAccess::of_port("eth0"));
         assert_eq!(access, NicAccess { all_users: false, take_over: true });
-        assert!(!rules.access(ROOT, PortAccess::named("eth1")).take_over);
+        assert!(!rules.access(ROOT, PortAccess::of_port("eth1")).take_over);
     }
 
     #[test]

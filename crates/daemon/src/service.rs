@@ -85,7 +85,7 @@ impl DaemonService {
             None => {
                 let all = PARAMETERS.iter().map(|one| {
                     Ok((one.name.to_owned(), json!({
-                        "value": of(one.name)?, "effect": word(one.effect), "allowed": one.allowed(),
+                        "value": of(one.name)?, "effect": effect_name(one.effect), "allowed": one.allowed(),
                     })))
                 });
                 all.collect::<Result<Map<_, _>, ControlRefusal>>().map(Value::Object)
@@ -134,7 +134,7 @@ impl ControlService for DaemonService {
     }
 }
 
-fn word(effect: Effect) -> &'static str {
+fn effect_name(effect: Effect) -> &'static str {
     match effect {
         Effect::Works => "works",
         Effect::Kept => "kept",

@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 use slipring_abi::name::{PortName, PortNameKind};
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags::chosen_run_dir;
-use slipring_cli::units::{Count, ShareOfWhole, TimeSpan};
+use slipring_cli::units::{Count, Ratio, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, Session, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
@@ -88,9 +88,9 @@ pub fn flags(command: Command) -> Command {
             "Write captures (pcap:FILE) that frames go to although the files exist",
         ),
         value("fault-loss", "SHARE", "Lose this share of frames on purpose")
-            .value_parser(str::parse::<ShareOfWhole>),
+            .value_parser(str::parse::<Ratio>),
         value("fault-corrupt", "SHARE", "Flip a bit in this share of frames")
-            .value_parser(str::parse::<ShareOfWhole>),
+            .value_parser(str::parse::<Ratio>),
         value("fault-delay", "TIME", "Hold every frame this long [default unit: us]")
             .value_parser(|text: &str| TimeSpan::parse(text, Duration::from_micros(1))),
         value("fault-seed", "N", "Seed of the faults")
@@ -374,7 +374,7 @@ fn rewrap(
 }
 
 fn faults(matches: &ArgMatches) -> Option<FaultSpec> {
-    let share = |id: &str| matches.get_one::<ShareOfWhole>(id).map(|share| share.ppb());
+    let share = |id: &str| matches.get_one::<Ratio>(id).map(|share| share.ppb());
     let (loss, corruption) = (share("fault-loss"), share("fault-corrupt"));
     let delay = matches.get_one::<TimeSpan>("fault-delay").map(|span| span.nanos());
     if loss.is_none() && corruption.is_none() && delay.is_none() {

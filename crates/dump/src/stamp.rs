@@ -68,8 +68,8 @@ impl TimestampPrinter {
                 let _ = write!(out, "{}", ts_ns / NANOS_PER_SEC);
             }
             TimestampForm::Clock | TimestampForm::Date => self.local(out, ts_ns / NANOS_PER_SEC),
-            TimestampForm::SincePrevious => return self.since(out, ts_ns, true),
-            TimestampForm::SinceFirst => return self.since(out, ts_ns, false),
+            TimestampForm::SincePrevious => return self.delta(out, ts_ns, true),
+            TimestampForm::SinceFirst => return self.delta(out, ts_ns, false),
         }
         self.fraction(out, ts_ns);
     }
@@ -92,7 +92,7 @@ impl TimestampPrinter {
     }
 
     /// Appends the time since the reference; it may be negative, as with frames of several sources.
-    fn since(&mut self, out: &mut String, ts_ns: u64, previous: bool) {
+    fn delta(&mut self, out: &mut String, ts_ns: u64, previous: bool) {
         let reference = *self.reference.get_or_insert(ts_ns);
         let sign = if ts_ns < reference { '-' } else { ' ' };
         let apart = ts_ns.abs_diff(reference);

@@ -134,7 +134,7 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
             Some(mean_bps.saturating_add(*amplitude_bps))
         }
         RateSpec::Markov { states } => states.iter().map(|state| state.bps).max(),
-        RateSpec::Wander { max_bps, .. } => Some(*max_bps),
+        RateSpec::OrnsteinUhlenbeck { max_bps, .. } => Some(*max_bps),
     }
 }
 

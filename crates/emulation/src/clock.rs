@@ -13,7 +13,7 @@ use slipring_ring::HugePages;
 
 use crate::config::{EmulationConfig, EmulationConfigError, RunOutputs};
 use crate::flags::{self, BurstLimit};
-use crate::plan::{CapturePair, CapturePairs, PrintInstead, RealtimePlan, RunClock};
+use crate::plan::{CapturePair, CapturePairs, PrintRequest, RealtimePlan, RunClock};
 use crate::route::{self, RouteMode};
 
 /// Chooses the clock of a run: virtual time between captures with `--virtual`, otherwise real time
@@ -162,7 +162,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode
 }
 
 /// Returns what to print instead of running.
-pub(crate) fn instead(matches: &ArgMatches) -> Option<PrintInstead> {
-    let asked = [("print-settings", PrintInstead::Settings), ("explain", PrintInstead::Figures)];
+pub(crate) fn instead(matches: &ArgMatches) -> Option<PrintRequest> {
+    let asked = [("print-settings", PrintRequest::Settings), ("explain", PrintRequest::Figures)];
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
 }

@@ -46,7 +46,7 @@ use std::path::Path;
 
 use slipring_link::{NetworkLink, NetworkSpec};
 
-pub(crate) use delay::MissedMean;
+pub(crate) use delay::MeanMismatch;
 pub(crate) use error::EmulationConfigError;
 pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
 use files::ConfigFiles;
@@ -319,7 +319,7 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
     let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
         // `ctl set` cannot express the type of a value.
-        Json::String(text) => return Ok(ConfigNode::word(text, place)),
+        Json::String(text) => return Ok(ConfigNode::unquoted(text, place)),
         Json::Number(number) => ConfigValue::Number(number.to_string()),
         Json::Bool(flag) => ConfigValue::Flag(*flag),
         Json::Array(list) => ConfigValue::List(

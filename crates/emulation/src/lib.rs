@@ -74,7 +74,7 @@ pub use virtual_time::chunk::{CaptureChunk, ChunkTable};
 pub use virtual_time::input::CaptureInput;
 pub use virtual_time::input_feed::{EnteringFrames, InputFeed};
 pub use virtual_time::job::ports;
-pub use virtual_time::{CaptureLane, VirtualResult, VirtualRun};
+pub use virtual_time::{CaptureDirection, VirtualResult, VirtualRun};
 
 /// The command.
 pub const VERB: Verb =

@@ -40,14 +40,14 @@ pub struct EmulationPlan {
     /// The command line, to read its file again.
     pub typed: ArgMatches,
     /// What to print instead of running.
-    pub instead: Option<PrintInstead>,
+    pub instead: Option<PrintRequest>,
     /// The name under which `slipring emulate ctl` and `slipring top` find the run.
     pub name: Option<String>,
 }
 
 /// What a command prints instead of running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PrintInstead {
+pub enum PrintRequest {
     /// All settings, as a file.
     Settings,
     /// The effective figures, after all rounding.
@@ -67,15 +67,15 @@ impl EmulationPlan {
         };
         let figures = || explain(&self.network, self.seed);
         let text = match instead {
-            PrintInstead::Settings => self.config.to_toml(),
-            PrintInstead::Figures => figures().text(),
+            PrintRequest::Settings => self.config.to_toml(),
+            PrintRequest::Figures => figures().text(),
         };
         if session.reporter.format() == ReportFormat::Text {
             session.reporter.raw(text.as_bytes())?;
         } else {
             let fields = match instead {
-                PrintInstead::Settings => json!({ "settings": self.config.to_json() }),
-                PrintInstead::Figures => figures().fields(),
+                PrintRequest::Settings => json!({ "settings": self.config.to_json() }),
+                PrintRequest::Figures => figures().fields(),
             };
             session.reporter.document(&fields, text)?;
         }

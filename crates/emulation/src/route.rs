@@ -22,7 +22,7 @@ use slipring_wire::MacAddr;
 
 use crate::config::{EmulationConfig, RouteGateway, RouteSetting};
 pub(crate) use queue::RING_LAYERS;
-use queue::{GatedQueue, SharedGate};
+use queue::{GatewayQueue, SharedGateway};
 
 /// The parameters of route mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,10 +131,10 @@ fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<()
 }
 
 /// Wraps every queue of a port in a gated queue.
-fn gate_queues(port: &mut Port, gate: &SharedGate) -> Result<(), Failure> {
+fn gate_queues(port: &mut Port, gate: &SharedGateway) -> Result<(), Failure> {
     let name = port.info.name.clone();
     for (index, queue) in (0..).zip(std::mem::take(&mut port.queues)) {
-        port.queues.push(Box::new(GatedQueue::new(&name, index, queue, gate.clone())?));
+        port.queues.push(Box::new(GatewayQueue::new(&name, index, queue, gate.clone())?));
     }
     Ok(())
 }

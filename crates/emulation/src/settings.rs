@@ -32,7 +32,7 @@ pub(crate) fn settings(
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
         let location = classic::flag(matches, "--set").advanced_by(path.chars().count() + 1);
-        let node = ConfigNode::word(value, location.clone());
+        let node = ConfigNode::unquoted(value, location.clone());
         changes.push(ConfigEntry { key: path.to_owned(), location, node });
     }
     config = config.with(&changes)?;

@@ -11,7 +11,7 @@
 //! sequentially. New frames are written to the memory that was read last, so the working set in the
 //! CPU caches is little more than the frames in flight. A chunk is freed with its last frame. A
 //! frame that stays long would keep the memory of many frames that have left, so frames with
-//! different residence times go to different [lanes](StoreLane).
+//! different residence times go to different [lanes](LifetimeClass).
 //!
 //! # Invariants
 //! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory was returned).
@@ -58,9 +58,9 @@ const NO_CHUNK: u32 = u32::MAX;
 
 /// A group of frames that share chunks, because they stay for about the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct StoreLane(u8);
+pub(crate) struct LifetimeClass(u8);
 
-impl StoreLane {
+impl LifetimeClass {
     /// Number of lanes.
     pub(crate) const COUNT: usize = 32;
 
@@ -80,7 +80,7 @@ impl StoreLane {
 pub struct EmulationStore {
     chunks: Vec<StoreChunk>,
     /// The chunk that each lane fills, or [`NO_CHUNK`].
-    open_chunks: [u32; StoreLane::COUNT],
+    open_chunks: [u32; LifetimeClass::COUNT],
     /// Empty chunks with memory; the last one was freed last.
     spare: Vec<u32>,
     /// How many of the spare chunks, from the first on, were unused since the last trim.
@@ -108,7 +108,7 @@ struct StoreChunk {
     /// Frames not yet freed.
     live_frames: u32,
     /// The lane of these frames.
-    lane: StoreLane,
+    lane: LifetimeClass,
     /// Whether a lane is filling the chunk.
     open: bool,
 }
@@ -144,7 +144,7 @@ impl EmulationStore {
         let limit = usize::try_from(limit_bytes.div_ceil(CHUNK_BYTES as u64)).unwrap_or(MAX_CHUNKS);
         Self {
             chunks: Vec::new(),
-            open_chunks: [NO_CHUNK; StoreLane::COUNT],
+            open_chunks: [NO_CHUNK; LifetimeClass::COUNT],
             spare: Vec::new(),
             unused: 0,
             trim_ns: 0,
@@ -205,7 +205,7 @@ impl EmulationStore {
     #[inline]
     pub(crate) fn load<'s>(
         &'s mut self,
-        lane: StoreLane,
+        lane: LifetimeClass,
         bursts: &'s mut Vec<Burst>,
     ) -> BatchLoader<'s> {
         BatchLoader::begin(self, lane, bursts)
@@ -242,7 +242,12 @@ impl EmulationStore {
 
     /// Stores one frame: cheaper than [`Self::load`] for one, more expensive for many.
     #[inline]
-    pub(crate) fn put(&mut self, lane: StoreLane, arrival_ns: u64, frame: &[u8]) -> Option<Burst> {
+    pub(crate) fn put(
+        &mut self,
+        lane: LifetimeClass,
+        arrival_ns: u64,
+        frame: &[u8],
+    ) -> Option<Burst> {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
             return None;
         }
@@ -252,7 +257,12 @@ impl EmulationStore {
     }
 
     #[inline]
-    fn put_as(&mut self, lane: StoreLane, head: StoreHeader, frame: &[u8]) -> Option<FrameHandle> {
+    fn put_as(
+        &mut self,
+        lane: LifetimeClass,
+        head: StoreHeader,
+        frame: &[u8],
+    ) -> Option<FrameHandle> {
         let mut number = self.open_chunks[lane.index()];
         let mut offset =
             self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
@@ -284,7 +294,7 @@ impl EmulationStore {
 
     /// Closes the lane's chunk and opens another one.
     #[cold]
-    fn next_chunk(&mut self, lane: StoreLane) -> Option<u32> {
+    fn next_chunk(&mut self, lane: LifetimeClass) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
         let last = std::mem::replace(&mut self.open_chunks[lane.index()], next);
         if let Some(chunk) = self.chunks.get_mut(last as usize) {

@@ -52,7 +52,7 @@ pub struct VirtualRun<'p> {
     /// Frames captured this many ns or more after the first frame are left out.
     pub duration_ns: Option<u64>,
     /// The captures: frames of the first one enter at the first entry of the network.
-    pub lanes: Vec<CaptureLane>,
+    pub lanes: Vec<CaptureDirection>,
     /// Path of the packet log.
     pub log: Option<String>,
     /// Path prefix of the logs in mahimahi's format.
@@ -62,11 +62,11 @@ pub struct VirtualRun<'p> {
 }
 
 /// An input capture, and the output for its surviving frames.
-pub struct CaptureLane {
+pub struct CaptureDirection {
     /// The capture to read.
     pub input: CaptureInput,
     /// Changes the timestamps of its frames.
-    pub retime: Option<input_feed::Retime>,
+    pub retime: Option<input_feed::TimestampAdjuster>,
     /// Path of the capture to write.
     pub output: String,
 }
@@ -142,7 +142,7 @@ impl VirtualRun<'_> {
     }
 
     fn carrier(&self) -> Result<OfflineCarrier, Failure> {
-        let output = |(entry, lane): (usize, &CaptureLane)| {
+        let output = |(entry, lane): (usize, &CaptureDirection)| {
             CaptureOutput::create(&lane.output, &exits_of(self.network, entry))
         };
         let links = self.network.links.iter();

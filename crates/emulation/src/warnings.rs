@@ -82,7 +82,7 @@ fn missed_means(network: &NetworkSpec) -> Vec<String> {
     let warning = |link: &NetworkLink| {
         let DelayModel::Random(dist) = &link.spec.delay.model else { return None };
         let missed =
-            config::MissedMean::of(dist).filter(|missed| missed.share() > MIN_REPORTED_SHARE)?;
+            config::MeanMismatch::of(dist).filter(|missed| missed.share() > MIN_REPORTED_SHARE)?;
         Some(format!("the delay of {} is cut: its mean is {missed}", link.spec.name))
     };
     network.links.iter().filter_map(warning).collect()

@@ -320,7 +320,7 @@ fn ioctl(netmap: &Netmap, open: &OpenHandle, call: NativeCall) -> Result<NativeR
         return Err(Errno::INVAL);
     }
     // A sync loop does not return, and accesses the caller's memory all the time.
-    if Netmap::lasts(cmd, &argument) {
+    if Netmap::runs_until_cancelled(cmd, &argument) {
         return Err(Errno::OPNOTSUPP);
     }
     let mut pieces = FragmentMemory(pieces);

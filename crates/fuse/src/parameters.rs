@@ -52,7 +52,7 @@ impl ParameterTree {
             opcode::READDIR => Ok(list(body.u64(8))),
             opcode::OPEN => Ok(proto::open_direct()),
             opcode::READ => self.read(message.node(), body.u64(8), body.u32(16)),
-            opcode::WRITE => self.write(message.node(), body.rest(40), body.u32(16)),
+            opcode::WRITE => self.write(message.node(), body.bytes_from(40), body.u32(16)),
             opcode::RELEASEDIR => Ok(Vec::new()),
             _ => Err(Errno::NOSYS),
         }

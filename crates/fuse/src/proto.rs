@@ -118,7 +118,7 @@ impl<'m> FuseArgs<'m> {
     }
 
     /// Returns the bytes from `at` on.
-    pub(crate) fn rest(&self, at: usize) -> &'m [u8] {
+    pub(crate) fn bytes_from(&self, at: usize) -> &'m [u8] {
         self.0.get(at..).unwrap_or_default()
     }
 
@@ -340,7 +340,7 @@ mod tests {
     fn a_cut_message_reads_as_zero_and_never_panics() {
         assert!(FuseRequest::new(&[0; 39]).is_none());
         let message = FuseRequest::new(&[1; 40]).unwrap();
-        assert_eq!((message.body().u64(0), message.body().rest(8).len()), (0, 0));
+        assert_eq!((message.body().u64(0), message.body().bytes_from(8).len()), (0, 0));
         assert!(message.body().name().is_empty());
     }
 }

@@ -311,7 +311,7 @@ impl FuseServer {
     }
 
     fn batch_forget(&self, body: FuseArgs<'_>) {
-        for pair in body.rest(8).chunks_exact(16).take(body.u32(0) as usize) {
+        for pair in body.bytes_from(8).chunks_exact(16).take(body.u32(0) as usize) {
             self.forget(FuseArgs(pair).u64(0), FuseArgs(pair).u64(8));
         }
     }
@@ -340,7 +340,7 @@ impl FuseServer {
         let body = message.body();
         let Some(open) = self.files.get(body.u64(0)) else { return reply.refuse(Errno::BADF) };
         let cmd = body.u32(12);
-        let (netmap, argument) = (self.netmap.clone(), body.rest(32).to_vec());
+        let (netmap, argument) = (self.netmap.clone(), body.bytes_from(32).to_vec());
         let reaches = Netmap::touches_caller(cmd) || Netmap::is_sync(cmd) && open.has_indirect();
         let call = IoctlCall { netmap, open, cmd, reply, argument };
         if Netmap::is_sync(cmd) && !reaches {
@@ -348,7 +348,7 @@ impl FuseServer {
         }
         let (tid, uid) = (message.tid(), message.uid());
         let (closing, owner) = (self.close_tracker.clone(), call.open.uid());
-        if Netmap::lasts(cmd, &call.argument) {
+        if Netmap::runs_until_cancelled(cmd, &call.argument) {
             // If no thread can be started, the call is dropped, which refuses it.
             let lasts = move |cancel| {
                 closing.wait(owner);

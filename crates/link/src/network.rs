@@ -1,14 +1,14 @@
 //! Links joined to a network, and the order of events over all of them.
 //!
-//! Links that can reach a common node form an *island*. An event on one island does not affect
-//! others. Inside an island events happen in order of time. A push performs the events that are due
-//! on its own island before the frame arrives. A run performs the events that are due on all
-//! islands, and delivers in order of time.
+//! Links that can reach a common node form a *component* (of the graph). An event on one component does not affect
+//! others. Inside a component events happen in order of time. A push performs the events that are due
+//! on its own component before the frame arrives. A run performs the events that are due on all
+//! components, and delivers in order of time.
 //!
 //! Not for: cycles (refused), or adding and removing links (a change keeps the links).
 
 mod changes;
-mod island;
+mod component;
 mod keys;
 mod route;
 
@@ -23,7 +23,7 @@ use crate::link::{BatchScratch, Link};
 use crate::spec::{LinkTarget, NetworkSpec, SpecError};
 pub use changes::ChangeError;
 use changes::PendingChanges;
-use island::Island;
+use component::LinkComponent;
 use route::LinkRoutes;
 
 /// A network of links, ready to take frames.
@@ -66,8 +66,8 @@ pub struct Network {
     keys: Vec<u32>,
     links: Vec<Link>,
     routes: LinkRoutes,
-    islands: Vec<Island>,
-    /// The next event of each island, if there are several.
+    components: Vec<LinkComponent>,
+    /// The next event of each component, if there are several.
     agenda: EventQueue,
     pending: PendingChanges,
     /// Scratch space for the frames of a burst.
@@ -96,13 +96,13 @@ impl Network {
             Link::new(LinkId(index as u32), &link.spec, link.to, key, seed, start_ns)
         };
         let links: Vec<_> = plan.links.iter().enumerate().map(link).collect();
-        let islands = island::find(plan);
+        let components = component::find(plan);
         Ok(Self {
             seed,
             keys,
-            routes: LinkRoutes::new(plan, &islands),
-            agenda: EventQueue::new(islands.len()),
-            islands,
+            routes: LinkRoutes::new(plan, &components),
+            agenda: EventQueue::new(components.len()),
+            components,
             links,
             pending: PendingChanges::new(),
             burst_frames: Vec::new(),
@@ -112,7 +112,7 @@ impl Network {
     }
 
     /// Pushes frames into an entry. Their times must not decrease, within a call and from call to
-    /// call. Events on the frame's island that are due earlier happen first.
+    /// call. Events on the frame's component that are due earlier happen first.
     ///
     /// # Panics
     /// If the network has no such entry.
@@ -164,8 +164,8 @@ impl Network {
     #[must_use]
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
-        let event = match &self.islands[..] {
-            [island] => island.next_ns(&self.links),
+        let event = match &self.components[..] {
+            [component] => component.next_ns(&self.links),
             _ => self.agenda.next_ns(),
         };
         match (event, self.pending.next_ns()) {
@@ -223,11 +223,11 @@ impl Network {
         carrier: &mut impl Carrier,
     ) {
         let route = self.routes.entry_mut(entry);
-        let Some(island) = route.island() else {
+        let Some(component) = route.component() else {
             arrivals.iter().for_each(|arrival| route.refuse(*arrival, carrier));
             return;
         };
-        let place = &mut self.islands[island as usize];
+        let place = &mut self.components[component as usize];
         if let Some(only) = route.only_link()
             && place.is_single()
         {
@@ -244,7 +244,7 @@ impl Network {
                 place.push(entry, *arrival, &mut self.links, &mut self.routes, carrier);
             }
         }
-        self.arm(island);
+        self.arm(component);
     }
 
     /// Takes a whole burst if it enters a plain link on which no change is due; returns whether it
@@ -255,16 +255,18 @@ impl Network {
             return false;
         }
         let route = self.routes.entry_mut(entry);
-        let (Some(island), Some(only)) = (route.island(), route.only_link()) else { return false };
+        let (Some(component), Some(only)) = (route.component(), route.only_link()) else {
+            return false;
+        };
         let link = &mut self.links[only];
-        if !self.islands[island as usize].is_single()
+        if !self.components[component as usize].is_single()
             || !link.is_plain()
             || !link.arrive_burst(train)
         {
             return false;
         }
         route.count_train(&train);
-        self.arm(island);
+        self.arm(component);
         true
     }
 
@@ -279,22 +281,22 @@ impl Network {
 
     #[inline]
     fn run_settled(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
-        if let [island] = &mut self.islands[..] {
-            return island.run(now_ns, &mut self.links, &mut self.routes, carrier);
+        if let [component] = &mut self.components[..] {
+            return component.run(now_ns, &mut self.links, &mut self.routes, carrier);
         }
         while let Some((_, first)) = self.agenda.pop_due(now_ns) {
-            // Stop where another island has an event, so that deliveries stay in order.
+            // Stop where another component has an event, so that deliveries stay in order.
             let until_ns = self.agenda.next_ns().map_or(now_ns, |next_ns| next_ns.min(now_ns));
-            let island = &mut self.islands[first as usize];
-            island.run(until_ns, &mut self.links, &mut self.routes, carrier);
+            let component = &mut self.components[first as usize];
+            component.run(until_ns, &mut self.links, &mut self.routes, carrier);
             self.arm(first);
         }
     }
 
     #[inline]
-    fn arm(&mut self, island: u32) {
-        if self.islands.len() > 1 {
-            self.agenda.set(island, self.islands[island as usize].next_ns(&self.links));
+    fn arm(&mut self, component: u32) {
+        if self.components.len() > 1 {
+            self.agenda.set(component, self.components[component as usize].next_ns(&self.links));
         }
     }
 }

@@ -69,7 +69,7 @@ pub use port::delegation::{
     DelegatedHalf, DelegatingPort, DelegationGuard, PipeDelegation, QueueDelegation,
 };
 pub use port::kicks::KickDispatcher;
-pub use port::monitor_taps::{MonitorAware, MonitorInfo, MonitorTaps};
+pub use port::monitor_taps::{MonitorInfo, MonitorListener, MonitorTaps};
 pub use port::persist::Persistent;
 pub use port::switched::SwitchedPort;
 pub use port::waker::{Listeners, Notify, Waker};

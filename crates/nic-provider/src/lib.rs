@@ -20,9 +20,9 @@
 
 mod netns;
 mod nic;
-mod pump;
+mod poller;
 mod queue_loans;
-mod side_rings;
+mod ring_counts;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use slipring_port::iface::Iface;
 use slipring_port::{OpenOptions, RegionNeeds};
 
 use crate::netns::in_netns;
-use crate::side_rings::SideRings;
+use crate::ring_counts::NicRingCounts;
 
 /// Maximum number of ring pairs of a virtual machine.
 const MAX_RING_PAIRS: u16 = 16;
@@ -81,7 +81,7 @@ impl Provider for Nics {
         let host_rings = host.map(u32::from);
         let options =
             OpenOptions { slots, buf_size: Some(buf_size), host_rings, ..OpenOptions::default() };
-        let sides = SideRings { nic: pairs, host };
+        let sides = NicRingCounts { nic: pairs, host };
         let netns = left.netns.clone()?;
         let index = in_netns(&netns, || Iface::find(&name.name).map(|iface| iface.index));
         let index = index.and_then(Result::ok);
@@ -124,7 +124,7 @@ impl Nics {
         let memory = memory(wanted, needs)?;
         options.buf_size = Some(memory.region().buf_size());
         let nic = iface.rx_queues.min(u16::MAX.into()) as u16;
-        let sides = SideRings { nic, host: options.host_rings.map(|rings| rings as u16) };
+        let sides = NicRingCounts { nic, host: options.host_rings.map(|rings| rings as u16) };
         Ok(Arc::new(nic::Nic::new(name, Some(iface.index), netns, options, sides, memory)))
     }
 }
@@ -148,7 +148,7 @@ fn open_vhost(
     let mut options = options(wanted, access);
     let memory = memory(wanted, RegionNeeds::pairs(pairs.into(), options.slots))?;
     options.buf_size = Some(memory.region().buf_size());
-    Ok(Arc::new(nic::Nic::new(name, None, netns, options, SideRings::nic_pair(pairs), memory)))
+    Ok(Arc::new(nic::Nic::new(name, None, netns, options, NicRingCounts::nic_pair(pairs), memory)))
 }
 
 fn with_pairs(pairs: u16) -> Conf {

@@ -14,17 +14,17 @@ use slipring_abi::{
 use slipring_core::Host;
 use slipring_netmap::{
     Adapter, AdapterBase, AdapterCounters, AdapterShape, DelegatingPort, DelegationGuard, Errno,
-    Listeners, MonitorAware, MonitorTaps, NetmapMemory, OffsetLimits, QueueDelegation, SyncStatus,
-    TxRx,
+    Listeners, MonitorListener, MonitorTaps, NetmapMemory, OffsetLimits, QueueDelegation,
+    SyncStatus, TxRx,
 };
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
 use crate::netns::in_netns;
-use crate::pump::Pump;
-use crate::queue_loans::{MonitorMinder, QueueLoans};
-use crate::side_rings::SideRings;
+use crate::poller::NicPoller;
+use crate::queue_loans::{MonitorForwarder, QueueLoans};
+use crate::ring_counts::NicRingCounts;
 
 /// How often and at what interval the queues of a killed process are requested again.
 const MAX_BUSY_RETRIES: u32 = 200;
@@ -54,9 +54,9 @@ pub(crate) struct Nic {
 #[derive(Debug)]
 struct LiveQueues {
     /// Dropped before the queues.
-    _pump: Pump,
+    _poller: NicPoller,
     queues: Arc<Vec<NicQueue>>,
-    monitor_minder: Arc<MonitorMinder>,
+    monitor_minder: Arc<MonitorForwarder>,
     /// Whether a generic XDP program has the interface; it would also catch frames for the host.
     is_generic_xdp: bool,
     /// Bytes of a buffer that the longest payload leaves free; limits slot offsets. `u32::MAX`
@@ -224,10 +224,10 @@ impl Nic {
         index: Option<u32>,
         netns: Arc<OwnedFd>,
         options: OpenOptions,
-        sides: SideRings,
+        sides: NicRingCounts,
         memory: Arc<NetmapMemory>,
     ) -> Self {
-        let SideRings { nic, host } = sides;
+        let NicRingCounts { nic, host } = sides;
         let expected =
             AdapterShape { rings: [nic; 2], host_rings: host, slots: [options.slots; 2] };
         let display_name = name.request_name().unwrap_or_else(|| name.name.clone());
@@ -266,10 +266,10 @@ impl Nic {
         let numbered = port.queues.into_iter().zip(first..);
         let queue = |(driver, number)| NicQueue::new(driver, self.monitor_taps.clone(), number);
         let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
-        let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
-        let minder = Arc::new(MonitorMinder(queues.clone()));
+        let poller = NicPoller::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
+        let minder = Arc::new(MonitorForwarder(queues.clone()));
         Ok(LiveQueues {
-            _pump: pump,
+            _poller: poller,
             queues,
             monitor_minder: minder,
             is_generic_xdp: in_stack,
@@ -483,7 +483,7 @@ impl DelegatingPort for Nic {
         if rings.iter().any(|rings| rings.end > live.queues.len()) {
             return Err(Errno::OPNOTSUPP);
         }
-        let watcher: Arc<dyn MonitorAware> = live.monitor_minder.clone();
+        let watcher: Arc<dyn MonitorListener> = live.monitor_minder.clone();
         self.monitor_taps.set_observer(Arc::downgrade(&watcher));
         let (lent, loan) = QueueLoans::lend(&live.queues, rings, who)?;
         Ok((lent, Box::new(loan)))

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use slipring_netmap::{Errno, MonitorAware, QueueDelegation};
+use slipring_netmap::{Errno, MonitorListener, QueueDelegation};
 
 use crate::nic::NicQueue;
 
@@ -53,9 +53,9 @@ impl Drop for QueueLoans {
 
 /// Forwards changes of monitors to the queues.
 #[derive(Debug)]
-pub(crate) struct MonitorMinder(pub(crate) Arc<Vec<NicQueue>>);
+pub(crate) struct MonitorForwarder(pub(crate) Arc<Vec<NicQueue>>);
 
-impl MonitorAware for MonitorMinder {
+impl MonitorListener for MonitorForwarder {
     fn monitors_changed(&self) {
         self.0.iter().for_each(NicQueue::monitors_changed);
     }

@@ -30,8 +30,8 @@ use crate::iface::Iface;
 use crate::info::PortMode;
 use crate::options::{OpenOptions, RegionNeeds, XdpMode};
 use crate::port::Port;
-use crate::xdp::{self, FarInterface};
-use pair::HiddenPair;
+use crate::xdp::{self, RedirectPeer};
+use pair::HostVethPair;
 
 pub use pair::{remove_of, remove_stale};
 
@@ -63,12 +63,12 @@ pub fn open(
     let failed = |cause| OpenError::new(shown, cause);
     let iface = Iface::find(ifname).map_err(failed)?;
     let rings = rings(&iface, options.host_rings);
-    let pair = HiddenPair::create(&iface, rings).map_err(failed)?;
+    let pair = HostVethPair::create(&iface, rings).map_err(failed)?;
     let guard = Arc::new(HostRingsGuard { redirected: OnceLock::new(), pair });
     // Only this port uses the hidden pair, so the host need not be detached from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
     let home = guard.pair.netns().map_err(failed)?;
-    let beyond = FarInterface { keep_alive: guard.clone(), iface: iface.clone(), netns: home };
+    let beyond = RedirectPeer { keep_alive: guard.clone(), iface: iface.clone(), netns: home };
     let user = &guard.pair.user;
     let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
     let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
@@ -92,5 +92,5 @@ pub fn open(
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,
-    pair: HiddenPair,
+    pair: HostVethPair,
 }

@@ -15,7 +15,7 @@ use crate::error::OpenCause;
 
 pub use features::{Feature, FeatureGuard, set_feature_by_index};
 pub(crate) use settings::or_by_keeper;
-pub use settings::{SettingsKeeper, set_settings_keeper};
+pub use settings::{SettingsRestorer, set_settings_keeper};
 pub(crate) use sys::flags;
 
 /// Maximum length of an interface name, in bytes.

@@ -80,11 +80,11 @@ impl Netlink {
         peer_netns: Option<BorrowedFd<'_>>,
         [tx, rx]: [u32; 2],
     ) -> io::Result<()> {
-        let mut other = named(peer);
+        let mut other = link_message(peer);
         if let Some(netns) = peer_netns {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
-        let mut link = named(name);
+        let mut link = link_message(name);
         // Without this attribute, the kernel chooses the number of queues: one, or more if XDP may
         // be used.
         if [tx, rx] != [1; 2] {
@@ -106,7 +106,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's error; none if it has no IPv6.
     pub fn disable_ipv6_autoconf(&self, name: &str) -> io::Result<()> {
-        let mut link = named(name);
+        let mut link = link_message(name);
         link.attributes.push(no_autoconf_attribute());
         match self.request(RouteNetlinkMessage::SetLink(link), 0) {
             Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(()),
@@ -334,7 +334,7 @@ fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     found(true).or_else(|| found(false))
 }
 
-fn named(name: &str) -> LinkMessage {
+fn link_message(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
     link.attributes.push(LinkAttribute::IfName(name.to_owned()));
     link

@@ -101,7 +101,7 @@ pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// The interface at the other end of a redirection, if it is not the one that the sockets belong
 /// to.
-pub(crate) struct FarInterface {
+pub(crate) struct RedirectPeer {
     /// Must live as long as any queue of the port.
     pub(crate) keep_alive: KeepAlive,
     /// The interface whose link state applies.
@@ -110,7 +110,7 @@ pub(crate) struct FarInterface {
     pub(crate) netns: Option<Netns>,
 }
 
-impl FarInterface {
+impl RedirectPeer {
     /// Watches the link of the interface, in its namespace.
     fn link(&self, ends: bool) -> Result<LinkWatch, OpenCause> {
         let listen = || LinkWatch::watch(&self.iface, ends);
@@ -130,7 +130,7 @@ pub(crate) fn open_redirected(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    beyond: FarInterface,
+    beyond: RedirectPeer,
 ) -> Result<Port, OpenError> {
     open_interface(name, ifname, queue, region, options, Some(beyond))
         .map_err(|cause| OpenError::new(name, cause))
@@ -142,7 +142,7 @@ fn open_interface(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    beyond: Option<FarInterface>,
+    beyond: Option<RedirectPeer>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     if options.exit_on_link_down {
@@ -295,7 +295,7 @@ struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
     /// The interface whose link state applies, if it is another one.
-    far: Option<&'a FarInterface>,
+    far: Option<&'a RedirectPeer>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,
     device: Arc<XdpDevice>,

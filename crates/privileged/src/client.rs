@@ -10,7 +10,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, getpid, kill_process};
-use slipring_port::iface::{Feature, SettingsKeeper};
+use slipring_port::iface::{Feature, SettingsRestorer};
 
 use crate::message::HelperRequest;
 use crate::policy::HelperPolicy;
@@ -94,7 +94,7 @@ impl PrivilegedHelper {
     }
 }
 
-impl SettingsKeeper for PrivilegedHelper {
+impl SettingsRestorer for PrivilegedHelper {
     fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
         self.request(&HelperRequest::SetFeature { ifindex, feature, on }, None).map(drop)
     }

@@ -155,7 +155,7 @@ impl<'m> SharedBuf<'m> {
     }
 
     /// Moves the first `len` bytes to `at`; false, with nothing done, if they do not fit.
-    pub fn shift(self, len: usize, at: usize) -> bool {
+    pub fn copy_within(self, len: usize, at: usize) -> bool {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.len);
         if fits {
             let to = self.skip(at).data;
@@ -204,7 +204,7 @@ mod tests {
     fn a_shift_moves_what_fits() {
         let mut memory = *b"abcdef";
         let buf = over(&mut memory);
-        assert!(buf.shift(4, 2) && !buf.shift(4, 3) && !buf.shift(2, usize::MAX));
+        assert!(buf.copy_within(4, 2) && !buf.copy_within(4, 3) && !buf.copy_within(2, usize::MAX));
         assert_eq!(buf.to_vec(), b"ababcd");
     }
 }

@@ -13,7 +13,7 @@ use slipring_port::{OpenOptions, native};
 
 /// Why no frame can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LinkObstacle {
+enum LinkDownReason {
     Down,
     NoCarrier,
 }
@@ -39,9 +39,9 @@ pub(crate) fn wait(
         let iface = Iface::find(&port.name).ok()?;
         match (iface.up, iface.carrier) {
             (_, true) => None,
-            (true, false) => Some(LinkObstacle::NoCarrier),
+            (true, false) => Some(LinkDownReason::NoCarrier),
             (false, false) if options.exit_on_link_down => None,
-            (false, false) => Some(LinkObstacle::Down),
+            (false, false) => Some(LinkDownReason::Down),
         }
     };
     let Some(first) = obstacle() else { return Ok(()) };
@@ -69,7 +69,7 @@ fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)
 }
 
-impl LinkObstacle {
+impl LinkDownReason {
     const fn words(self) -> &'static str {
         match self {
             Self::Down => "is down",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use slipring_abi::name::PortName;
-use slipring_cli::units::ShareOfWhole;
+use slipring_cli::units::Ratio;
 use slipring_cli::{
     ClassicName, Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes,
 };
@@ -43,7 +43,7 @@ struct DedupPlan {
     link_wait: Duration,
     period: Option<Duration>,
     duration: Option<Duration>,
-    max_duplicates: Option<ShareOfWhole>,
+    max_duplicates: Option<Ratio>,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {

@@ -34,7 +34,7 @@ use slipring_datapath::confine::Confinement;
 use slipring_datapath::files::{RunFile, is_stdout};
 use slipring_datapath::opening::{PortOpening, PortRole};
 use slipring_emulation::{
-    BurstLimit, CaptureInput, CaptureLane, CapturePair, CapturePairs, EmulationPlan,
+    BurstLimit, CaptureInput, CaptureDirection, CapturePair, CapturePairs, EmulationPlan,
     EmulationReport, RunClock, VirtualResult, VirtualRun, duration, ports, refuse_ports_flags,
     refuse_ports_outputs, refuse_second_direction,
 };
@@ -181,7 +181,7 @@ impl ReplayPlan {
             changes: changes.collect::<Result<_, Failure>>()?,
             seed: self.links.seed,
             duration_ns: self.duration.map(|duration| duration.as_nanos() as u64),
-            lanes: vec![CaptureLane { input, retime, output: output.to_owned() }],
+            lanes: vec![CaptureDirection { input, retime, output: output.to_owned() }],
             log: self.links.outputs.log.as_ref().map(text),
             mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
             command: std::env::args().collect::<Vec<_>>().join(" "),

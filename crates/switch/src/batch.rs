@@ -183,7 +183,7 @@ impl SwitchBatch {
     }
 
     /// Adds an open ring to a flood set.
-    pub(crate) fn join(&mut self, queue: u32, set: usize) {
+    pub(crate) fn add_to_flood_set(&mut self, queue: u32, set: usize) {
         let dest = self.chains[queue as usize].dest as usize;
         self.dests[dest].sets |= 1 << set;
     }

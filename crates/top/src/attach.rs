@@ -186,8 +186,8 @@ impl AttachedProgram {
     }
 
     fn newer(&mut self, mut seen: CountersSnapshot) -> Result<CountersSnapshot, AttachError> {
-        let (edition, until) = (seen.edition, now() + PUBLISH_TIMEOUT_NS);
-        while seen.edition == edition && now() < until && self.is_alive() {
+        let (sequence, until) = (seen.sequence, now() + PUBLISH_TIMEOUT_NS);
+        while seen.sequence == sequence && now() < until && self.is_alive() {
             std::thread::sleep(POLL_INTERVAL);
             seen = self.read()?;
         }

@@ -45,7 +45,7 @@ impl ProgramWatch {
     /// If its words can no longer be read.
     pub fn next_sample(&mut self) -> Result<Option<TopSample>, AttachError> {
         let now = self.attached.snapshot()?;
-        if now.edition == self.last.edition {
+        if now.sequence == self.last.sequence {
             return Ok(None);
         }
         let frame = TopSample::of(&self.attached, Some(&self.last), &now);

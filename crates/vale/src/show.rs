@@ -86,7 +86,7 @@ pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     else {
         return Vec::new();
     };
-    let text = |value: &Value| word(value).to_owned();
+    let text = |value: &Value| text_or_unknown(value).to_owned();
     let one = |port: &Value| BoundPortRow { port: text(&port["port"]), kind: text(&port["kind"]) };
     answer["ports"].as_array().into_iter().flatten().map(one).collect()
 }
@@ -142,7 +142,7 @@ pub(crate) fn table(answer: &Value) -> String {
     let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
     for switch in list(&answer["switches"]) {
         let (ports, addresses) = (list(&switch["ports"]), list(&switch["addresses"]));
-        let name = word(&switch["switch"]);
+        let name = text_or_unknown(&switch["switch"]);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name}: {} ports, {} addresses", ports.len(), addresses.len());
         for port in &ports {
@@ -150,7 +150,11 @@ pub(crate) fn table(answer: &Value) -> String {
         }
         for one in &addresses {
             let pinned = if one["pinned"] == true { ", set by hand" } else { "" };
-            let (mac, port, age) = (word(&one["mac"]), word(&one["port"]), one["age_s"].as_f64());
+            let (mac, port, age) = (
+                text_or_unknown(&one["mac"]),
+                text_or_unknown(&one["port"]),
+                one["age_s"].as_f64(),
+            );
             let _ = write!(text, "  {mac} at {port}, {:.0} s ago{pinned}", age.unwrap_or(0.0));
             let _ = match &one["vlan"] {
                 vlan if *vlan == 0 => writeln!(text),
@@ -162,12 +166,12 @@ pub(crate) fn table(answer: &Value) -> String {
 }
 
 fn port_line(text: &mut String, port: &Value) {
-    let (name, index) = (word(&port["port"]), &port["port_index"]);
+    let (name, index) = (text_or_unknown(&port["port"]), &port["port_index"]);
     let (sent, got) = (&port["tx"]["packets"], &port["rx"]["packets"]);
     // Writing to a string cannot fail.
     let _ = write!(text, "  {index:>3} {name:<16} sent {sent}, received {got}");
     for change in port["settings"]["changed"].as_array().into_iter().flatten() {
-        let _ = write!(text, ", {}", word(change));
+        let _ = write!(text, ", {}", text_or_unknown(change));
     }
     for (reason, count) in port["drops"].as_object().into_iter().flatten() {
         let _ = write!(text, ", lost {count} {reason}");
@@ -181,6 +185,6 @@ fn port_line(text: &mut String, port: &Value) {
     text.push('\n');
 }
 
-fn word(value: &Value) -> &str {
+fn text_or_unknown(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }

@@ -34,11 +34,12 @@ pub(crate) fn send(
     let mut broken = false;
     while at != head {
         let frame = TxFrame::at(ring, at, head);
-        let room = frame.fault.map_or_else(|| filler.reserve(frame.len), |_| Ok(GuestRoom::Enough));
+        let room =
+            frame.fault.map_or_else(|| filler.reserve(frame.len), |_| Ok(GuestBuffers::Enough));
         let sent = match room {
-            Ok(GuestRoom::Enough) => frame.fault.map_or_else(|| filler.fill(ring, &frame), Err),
-            Ok(GuestRoom::Never) => Err(DropCause::TxTooLong),
-            Ok(GuestRoom::Wait) => break,
+            Ok(GuestBuffers::Enough) => frame.fault.map_or_else(|| filler.fill(ring, &frame), Err),
+            Ok(GuestBuffers::Never) => Err(DropCause::TxTooLong),
+            Ok(GuestBuffers::Wait) => break,
             Err(QueueViolation) => {
                 broken = true;
                 break;
@@ -88,7 +89,7 @@ impl TxFrame {
 }
 
 /// Whether the guest has buffers for a frame.
-enum GuestRoom {
+enum GuestBuffers {
     Enough,
     /// The guest has no buffers now: wait until it offers more.
     Wait,
@@ -126,7 +127,7 @@ struct ChainFiller<'v> {
 
 impl ChainFiller<'_> {
     /// Takes chains that hold a frame of `len` bytes, or none.
-    fn reserve(&mut self, len: usize) -> Result<GuestRoom, QueueViolation> {
+    fn reserve(&mut self, len: usize) -> Result<GuestBuffers, QueueViolation> {
         let (wanted, mut have) = (self.chains.negotiated.header + len, 0);
         self.scratch.segments.clear();
         self.scratch.chains.clear();
@@ -134,15 +135,15 @@ impl ChainFiller<'_> {
             let full = self.scratch.segments.len() >= MAX_FRAME_SEGMENTS;
             if full || !(self.chains.negotiated.mergeable || self.scratch.chains.is_empty()) {
                 self.unpop_chains();
-                return Ok(GuestRoom::Never);
+                return Ok(GuestBuffers::Never);
             }
             let Some(len) = self.pop_chain()? else {
                 self.unpop_chains();
-                return Ok(GuestRoom::Wait);
+                return Ok(GuestBuffers::Wait);
             };
             have += len;
         }
-        Ok(GuestRoom::Enough)
+        Ok(GuestBuffers::Enough)
     }
 
     /// Takes one chain; returns the number of bytes that it holds.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::checks::by_cpu;
 use super::program::{BenchFirewall, run_to_end};
 use crate::kernel::{self, KernelRouter};
-use crate::lab::{BenchLab, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME};
+use crate::lab::{BenchLab, InNetns, OUTPUT_IFNAME, SOURCE_IFNAME};
 use crate::measure::{BenchError, BenchReading, BenchTally};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
@@ -76,7 +76,7 @@ impl FirewallPath {
 
     fn nftables(count: u32) -> Result<Self, BenchError> {
         let lab = BenchLab::new()?;
-        let mut router: LabOwned<KernelRouter> = lab.hold(KernelRouter::new)?;
+        let mut router: InNetns<KernelRouter> = lab.hold(KernelRouter::new)?;
         let rules = list(count, |source| format!("ip saddr {source} ip protocol udp drop"))?;
         let rules = format!(
             "flush ruleset\ntable ip bench {{\nchain c {{\ntype filter hook forward priority 0\n\

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::error::{CallError, static_text};
-use crate::pointers::{self, Out, there};
+use crate::pointers::{self, Out, non_null};
 use crate::structs::{
     NetworkHandle, SLIPRING_NEVER, SlipringDelivery, SlipringLinkStats, SlipringLoss,
     SlipringNetworkOptions,
@@ -78,7 +78,7 @@ pub extern "C" fn slipring_network_free(network: Option<Box<NetworkHandle>>) {
 /// Returns the number of entries, exits or links.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_count(network: Option<&NetworkHandle>, what: u32) -> c_int {
-    entry::status(|| links::count(there(network, NETWORK)?, what))
+    entry::status(|| links::count(non_null(network, NETWORK)?, what))
 }
 
 /// Returns the name of an entry, exit or link.
@@ -88,7 +88,7 @@ pub extern "C" fn slipring_network_name(
     what: u32,
     number: u32,
 ) -> *const c_char {
-    entry::value(null(), || Ok(links::name(there(network, NETWORK)?, what, number)?.as_ptr()))
+    entry::value(null(), || Ok(links::name(non_null(network, NETWORK)?, what, number)?.as_ptr()))
 }
 
 /// Returns the number of the entry, exit or link with a name.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn slipring_network_find(
     entry::status(|| {
         // SAFETY: promised by the caller.
         let name = unsafe { pointers::text(name, "the name")? };
-        links::find(there(network, NETWORK)?, what, name)
+        links::find(non_null(network, NETWORK)?, what, name)
     })
 }
 
@@ -125,20 +125,20 @@ pub unsafe extern "C" fn slipring_network_push(
         let known = if frame.is_null() { 0 } else { len as usize };
         // SAFETY: promised by the caller.
         let bytes = unsafe { pointers::row(frame.cast::<u8>(), known, "the frame")? };
-        links::push(there(network, NETWORK)?, entry, arrival_ns, (bytes, len), tag)
+        links::push(non_null(network, NETWORK)?, entry, arrival_ns, (bytes, len), tag)
     })
 }
 
 /// Processes all due events.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_run(network: Option<&NetworkHandle>, now_ns: u64) -> c_int {
-    entry::status(|| links::run(there(network, NETWORK)?, now_ns))
+    entry::status(|| links::run(non_null(network, NETWORK)?, now_ns))
 }
 
 /// Returns when to run next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 {
-    entry::value(SLIPRING_NEVER, || links::next(there(network, NETWORK)?))
+    entry::value(SLIPRING_NEVER, || links::next(non_null(network, NETWORK)?))
 }
 
 /// Takes the next frame that leaves the network.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn slipring_network_take(
     entry::status(|| {
         // SAFETY: promised by the caller.
         unsafe { pointers::check_sized(delivery, "the delivery")? };
-        let Some(taken) = links::take(there(network, NETWORK)?)? else { return Ok(0) };
+        let Some(taken) = links::take(non_null(network, NETWORK)?)? else { return Ok(0) };
         // SAFETY: promised by the caller.
         unsafe { pointers::write_sized(delivery, &taken, "the delivery") }.map(|()| 1)
     })
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn slipring_network_take_loss(
     entry::status(|| {
         // SAFETY: promised by the caller.
         unsafe { pointers::check_sized(loss, "the loss")? };
-        let Some(taken) = links::take_loss(there(network, NETWORK)?)? else { return Ok(0) };
+        let Some(taken) = links::take_loss(non_null(network, NETWORK)?)? else { return Ok(0) };
         // SAFETY: promised by the caller.
         unsafe { pointers::write_sized(loss, &taken, "the loss") }.map(|()| 1)
     })
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn slipring_link_stats(
     stats: *mut SlipringLinkStats,
 ) -> c_int {
     entry::status(|| {
-        let seen = links::link_stats(there(network, NETWORK)?, link)?;
+        let seen = links::link_stats(non_null(network, NETWORK)?, link)?;
         // SAFETY: promised by the caller.
         unsafe { pointers::write_sized(stats, &seen, "the stats") }.map(|()| 0)
     })
@@ -201,7 +201,7 @@ pub extern "C" fn slipring_link_dropped(
     link: u32,
     cause: u32,
 ) -> u64 {
-    entry::value(0, || links::link_dropped(there(network, NETWORK)?, link, cause))
+    entry::value(0, || links::link_dropped(non_null(network, NETWORK)?, link, cause))
 }
 
 /// Returns the name of a cause; null after the last one.

@@ -9,7 +9,7 @@ use slipring_port::DropCause;
 
 use crate::error::CallError;
 use crate::options::open_options;
-use crate::pointers::{self, Out, put, there};
+use crate::pointers::{self, Out, non_null, put};
 use crate::structs::{
     PortHandle, SLIPRING_NEVER, SlipringOptions, SlipringPortInfo, SlipringStats, SlipringWait,
 };
@@ -103,19 +103,19 @@ pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
 /// Returns the name that the port was opened by.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_name(port: Option<&PortHandle>) -> *const c_char {
-    entry::value(null(), || Ok(there(port, PORT)?.name.as_ptr()))
+    entry::value(null(), || Ok(non_null(port, PORT)?.name.as_ptr()))
 }
 
 /// Returns the port's kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_kind(port: Option<&PortHandle>) -> *const c_char {
-    entry::value(null(), || Ok(there(port, PORT)?.kind.as_ptr()))
+    entry::value(null(), || Ok(non_null(port, PORT)?.kind.as_ptr()))
 }
 
 /// Returns the mode in use.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_mode(port: Option<&PortHandle>) -> *const c_char {
-    entry::value(null(), || Ok(there(port, PORT)?.mode.as_ptr()))
+    entry::value(null(), || Ok(non_null(port, PORT)?.mode.as_ptr()))
 }
 
 /// Returns the port's description.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn slipring_port_info(
     info: *mut SlipringPortInfo,
 ) -> c_int {
     entry::status(|| {
-        let facts = there(port, PORT)?.facts();
+        let facts = non_null(port, PORT)?.facts();
         // SAFETY: promised by the caller.
         unsafe { pointers::write_sized(info, &facts, "the info") }.map(|()| 0)
     })
@@ -137,19 +137,19 @@ pub unsafe extern "C" fn slipring_port_info(
 /// Returns the number of queues.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_queues(port: Option<&PortHandle>) -> c_int {
-    entry::status(|| Ok(there(port, PORT)?.queue_count() as c_int))
+    entry::status(|| Ok(non_null(port, PORT)?.queue_count() as c_int))
 }
 
 /// Returns the tx ring of a queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_tx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
-    entry::value(null_mut(), || rings::tx_ring(there(port, PORT)?, queue))
+    entry::value(null_mut(), || rings::tx_ring(non_null(port, PORT)?, queue))
 }
 
 /// Returns the rx ring of a queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
-    entry::value(null_mut(), || rings::rx_ring(there(port, PORT)?, queue))
+    entry::value(null_mut(), || rings::rx_ring(non_null(port, PORT)?, queue))
 }
 
 /// Whether two ports' buffers may be exchanged.
@@ -158,25 +158,25 @@ pub extern "C" fn slipring_share_buffers(
     one: Option<&PortHandle>,
     other: Option<&PortHandle>,
 ) -> c_int {
-    entry::status(|| rings::share_buffers(there(one, PORT)?, there(other, PORT)?))
+    entry::status(|| rings::share_buffers(non_null(one, PORT)?, non_null(other, PORT)?))
 }
 
 /// Sends queued frames; frees the slots of sent ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
-    entry::status(|| rings::tx_sync(there(port, PORT)?, queue))
+    entry::status(|| rings::tx_sync(non_null(port, PORT)?, queue))
 }
 
 /// Returns read slots and takes over arrived frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
-    entry::status(|| rings::rx_sync(there(port, PORT)?, queue))
+    entry::status(|| rings::rx_sync(non_null(port, PORT)?, queue))
 }
 
 /// Whether no frame will ever arrive again.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_has_ended(port: Option<&PortHandle>) -> c_int {
-    entry::status(|| rings::has_ended(there(port, PORT)?))
+    entry::status(|| rings::has_ended(non_null(port, PORT)?))
 }
 
 /// Queues a copy of a frame.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn slipring_send(
     entry::status(|| {
         // SAFETY: promised by the caller.
         let frame = unsafe { pointers::row(frame.cast::<u8>(), len, "the frame")? };
-        rings::send(there(port, PORT)?, queue, frame)
+        rings::send(non_null(port, PORT)?, queue, frame)
     })
 }
 
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn slipring_receive(
     entry::status(|| {
         // SAFETY: promised by the caller.
         let buffer = unsafe { pointers::bytes_mut(buffer, size, "the buffer")? };
-        let received = rings::receive(there(port, PORT)?, queue, buffer)?;
+        let received = rings::receive(non_null(port, PORT)?, queue, buffer)?;
         put(len, received.unwrap_or(0), "the place of the length")?;
         Ok(received.is_some().into())
     })
@@ -225,7 +225,7 @@ pub extern "C" fn slipring_forward(
     to: Option<&PortHandle>,
     max: u32,
 ) -> c_int {
-    entry::status(|| rings::forward_all(there(from, PORT)?, there(to, PORT)?, max))
+    entry::status(|| rings::forward_all(non_null(from, PORT)?, non_null(to, PORT)?, max))
 }
 
 /// Converts a timeout; a negative one never expires.
@@ -236,14 +236,14 @@ fn timeout(ns: i64) -> Option<Duration> {
 /// Waits until all queued frames have been sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_drain(port: Option<&PortHandle>, timeout_ns: i64) -> c_int {
-    entry::status(|| rings::drain(there(port, PORT)?, timeout(timeout_ns)))
+    entry::status(|| rings::drain(non_null(port, PORT)?, timeout(timeout_ns)))
 }
 
 /// Returns the descriptor to sleep on.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_fd(port: Option<&PortHandle>) -> c_int {
     use std::os::fd::AsRawFd;
-    entry::status(|| Ok(there(port, PORT)?.wait_fd().as_raw_fd()))
+    entry::status(|| Ok(non_null(port, PORT)?.wait_fd().as_raw_fd()))
 }
 
 /// Prepares for a sleep on the port's descriptor.
@@ -254,7 +254,7 @@ pub extern "C" fn slipring_arm(
     until_ns: Out<'_, u64>,
 ) -> c_int {
     entry::status(|| {
-        let (ready, until) = wait::arm(there(port, PORT)?, events)?;
+        let (ready, until) = wait::arm(non_null(port, PORT)?, events)?;
         put(until_ns, until.unwrap_or(SLIPRING_NEVER), "the place of the time")?;
         Ok(ready as c_int)
     })
@@ -263,7 +263,7 @@ pub extern "C" fn slipring_arm(
 /// Ends the sleep on the port's descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_int {
-    entry::status(|| wait::disarm(there(port, PORT)?, events).map(|ready| ready as c_int))
+    entry::status(|| wait::disarm(non_null(port, PORT)?, events).map(|ready| ready as c_int))
 }
 
 /// Waits for ports.
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn slipring_wait(
         let mut waiting = Vec::with_capacity(count);
         for one in asked {
             // SAFETY: promised by the caller: null, or an open port.
-            let port = there(unsafe { one.port.as_ref() }, PORT)?;
+            let port = non_null(unsafe { one.port.as_ref() }, PORT)?;
             waiting.push(Waiting { port, events: one.events, ready: 0 });
         }
         let result = wait::wait(&mut waiting, timeout(timeout_ns));
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn slipring_stats(
     stats: *mut SlipringStats,
 ) -> c_int {
     entry::status(|| {
-        let seen = counters::stats(there(port, PORT)?, queue)?;
+        let seen = counters::stats(non_null(port, PORT)?, queue)?;
         // SAFETY: promised by the caller.
         unsafe { pointers::write_sized(stats, &seen, "the stats") }.map(|()| 0)
     })
@@ -327,5 +327,5 @@ pub extern "C" fn slipring_drop_name(reason: u32) -> *const c_char {
 /// Returns the number of frames dropped for a reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_dropped(port: Option<&PortHandle>, queue: u32, reason: u32) -> u64 {
-    entry::value(0, || counters::dropped(there(port, PORT)?, queue, reason))
+    entry::value(0, || counters::dropped(non_null(port, PORT)?, queue, reason))
 }

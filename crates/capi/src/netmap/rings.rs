@@ -28,11 +28,11 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a program wants its port to be synced.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SyncWishes {
+pub(super) struct SyncPolicy {
     flags: u64,
 }
 
-impl SyncWishes {
+impl SyncPolicy {
     pub(super) fn new(flags: u64) -> Self {
         Self { flags }
     }
@@ -169,7 +169,7 @@ struct Loan {
 
 impl SyncedPort {
     /// Borrows the rings that `fd` has bound; `None` if the device does not lend them.
-    pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncWishes) -> Option<Self> {
+    pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncPolicy) -> Option<Self> {
         let file = fs::read_link(proc_path(fd)).ok()?;
         // A loan that the library cannot use ends with the descriptor; until then, the device does
         // the syncs.

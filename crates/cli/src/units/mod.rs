@@ -11,7 +11,7 @@ mod quantity;
 mod rate;
 mod scan;
 
-pub use quantity::{ByteCount, Count, ShareOfWhole, TimeSpan};
+pub use quantity::{ByteCount, Count, Ratio, TimeSpan};
 pub use rate::{RateUnit, RateWithUnit};
 pub use scan::{QuantityKind, UnitError, UnitErrorReason};
 

@@ -105,11 +105,11 @@ impl fmt::Display for Count {
 
 /// A part of a whole, in parts per 10^9; at most the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShareOfWhole {
+pub struct Ratio {
     ppb: u64,
 }
 
-impl ShareOfWhole {
+impl Ratio {
     const WHOLE_PPB: u64 = 1_000_000_000;
 
     /// Returns the share in parts per 10^9.
@@ -121,7 +121,7 @@ impl ShareOfWhole {
     /// Whether `part` of `whole` is more than this share; 0 of 0 is not.
     ///
     /// ```
-    /// let bound: slipring_cli::units::ShareOfWhole = "0.1%".parse().unwrap();
+    /// let bound: slipring_cli::units::Ratio = "0.1%".parse().unwrap();
     /// assert!(!bound.is_exceeded_by(1, 1_000));
     /// assert!(bound.is_exceeded_by(2, 1_000));
     /// ```
@@ -131,7 +131,7 @@ impl ShareOfWhole {
     }
 }
 
-impl FromStr for ShareOfWhole {
+impl FromStr for Ratio {
     type Err = UnitError;
 
     /// Parses `0.1%`, `250ppm`, `1e-6` and `0`. Any other number without a unit is ambiguous: in
@@ -157,7 +157,7 @@ impl FromStr for ShareOfWhole {
     }
 }
 
-impl fmt::Display for ShareOfWhole {
+impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [(10_000_000, "%"), (1_000, "ppm"), (1, "ppb")];
         f.write_str(&exact(self.ppb, &steps))

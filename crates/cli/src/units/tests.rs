@@ -70,7 +70,7 @@ fn times_are_read_to_the_nanosecond() {
 fn a_part_of_one_needs_no_zero_before_the_point() {
     assert_eq!(seconds(".3"), Ok(300_000_000));
     assert_eq!(seconds(".5ms"), Ok(500_000));
-    assert_eq!(".5%".parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(5_000_000));
+    assert_eq!(".5%".parse::<Ratio>().map(Ratio::ppb), Ok(5_000_000));
 }
 
 #[test]
@@ -100,15 +100,15 @@ fn shares_are_read_in_every_notation() {
         ("100%", 1_000_000_000),
         ("0", 0),
     ] {
-        assert_eq!(text.parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(ppb), "{text}");
+        assert_eq!(text.parse::<Ratio>().map(Ratio::ppb), Ok(ppb), "{text}");
     }
-    assert_eq!(refusal("100.1%".parse::<ShareOfWhole>()), (1, UnitErrorReason::TooLarge));
+    assert_eq!(refusal("100.1%".parse::<Ratio>()), (1, UnitErrorReason::TooLarge));
 }
 
 #[test]
 fn a_share_of_a_number_alone_is_refused_with_both_readings() {
     for text in ["1", "0.1", ".5", "20"] {
-        let error = text.parse::<ShareOfWhole>().unwrap_err();
+        let error = text.parse::<Ratio>().unwrap_err();
         assert_eq!(error.reason, UnitErrorReason::TwoReadings, "{text}");
         let both = format!("it could be {text}% or {text} of the whole at column 1");
         assert_eq!(error.to_string(), both);
@@ -117,7 +117,7 @@ fn a_share_of_a_number_alone_is_refused_with_both_readings() {
 
 #[test]
 fn a_loss_bound_is_compared_without_rounding() {
-    let bound: ShareOfWhole = "0.1%".parse().unwrap();
+    let bound: Ratio = "0.1%".parse().unwrap();
     assert!(!bound.is_exceeded_by(u64::MAX / 1_000, u64::MAX));
     assert!(bound.is_exceeded_by(u64::MAX / 1_000 + 1, u64::MAX));
     assert!(!bound.is_exceeded_by(0, 0));
@@ -157,8 +157,8 @@ fn errors_name_the_column_and_the_accepted_forms() {
 fn what_is_finer_than_the_smallest_unit_is_refused() {
     assert_eq!(refusal(packets("0.5pps")), (1, UnitErrorReason::NotWhole));
     assert_eq!(refusal(seconds("0.3ns")), (1, UnitErrorReason::NotWhole));
-    assert_eq!(refusal("1e-10".parse::<ShareOfWhole>()), (1, UnitErrorReason::NotWhole));
-    assert_eq!("0e-4000000000".parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(0));
+    assert_eq!(refusal("1e-10".parse::<Ratio>()), (1, UnitErrorReason::NotWhole));
+    assert_eq!("0e-4000000000".parse::<Ratio>().map(Ratio::ppb), Ok(0));
 }
 
 #[test]
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(seconds(&span.to_string()), Ok(value));
         prop_assert_eq!(ByteCount(value).to_string().parse(), Ok(ByteCount(value)));
         prop_assert_eq!(Count(value).to_string().parse(), Ok(Count(value)));
-        let share: ShareOfWhole = format!("{ppb}ppb").parse().unwrap();
+        let share: Ratio = format!("{ppb}ppb").parse().unwrap();
         prop_assert_eq!(share.to_string().parse(), Ok(share));
     }
 
@@ -204,6 +204,6 @@ proptest! {
         let _ = seconds(&text);
         let _ = text.parse::<ByteCount>();
         let _ = text.parse::<Count>();
-        let _ = text.parse::<ShareOfWhole>();
+        let _ = text.parse::<Ratio>();
     }
 }

@@ -28,7 +28,7 @@ pub(super) mod at {
     /// Number of words after the text.
     pub(crate) const WORDS: usize = 6;
     /// Twice the number of times that words were published; odd during an update.
-    pub(crate) const EDITION: usize = 7;
+    pub(crate) const SEQUENCE: usize = 7;
     /// Timestamp of the words, CLOCK_MONOTONIC in ns.
     pub(crate) const PUBLISHED: usize = 8;
 }

@@ -10,24 +10,24 @@ use loom::sync::atomic::fence;
 use loom::thread;
 use slipring_test_support::models::{explore, fails};
 
-use super::edition::{EditionSource, PublishedWord, publish_edition, read_edition};
+use super::seqlock::{SeqlockSource, SeqlockWord, seqlock_read, seqlock_write};
 
 const RIGHT: u8 = 0;
-/// The publisher has no fence after the odd edition.
+/// The publisher has no fence after the odd sequence number.
 const NO_RELEASE_FENCE: u8 = 1;
-/// The even edition is stored without ordering.
+/// The even sequence number is stored without ordering.
 const WEAK_END: u8 = 2;
 /// The reader has no fence before it checks again.
 const NO_ACQUIRE_FENCE: u8 = 3;
-/// The first edition is loaded without ordering.
+/// The first sequence number is loaded without ordering.
 const WEAK_START: u8 = 4;
-/// The edition stays even while words are written.
+/// The sequence number stays even while words are written.
 const NEVER_ODD: u8 = 5;
 
 /// A word, correct or with one mistake.
 struct ModelWord<const KIND: u8>(AtomicU64);
 
-impl<const KIND: u8> PublishedWord for ModelWord<KIND> {
+impl<const KIND: u8> SeqlockWord for ModelWord<KIND> {
     fn store_relaxed(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
@@ -41,7 +41,7 @@ impl<const KIND: u8> PublishedWord for ModelWord<KIND> {
     }
 }
 
-/// An edition and two words.
+/// A sequence and two words.
 type Published<const KIND: u8> = [ModelWord<KIND>; 3];
 
 struct ModelReader<'p, const KIND: u8> {
@@ -49,16 +49,16 @@ struct ModelReader<'p, const KIND: u8> {
     words: [u64; 2],
 }
 
-impl<const KIND: u8> EditionSource for ModelReader<'_, KIND> {
+impl<const KIND: u8> SeqlockSource for ModelReader<'_, KIND> {
     type Head = u64;
     type Error = Infallible;
 
     fn head(&mut self) -> Result<u64, Infallible> {
         let order = if KIND == WEAK_START { Relaxed } else { Acquire };
-        let edition = self.published[0].0.load(order);
-        Ok(if KIND == NEVER_ODD { edition & !1 } else { edition })
+        let sequence = self.published[0].0.load(order);
+        Ok(if KIND == NEVER_ODD { sequence & !1 } else { sequence })
     }
-    fn edition_of(head: &u64) -> u64 {
+    fn sequence_of(head: &u64) -> u64 {
         *head
     }
     fn read_words(&mut self) -> Result<(), Infallible> {
@@ -72,7 +72,7 @@ impl<const KIND: u8> EditionSource for ModelReader<'_, KIND> {
     }
 }
 
-/// Two editions of two equal words, and a reader.
+/// Two publications of two equal words, and a reader.
 fn publish_and_read<const KIND: u8>() -> impl Fn() + Send + Sync + 'static {
     || {
         let published: Arc<Published<KIND>> =
@@ -80,16 +80,16 @@ fn publish_and_read<const KIND: u8>() -> impl Fn() + Send + Sync + 'static {
         let publisher = thread::spawn({
             let published = published.clone();
             move || {
-                let mut edition = 0;
+                let mut sequence = 0;
                 for value in 1..=2 {
                     let words = published[1..].iter().map(|word| (word, value));
-                    publish_edition(&published[0], &mut edition, words);
+                    seqlock_write(&published[0], &mut sequence, words);
                 }
             }
         });
         let mut reader = ModelReader { published: &published, words: [0; 2] };
-        if let Ok(Some(edition)) = read_edition(&mut reader) {
-            assert_eq!(reader.words, [edition / 2; 2], "words of one moment");
+        if let Ok(Some(sequence)) = seqlock_read(&mut reader) {
+            assert_eq!(reader.words, [sequence / 2; 2], "words of one moment");
         }
         publisher.join().unwrap();
     }
@@ -102,9 +102,12 @@ fn a_reader_gets_words_of_one_moment_or_none() {
 
 #[test]
 fn without_any_of_the_orderings_a_reader_gets_words_of_two_moments() {
-    assert!(fails(publish_and_read::<NO_RELEASE_FENCE>()), "no fence behind the odd edition");
-    assert!(fails(publish_and_read::<WEAK_END>()), "an even edition that releases nothing");
+    assert!(
+        fails(publish_and_read::<NO_RELEASE_FENCE>()),
+        "no fence behind the odd sequence number"
+    );
+    assert!(fails(publish_and_read::<WEAK_END>()), "an even sequence number that releases nothing");
     assert!(fails(publish_and_read::<NO_ACQUIRE_FENCE>()), "no fence before the second look");
     assert!(fails(publish_and_read::<WEAK_START>()), "a first look that acquires nothing");
-    assert!(fails(publish_and_read::<NEVER_ODD>()), "an edition that is never odd");
+    assert!(fails(publish_and_read::<NEVER_ODD>()), "a sequence number that is never odd");
 }

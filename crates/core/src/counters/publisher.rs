@@ -11,11 +11,11 @@ use slipring_native_proto::trust;
 use slipring_port::now;
 
 use super::directory;
-use super::edition::publish_edition;
 use super::format::{
     CountersLayout, HEADER_WORDS, MAGIC, MAX_FILE_BYTES, VERSION, WORD_BYTES, at, words_of,
 };
 use super::reader_events::ReaderEvents;
+use super::seqlock::seqlock_write;
 use crate::sys::lock;
 use crate::sys::shared::MappedWords;
 
@@ -24,7 +24,7 @@ use crate::sys::shared::MappedWords;
 pub struct Publisher {
     memory: MappedWords,
     first: usize,
-    edition: u64,
+    sequence: u64,
     path: PathBuf,
     /// Holds the lock that shows that this process is running.
     _file: File,
@@ -52,7 +52,7 @@ impl Publisher {
         let memory = MappedWords::map(&new.file, shape.all_words())?;
         write_head(&memory, text, shape);
         let file = new.link_as(&path)?;
-        Ok(Self { memory, first: shape.first_word(), edition: 0, path, _file: file })
+        Ok(Self { memory, first: shape.first_word(), sequence: 0, path, _file: file })
     }
 
     /// Publishes values as of `at_ns` (CLOCK_MONOTONIC), the first one in word 0 and so on. Words
@@ -61,7 +61,7 @@ impl Publisher {
         let words = self.memory.words();
         let time = (&words[at::PUBLISHED], at_ns);
         let values = std::iter::once(time).chain(words[self.first..].iter().zip(values));
-        publish_edition(&words[at::EDITION], &mut self.edition, values);
+        seqlock_write(&words[at::SEQUENCE], &mut self.sequence, values);
     }
 
     /// Returns a descriptor that reports when the file is read.
@@ -95,7 +95,7 @@ fn write_head(memory: &MappedWords, text: &str, shape: CountersLayout) {
         (at::START, now()),
         (at::TEXT, shape.text_bytes as u64),
         (at::WORDS, shape.words as u64),
-        (at::EDITION, 0),
+        (at::SEQUENCE, 0),
         (at::PUBLISHED, 0),
     ];
     let mut padded = text.as_bytes().to_vec();

@@ -8,8 +8,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::directory;
-use super::edition::{EditionSource, read_edition};
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
+use super::seqlock::{SeqlockSource, seqlock_read};
 
 /// How often and at what interval a reader retries during an update, which takes microseconds.
 const MAX_READ_ATTEMPTS: u32 = 50;
@@ -56,7 +56,7 @@ pub struct CountersSnapshot {
     /// Timestamp of the words, CLOCK_MONOTONIC in ns; 0 if no values were published yet.
     pub at_ns: u64,
     /// Number of updates so far.
-    pub edition: u64,
+    pub sequence: u64,
     /// The words, in order.
     pub words: Vec<u64>,
 }
@@ -137,16 +137,16 @@ impl CountersReader {
 
     /// Reads once; `None` if an update happened meanwhile.
     fn try_read(&mut self) -> Result<Option<CountersSnapshot>, CountersReadError> {
-        let Some(head) = read_edition(self)? else { return Ok(None) };
+        let Some(head) = seqlock_read(self)? else { return Ok(None) };
         Ok(Some(CountersSnapshot {
             at_ns: head[at::PUBLISHED],
-            edition: head[at::EDITION] / 2,
+            sequence: head[at::SEQUENCE] / 2,
             words: words_of(&self.bytes).collect(),
         }))
     }
 }
 
-impl EditionSource for CountersReader {
+impl SeqlockSource for CountersReader {
     type Head = [u64; HEADER_WORDS];
     type Error = CountersReadError;
 
@@ -157,8 +157,8 @@ impl EditionSource for CountersReader {
         Ok(head)
     }
 
-    fn edition_of(head: &Self::Head) -> u64 {
-        head[at::EDITION]
+    fn sequence_of(head: &Self::Head) -> u64 {
+        head[at::SEQUENCE]
     }
 
     fn read_words(&mut self) -> Result<(), CountersReadError> {

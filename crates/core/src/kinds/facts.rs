@@ -4,7 +4,7 @@ use slipring_confine::CapabilitySet;
 
 /// Documentation of a kind of port, and properties that other code needs.
 #[derive(Debug)]
-pub struct KindFacts {
+pub struct PortKindInfo {
     /// The forms of the kind's names; none if its ports cannot be opened.
     pub rows: &'static [NameRow],
     /// Capabilities that the owner of a port keeps until it is closed.
@@ -15,7 +15,7 @@ pub struct KindFacts {
     pub restart: AfterRestart,
 }
 
-impl KindFacts {
+impl PortKindInfo {
     /// The defaults: the port takes nothing from the host, keeps no privilege and is not served by
     /// the daemon.
     #[must_use]

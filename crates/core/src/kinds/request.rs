@@ -60,7 +60,7 @@ impl<'r> PortRequest<'r> {
 
     /// The part after the prefix: an interface, a path, a PCI address.
     #[must_use]
-    pub fn place(&self) -> &str {
+    pub fn bare_name(&self) -> &str {
         &self.name.name
     }
 

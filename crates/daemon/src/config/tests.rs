@@ -43,8 +43,8 @@ fn a_whole_file_is_understood() {
     assert_eq!(settings.uring, Some(slipring_fuse::UringMode::On));
     assert_eq!(settings.parameters, [("buf_num".to_owned(), 1000)]);
     let alice = Requester { uid: 1000, gids: &[50] };
-    assert!(settings.access_rules.admits(alice, PortAccess::named("eth1")));
-    assert!(!settings.access_rules.admits(alice, PortAccess::named("x{1")));
+    assert!(settings.access_rules.admits(alice, PortAccess::of_port("eth1")));
+    assert!(!settings.access_rules.admits(alice, PortAccess::of_port("x{1")));
     assert_eq!(settings.access_rules.take_over.len(), 1);
 }
 

@@ -235,8 +235,8 @@ impl Qfq {
             return;
         }
         let below = (1u64 << number) - 1;
-        self.shift(below, BLOCKED, READY);
-        self.shift(below, BLOCKED_INELIGIBLE, INELIGIBLE);
+        self.move_groups(below, BLOCKED, READY);
+        self.move_groups(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
     /// Updates the sets after V moved from `before`: groups whose start it reached become eligible.
@@ -255,12 +255,12 @@ impl Qfq {
             // A start of group g is a multiple of 2^g, so V can only have reached it if one of
             // these bits changed.
             let reached = u64::MAX >> changed.leading_zeros();
-            self.shift(reached, INELIGIBLE, READY);
-            self.shift(reached, BLOCKED_INELIGIBLE, BLOCKED);
+            self.move_groups(reached, INELIGIBLE, READY);
+            self.move_groups(reached, BLOCKED_INELIGIBLE, BLOCKED);
         }
     }
 
-    fn shift(&mut self, mask: u64, source: usize, target: usize) {
+    fn move_groups(&mut self, mask: u64, source: usize, target: usize) {
         let moved = self.sets[source] & mask;
         self.sets[source] &= !moved;
         self.sets[target] |= moved;

@@ -51,7 +51,7 @@ fn saved(name: &str, rotation: FileRotation, seconds: &[u64]) -> Vec<(String, us
     files
 }
 
-fn named(files: &[(&str, usize)]) -> Vec<(String, usize)> {
+fn names_and_sizes(files: &[(&str, usize)]) -> Vec<(String, usize)> {
     files.iter().map(|(name, frames)| ((*name).to_owned(), *frames)).collect()
 }
 
@@ -60,14 +60,14 @@ fn a_file_beyond_its_size_is_followed_by_a_numbered_one() {
     // 24 bytes of head and 76 of each frame: the second frame passes the limit.
     let rotation = FileRotation { size: Some(150), ..FileRotation::default() };
     let files = saved("a.pcap", rotation, &[0, 1, 2, 3, 4]);
-    assert_eq!(files, named(&[("a.pcap", 2), ("a.pcap1", 2), ("a.pcap2", 1)]));
+    assert_eq!(files, names_and_sizes(&[("a.pcap", 2), ("a.pcap1", 2), ("a.pcap2", 1)]));
 }
 
 #[test]
 fn a_ring_of_files_writes_over_the_oldest() {
     let rotation = FileRotation { size: Some(50), files: Some(2), ..FileRotation::default() };
     let files = saved("a.pcap", rotation, &[0, 1, 2, 3, 4]);
-    assert_eq!(files, named(&[("a.pcap0", 1), ("a.pcap1", 1)]));
+    assert_eq!(files, names_and_sizes(&[("a.pcap0", 1), ("a.pcap1", 1)]));
 }
 
 #[test]
@@ -75,16 +75,16 @@ fn a_period_begins_files_by_the_time_of_frames_and_ends_after_the_last() {
     let rotation =
         FileRotation { period: Some(Duration::from_secs(10)), ..FileRotation::default() };
     let files = saved("a-%S.pcap", rotation.clone(), &[0, 9, 10, 12, 25]);
-    assert_eq!(files, named(&[("a-20.pcap", 2), ("a-30.pcap", 2), ("a-45.pcap", 1)]));
+    assert_eq!(files, names_and_sizes(&[("a-20.pcap", 2), ("a-30.pcap", 2), ("a-45.pcap", 1)]));
     let rotation = FileRotation { files: Some(2), ..rotation };
     let files = saved("a-%S.pcap", rotation, &[0, 9, 10, 12, 25]);
-    assert_eq!(files, named(&[("a-20.pcap", 2), ("a-30.pcap", 2)]));
+    assert_eq!(files, names_and_sizes(&[("a-20.pcap", 2), ("a-30.pcap", 2)]));
 }
 
 #[test]
 fn a_capture_of_nothing_is_a_file_with_a_head() {
     for name in ["a.pcap", "a.pcapng"] {
-        assert_eq!(saved(name, FileRotation::default(), &[]), named(&[(name, 0)]));
+        assert_eq!(saved(name, FileRotation::default(), &[]), names_and_sizes(&[(name, 0)]));
     }
 }
 

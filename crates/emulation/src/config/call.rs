@@ -15,12 +15,12 @@ use super::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigVa
 
 /// A part of a text, and the number of characters before it.
 #[derive(Clone, Copy)]
-struct CallText<'t> {
+struct LocatedText<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> CallText<'t> {
+impl<'t> LocatedText<'t> {
     fn whole(text: &'t str) -> Self {
         Self { text, at: 0 }.trimmed()
     }
@@ -87,7 +87,7 @@ pub(crate) fn part(
     text: &str,
     location: &ConfigLocation,
 ) -> Result<Option<ConfigTable>, EmulationConfigError> {
-    let whole = CallText::whole(text);
+    let whole = LocatedText::whole(text);
     // `none` may also be the name of one of the part's models, which takes precedence.
     if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
@@ -130,8 +130,8 @@ pub(crate) fn part(
 /// Splits off the model name: a first word that names a model, or cannot be anything else.
 fn split_name<'t>(
     part: &LinkPart,
-    mut pieces: Vec<CallText<'t>>,
-) -> (Option<(&'t str, usize)>, Vec<CallText<'t>>) {
+    mut pieces: Vec<LocatedText<'t>>,
+) -> (Option<(&'t str, usize)>, Vec<LocatedText<'t>>) {
     let first = pieces[0];
     let named = part.model(first.text).is_some();
     let word = first.text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -148,7 +148,7 @@ fn fill(
     table: &mut ConfigTable,
     model: &PartModel,
     path: &str,
-    arguments: &[CallText<'_>],
+    arguments: &[LocatedText<'_>],
     location: &ConfigLocation,
 ) -> Result<(), EmulationConfigError> {
     let mut unnamed = 0;
@@ -166,7 +166,7 @@ fn fill(
             }
         };
         let key = if key == "corr" { "half_life" } else { key };
-        let node = ConfigNode::word(value.text, at.clone());
+        let node = ConfigNode::unquoted(value.text, at.clone());
         match table.get_mut(key).map(|node| &mut node.value) {
             Some(ConfigValue::List(list)) if rest => list.push(node),
             Some(_) => {
@@ -185,7 +185,7 @@ fn fill(
 fn too_many(
     model: &PartModel,
     path: &str,
-    argument: &CallText<'_>,
+    argument: &LocatedText<'_>,
     location: &ConfigLocation,
 ) -> EmulationConfigError {
     let what = format!("{} takes no more values", model.name);
@@ -199,7 +199,7 @@ pub(crate) fn parts(
     text: &str,
     location: &ConfigLocation,
 ) -> Result<ConfigTable, EmulationConfigError> {
-    let whole = CallText::whole(text);
+    let whole = LocatedText::whole(text);
     let torn = |(what, at)| {
         let error =
             EmulationConfigError::value("the link", text, what).at(&location.advanced_by(at));

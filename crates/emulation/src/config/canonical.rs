@@ -80,7 +80,7 @@ fn write_link(link: &mut ConfigTable) {
                     }
                 }
             }
-            _ if LinkPart::named(&entry.key).is_none() => {
+            _ if LinkPart::by_name(&entry.key).is_none() => {
                 write_value("", &entry.key, &mut entry.node)
             }
             _ => {}

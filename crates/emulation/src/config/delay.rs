@@ -75,13 +75,13 @@ pub(super) fn read(
     let model = section.one_of("dist", &DELAY_KINDS)?.unwrap_or(unsaid);
     let half_life_ns = section.time("half_life")?;
     let order = section.one_of("order", &ORDER_POLICIES)?;
-    let model = self::model(&mut section, model, files)?;
+    let model = self::read_model(&mut section, model, files)?;
     section.finish()?;
     let order = order.or(half_life_ns.map(|_| OrderPolicy::Correlated));
     Ok((DelaySpec { model, half_life_ns }, order))
 }
 
-fn model(
+fn read_model(
     section: &mut ConfigSection<'_>,
     model: DelayKind,
     files: &ConfigFiles,
@@ -142,7 +142,7 @@ fn refuse_missed_mean(
     section: &ConfigSection<'_>,
     dist: &Dist,
 ) -> Result<(), EmulationConfigError> {
-    let Some(missed) = MissedMean::of(dist) else { return Ok(()) };
+    let Some(missed) = MeanMismatch::of(dist) else { return Ok(()) };
     if missed.share() <= MAX_MEAN_ERROR_SHARE {
         return Ok(());
     }
@@ -156,12 +156,12 @@ fn refuse_missed_mean(
 
 /// A requested mean, and the actual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct MissedMean {
+pub(crate) struct MeanMismatch {
     asked_ns: f64,
     drawn_ns: f64,
 }
 
-impl MissedMean {
+impl MeanMismatch {
     /// Returns the means of a distribution, if a mean was requested.
     pub(crate) fn of(dist: &Dist) -> Option<Self> {
         dist.requested_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
@@ -174,7 +174,7 @@ impl MissedMean {
     }
 }
 
-impl fmt::Display for MissedMean {
+impl fmt::Display for MeanMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [drawn, asked] = [self.drawn_ns, self.asked_ns]
             .map(|ns| human::span(Duration::from_nanos(ns.round() as u64)));

@@ -89,7 +89,7 @@ pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
 }
 
 fn same_model(part: &str, base: &ConfigTable, own: &ConfigTable) -> bool {
-    let Some(shape) = super::parts::LinkPart::named(part) else { return false };
+    let Some(shape) = super::parts::LinkPart::by_name(part) else { return false };
     let model = |table: &ConfigTable| {
         let unsaid = ["trace", "wasm"].into_iter().find(|key| table.get(key).is_some());
         table.word(shape.selector).or(unsaid).map(str::to_owned)

@@ -64,14 +64,14 @@ fn one(
     let unsaid = if section.has("wasm") { LossKind::Wasm } else { LossKind::Bernoulli };
     let model = section.one_of("model", &LOSS_KINDS)?.unwrap_or(unsaid);
     let loss = LossSpec {
-        model: self::model(&mut section, model, files)?,
+        model: self::read_model(&mut section, model, files)?,
         position: section.one_of("where", &LOSS_POSITIONS)?.unwrap_or_default(),
     };
     section.finish()?;
     Ok(loss)
 }
 
-fn model(
+fn read_model(
     section: &mut ConfigSection<'_>,
     model: LossKind,
     files: &ConfigFiles,

@@ -137,13 +137,13 @@ pub(super) fn corrupt(path: &str, node: &ConfigNode) -> Result<CorruptSpec, Emul
         false => BitErrorSpec::Ber(section.required("ber", quantity::probability)?),
         true => BitErrorSpec::Burst {
             chance: section.required("p", section::chance)?,
-            bits: section.small("bits")?.unwrap_or(1),
+            bits: section.count_u32("bits")?.unwrap_or(1),
         },
     };
     let corrupt = CorruptSpec {
         errors,
-        from_byte: section.small("from_byte")?.unwrap_or(0),
-        until_byte: section.small("until_byte")?,
+        from_byte: section.count_u32("from_byte")?.unwrap_or(0),
+        until_byte: section.count_u32("until_byte")?,
         fix_checksum: section.flag("fix_checksum")?.unwrap_or(false),
     };
     section.finish()?;
@@ -164,7 +164,7 @@ pub(super) fn duplicate(
     }
     let duplicate = DuplicateSpec {
         chance: section.required("p", section::chance)?,
-        copies: section.small("copies")?.unwrap_or(1),
+        copies: section.count_u32("copies")?.unwrap_or(1),
         after_ns: section.time("after")?.unwrap_or(0),
     };
     section.finish()?;

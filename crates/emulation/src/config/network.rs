@@ -91,7 +91,7 @@ pub(super) fn read(config: &EmulationConfig) -> Result<NetworkSpec, EmulationCon
             let error = EmulationConfigError::key("a link has no name", "").at(&entry.location);
             return Err(error.help("write [link.up]"));
         }
-        network.links.push(join(root, entry, &network, &config.files)?);
+        network.links.push(read_network_link(root, entry, &network, &config.files)?);
     }
     if network.links.is_empty() {
         let error = EmulationConfigError::key("there is no link", "nothing would pass");
@@ -183,7 +183,7 @@ fn nodes(root: &ConfigTable, ports: &[String]) -> Result<Vec<String>, EmulationC
     Ok(names)
 }
 
-fn join(
+fn read_network_link(
     root: &ConfigTable,
     entry: &ConfigEntry,
     network: &NetworkSpec,

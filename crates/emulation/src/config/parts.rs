@@ -151,7 +151,7 @@ pub(crate) static LINK_PARTS: [LinkPart; 9] = [
 
 impl LinkPart {
     /// Returns the part of that name.
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+    pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
         LINK_PARTS.iter().find(|part| part.name == name)
     }
 

@@ -116,7 +116,7 @@ fn discipline(
     Ok(match kind {
         QueueSetting::DropTail => Discipline::DropTail,
         QueueSetting::DropHead => Discipline::DropHead,
-        QueueSetting::Red => Discipline::Red(red(section)?),
+        QueueSetting::Red => Discipline::Red(read_red(section)?),
         QueueSetting::CoDel => Discipline::CoDel(codel(section)?),
         QueueSetting::Pie => Discipline::Pie(pie(section)?),
         QueueSetting::FqCoDel => Discipline::FqCoDel(fair(section)?, codel(section)?),
@@ -126,7 +126,7 @@ fn discipline(
 }
 
 /// Reads thresholds in bytes or in packets.
-fn red(section: &mut ConfigSection<'_>) -> Result<RedSpec, EmulationConfigError> {
+fn read_red(section: &mut ConfigSection<'_>) -> Result<RedSpec, EmulationConfigError> {
     let usual = RedSpec::default();
     let sizes = (section.size("min")?, section.size("max")?);
     let packets = (section.real("min_packets")?, section.real("max_packets")?);
@@ -176,8 +176,8 @@ fn pie(section: &mut ConfigSection<'_>) -> Result<PieSpec, EmulationConfigError>
 fn fair(section: &mut ConfigSection<'_>) -> Result<FairSpec, EmulationConfigError> {
     let usual = FairSpec::default();
     Ok(FairSpec {
-        flows: section.small("flows")?.unwrap_or(usual.flows),
-        quantum: section.small("quantum")?.unwrap_or(usual.quantum),
+        flows: section.count_u32("flows")?.unwrap_or(usual.flows),
+        quantum: section.count_u32("quantum")?.unwrap_or(usual.quantum),
         ..usual
     })
 }

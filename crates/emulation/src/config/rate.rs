@@ -30,7 +30,7 @@ enum RateKind {
     Ramp,
     Sine,
     Markov,
-    Wander,
+    OrnsteinUhlenbeck,
     Wasm,
 }
 
@@ -44,7 +44,7 @@ const RATE_KINDS: [(&str, RateKind); 11] = [
     ("ramp", RateKind::Ramp),
     ("sine", RateKind::Sine),
     ("markov", RateKind::Markov),
-    ("ou", RateKind::Wander),
+    ("ou", RateKind::OrnsteinUhlenbeck),
     ("wasm", RateKind::Wasm),
 ];
 
@@ -70,7 +70,7 @@ pub(super) fn read(
         RateKind::Ramp => ramp(&mut section)?,
         RateKind::Sine => sine(&mut section)?,
         RateKind::Markov => markov(&mut section)?,
-        RateKind::Wander => wander(&mut section)?,
+        RateKind::OrnsteinUhlenbeck => ornstein_uhlenbeck(&mut section)?,
         RateKind::Wasm => RateSpec::User(wasm::rate(&mut section, files)?),
     };
     let framing = framing(&mut section, model == RateKind::Ether)?;
@@ -263,11 +263,11 @@ fn sine(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigErro
     })
 }
 
-fn wander(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigError> {
+fn ornstein_uhlenbeck(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigError> {
     let mean_bps = section.required("mean", quantity::rate_bps)?;
     let sd_bps = section.required("sd", quantity::rate_bps)?;
     let half_life_ns = section.required("half_life", quantity::time_ns)?;
-    Ok(RateSpec::Wander {
+    Ok(RateSpec::OrnsteinUhlenbeck {
         mean_bps,
         sd_bps,
         half_life_ns,
@@ -330,7 +330,7 @@ fn weights(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigErr
 /// Reads the overhead of frames. The default for ATM is AAL5's trailer of 8 bytes.
 fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, EmulationConfigError> {
     let cells = section.one_of("cells", &[("none", 0), ("atm", 1), ("docsis", 2)])?.unwrap_or(0);
-    let minislot = section.small("minislot")?;
+    let minislot = section.count_u32("minislot")?;
     let usual = match (ether, cells) {
         (true, _) => Framing::ETHER.overhead_bytes,
         (_, 1) => 8,
@@ -339,7 +339,7 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
     let said = section.read("overhead", overhead)?;
     Ok(Framing {
         overhead_bytes: said.unwrap_or(usual),
-        min_frame: section.small("min_frame")?.unwrap_or(0),
+        min_frame: section.count_u32("min_frame")?.unwrap_or(0),
         cells: match cells {
             1 => LineCells::Atm,
             2 => LineCells::Docsis { minislot: minislot.unwrap_or(DOCSIS_MINISLOT_BYTES) },

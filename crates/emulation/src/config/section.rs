@@ -76,7 +76,7 @@ impl<'n> ConfigSection<'n> {
 
     pub(crate) fn missing(&self, key: &str) -> EmulationConfigError {
         let summary = format!("{} is missing", self.path_of(key));
-        let part = self.path.rsplit('.').next().and_then(LinkPart::named);
+        let part = self.path.rsplit('.').next().and_then(LinkPart::by_name);
         let model = part
             .and_then(|part| part.model(self.table.word(part.selector).unwrap_or(part.default)));
         EmulationConfigError::key(summary, "").at(self.location).help(match model {
@@ -108,7 +108,10 @@ impl<'n> ConfigSection<'n> {
         self.read(key, quantity::count)
     }
 
-    pub(crate) fn small(&mut self, key: &'static str) -> Result<Option<u32>, EmulationConfigError> {
+    pub(crate) fn count_u32(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<u32>, EmulationConfigError> {
         self.read(key, small)
     }
 

@@ -110,7 +110,7 @@ impl ConfigNode {
     }
 
     /// Converts an unquoted word.
-    pub fn word(text: &str, location: ConfigLocation) -> Self {
+    pub fn unquoted(text: &str, location: ConfigLocation) -> Self {
         match text {
             "true" => Self { location, value: ConfigValue::Flag(true) },
             "false" => Self { location, value: ConfigValue::Flag(false) },

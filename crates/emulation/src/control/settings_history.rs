@@ -12,7 +12,7 @@ use slipring_port::{Nanos, now};
 
 use super::handover::{ChangeRefusal, PlanHandover};
 use super::timeline::{
-    HandInOutcome, SettingsEdit, SettingsTimeline, SettingsVersion, UnbuildableSettings,
+    SettingsEdit, SettingsEditOutcome, SettingsTimeline, SettingsVersion, UnbuildableSettings,
     changed_links,
 };
 use crate::bounds::ChangeBounds;
@@ -179,11 +179,11 @@ impl SettingsHistory {
         let accepted = times.into_iter().zip(outcomes).map(|(at_ns, outcome)| {
             let applies_at_ns = at_ns.saturating_sub(self.start_ns);
             match outcome {
-                HandInOutcome::NewVersion(version) => {
+                SettingsEditOutcome::NewVersion(version) => {
                     let links = timeline.changed_by(version);
                     AcceptedChange { applies_at_ns, version, changed: true, links }
                 }
-                HandInOutcome::Unchanged(version) => {
+                SettingsEditOutcome::Unchanged(version) => {
                     AcceptedChange { applies_at_ns, version, changed: false, links: Vec::new() }
                 }
             }

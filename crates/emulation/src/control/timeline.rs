@@ -53,7 +53,7 @@ pub(super) struct SettingsTimeline {
 
 /// The result of a submitted edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HandInOutcome {
+pub(super) enum SettingsEditOutcome {
     /// The edit became the version of that number.
     NewVersion(u64),
     /// The edit changed nothing: the version of that number applies at its time.
@@ -128,7 +128,7 @@ impl SettingsTimeline {
         &mut self,
         time: Nanos,
         edits: Vec<(Nanos, SettingsEdit)>,
-    ) -> Result<(Option<usize>, Vec<HandInOutcome>), UnbuildableSettings> {
+    ) -> Result<(Option<usize>, Vec<SettingsEditOutcome>), UnbuildableSettings> {
         self.batches += 1;
         let (mut first, mut outcomes) = (None, Vec::new());
         for (at_ns, edit) in edits {
@@ -136,10 +136,10 @@ impl SettingsTimeline {
             let version = self.build_version(index, at_ns, edit)?;
             let before = &self.versions[index - 1];
             if version.edit.is_empty() || (at_ns <= time && version.network == before.network) {
-                outcomes.push(HandInOutcome::Unchanged(before.number));
+                outcomes.push(SettingsEditOutcome::Unchanged(before.number));
                 continue;
             }
-            outcomes.push(HandInOutcome::NewVersion(version.number));
+            outcomes.push(SettingsEditOutcome::NewVersion(version.number));
             self.next += 1;
             self.versions.insert(index, version);
             self.rebuild(index + 1)?;
@@ -285,7 +285,7 @@ mod tests {
         edit: SettingsEdit,
     ) -> Result<u64, UnbuildableSettings> {
         match timeline.insert_batch(0, vec![(at_ns, edit)])?.1[..] {
-            [HandInOutcome::NewVersion(number)] => Ok(number),
+            [SettingsEditOutcome::NewVersion(number)] => Ok(number),
             ref other => panic!("{other:?}"),
         }
     }
@@ -342,7 +342,7 @@ mod tests {
         let same = || set("up.delay", "20ms");
         let handed =
             timeline.insert_batch(100, vec![(100, SettingsEdit::Set(Vec::new())), (100, same())]);
-        assert_eq!(handed.unwrap(), (None, vec![HandInOutcome::Unchanged(1); 2]));
+        assert_eq!(handed.unwrap(), (None, vec![SettingsEditOutcome::Unchanged(1); 2]));
         let whole = SettingsEdit::Whole(EmulationConfig::clone(&timeline.versions()[0].config));
         let handed =
             timeline.insert_batch(100, vec![(100, whole), (900, SettingsEdit::Set(Vec::new()))]);

@@ -12,7 +12,7 @@ use super::options::RealtimeOptions;
 use super::stamp::{BatchTimes, ETHER_OVERHEAD_BYTES, Stamper};
 use crate::account::EntryAccount;
 use crate::flags::BurstLimit;
-use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
+use crate::store::{BatchLoader, EmulationStore, LifetimeClass, MAX_FRAME_BYTES};
 
 /// Speed of a line that reports none, in bits per second: as fast as memory.
 const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
@@ -45,7 +45,7 @@ pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
     /// The lane of the store in which the port's frames share memory.
-    lane: StoreLane,
+    lane: LifetimeClass,
     /// Maximum amount that is taken from a queue at once.
     burst: BurstLimit,
     received: PacketCounts,
@@ -70,7 +70,7 @@ impl PortInlet {
         Self {
             entry: EntryId(entry as u16),
             stamper: Stamper::new(line_speed(port).unwrap_or(DEFAULT_LINE_BPS), now),
-            lane: StoreLane::number(entry),
+            lane: LifetimeClass::number(entry),
             burst: options.burst,
             received: PacketCounts::default(),
             scratch: Vec::new(),

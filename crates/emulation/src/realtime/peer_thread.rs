@@ -36,7 +36,7 @@ use slipring_ring::Doorbell;
 use super::frame_tap::FrameTap;
 use super::inlet::{self, PortInlet, RxScratch};
 use crate::store::{
-    CHUNK_BYTES, ChunkTransfer, EmulationStore, MAX_FRAME_BYTES, StoreLane, share_chunk,
+    CHUNK_BYTES, ChunkTransfer, EmulationStore, LifetimeClass, MAX_FRAME_BYTES, share_chunk,
 };
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
@@ -93,7 +93,7 @@ struct PeerTx {
 struct PeerRx {
     incoming: Consumer<ChunkTransfer>,
     returns: Producer<ChunkTransfer>,
-    lane: StoreLane,
+    lane: LifetimeClass,
     /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
     /// Frames of the last chunk; the frames from `next` on are not taken yet.
@@ -263,7 +263,7 @@ fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
     let receiving = PeerRx {
         incoming: from,
         returns: home,
-        lane: StoreLane::number(index),
+        lane: LifetimeClass::number(index),
         waiting: None,
         bursts: Vec::new(),
         next: 0,

@@ -131,7 +131,7 @@ fn is_isolated(isolated: &[usize]) -> bool {
 /// it for long.
 #[derive(Debug)]
 pub(crate) struct PausePacer {
-    need: PauseNeed,
+    need: PauseAction,
     /// Interval between checks whether a pause is due.
     period: Nanos,
     since: Nanos,
@@ -140,7 +140,7 @@ pub(crate) struct PausePacer {
 
 /// The change that a thread needs in its scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PauseNeed {
+enum PauseAction {
     Nothing,
     /// Make pauses.
     Pauses,
@@ -161,10 +161,12 @@ impl PausePacer {
     /// Creates the pacer for a thread with this placement.
     pub(crate) fn of(place: &ThreadPlacement) -> Self {
         let (need, period) = match place.scheduling {
-            ThreadScheduling::Fifo if !place.isolated => (PauseNeed::Pauses, Self::LONG_PERIOD_NS),
-            ThreadScheduling::Favoured => (PauseNeed::Precedence, Self::SHORT_PERIOD_NS),
+            ThreadScheduling::Fifo if !place.isolated => {
+                (PauseAction::Pauses, Self::LONG_PERIOD_NS)
+            }
+            ThreadScheduling::Favoured => (PauseAction::Precedence, Self::SHORT_PERIOD_NS),
             ThreadScheduling::Fifo | ThreadScheduling::Ordinary => {
-                (PauseNeed::Nothing, Self::LONG_PERIOD_NS)
+                (PauseAction::Nothing, Self::LONG_PERIOD_NS)
             }
         };
         Self { need, period, since: 0, worked_ns: 0 }
@@ -173,7 +175,7 @@ impl PausePacer {
     /// Sleeps if a pause is due.
     #[inline]
     pub(crate) fn pause_if_due(&mut self, now: Nanos) {
-        if self.need != PauseNeed::Nothing && now >= self.since + self.period {
+        if self.need != PauseAction::Nothing && now >= self.since + self.period {
             self.check(now);
         }
     }
@@ -184,9 +186,9 @@ impl PausePacer {
         let (time, work) = (now - self.since, worked - self.worked_ns);
         let is_first = self.since == 0;
         (self.since, self.worked_ns) = (now, worked);
-        if self.need == PauseNeed::Precedence {
+        if self.need == PauseAction::Precedence {
             if !is_first && time.saturating_sub(work) > Self::MAX_PREEMPTED_NS {
-                self.need = if set_fifo() { PauseNeed::Pauses } else { PauseNeed::Nothing };
+                self.need = if set_fifo() { PauseAction::Pauses } else { PauseAction::Nothing };
             }
             return;
         }
@@ -284,12 +286,12 @@ mod tests {
             let mut breather = PausePacer::of(&spins);
             let start = slipring_port::now();
             breather.pause_if_due(start);
-            assert_eq!(breather.need, PauseNeed::Precedence, "nothing is known yet");
+            assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
             // No more time than work: no preemption.
             breather.check(start);
-            assert_eq!(breather.need, PauseNeed::Precedence);
+            assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);
-            assert_ne!(breather.need, PauseNeed::Precedence, "5 ms went to others");
+            assert_ne!(breather.need, PauseAction::Precedence, "5 ms went to others");
         })
         .join()
         .unwrap();

@@ -35,7 +35,7 @@ const COUNTERS: [LinkCounter; 8] = [
 ];
 
 /// A part of a tally: its unit, its description, and its source.
-type TallyPart = (&'static str, &'static str, fn(PacketCounts) -> u64);
+type PacketCountUnit = (&'static str, &'static str, fn(PacketCounts) -> u64);
 
 /// A histogram of a link: its name, its description, its values per unit, and its source.
 type LinkHistogram = (&'static str, &'static str, f64, fn(&LinkMeasurement) -> &Histogram);
@@ -64,7 +64,7 @@ pub(crate) fn text(links: &[LinkReport<'_>], unrouted: PacketCounts) -> String {
 
 fn write_counter(text: &mut MetricsText, links: &[LinkReport<'_>], counter: LinkCounter) {
     let (name, meaning, tally) = counter;
-    let parts: [TallyPart; 2] = [
+    let parts: [PacketCountUnit; 2] = [
         ("packets", "Frames", |tally| tally.packets),
         ("bytes", "Bytes of frames", |tally| tally.bytes),
     ];

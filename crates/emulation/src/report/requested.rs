@@ -189,7 +189,7 @@ fn rate(rate: &RateSpec) -> String {
             format!("{} +- {} each {}", bps(*mean_bps), bps(*amplitude_bps), time(*period_ns))
         }
         RateSpec::Markov { states } => format!("{} states at random", states.len()),
-        RateSpec::Wander { mean_bps, sd_bps, .. } => {
+        RateSpec::OrnsteinUhlenbeck { mean_bps, sd_bps, .. } => {
             format!("wanders, {} sd {}", bps(*mean_bps), bps(*sd_bps))
         }
         RateSpec::User(_) => "a model of yours".to_owned(),

@@ -25,12 +25,12 @@ pub(crate) const RING_LAYERS: u32 = 1;
 const RETRY_NS: Nanos = 50_000;
 
 /// A gate, shared by the queues of a port.
-pub(super) type SharedGate = Arc<Mutex<GatewayPort>>;
+pub(super) type SharedGateway = Arc<Mutex<GatewayPort>>;
 
 /// A queue with a gate in front of it.
-pub(super) struct GatedQueue {
+pub(super) struct GatewayQueue {
     name: String,
-    gate: SharedGate,
+    gate: SharedGateway,
     /// Whether this queue sends the gate's own frames.
     sends_own_frames: bool,
     inner: Box<dyn Queue>,
@@ -42,13 +42,13 @@ pub(super) struct GatedQueue {
     scratch: Vec<u8>,
 }
 
-impl GatedQueue {
+impl GatewayQueue {
     /// Puts a gate in front of queue `index` of port `name`.
     pub(super) fn new(
         name: &str,
         index: u64,
         mut inner: Box<dyn Queue>,
-        gate: SharedGate,
+        gate: SharedGateway,
     ) -> Result<Self, OpenError> {
         let rings = inner.rings();
         let region = rings.rx.region().clone();
@@ -72,7 +72,7 @@ impl GatedQueue {
 
     /// Checks received frames, as far as there is space for them.
     fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
-        let head = self.rx_kern.released().map_err(|fault| broken(&self.name, fault))?;
+        let head = self.rx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         self.rx_kern.complete_to(head);
         let inner = self.inner.rings().rx;
         while let Some(slots) = packet_slots(inner)
@@ -91,7 +91,7 @@ impl GatedQueue {
     /// Sets the addresses of the program's frames and sends them, as far as there is space for
     /// them.
     fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
-        let head = self.tx_kern.released().map_err(|fault| broken(&self.name, fault))?;
+        let head = self.tx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
         while at != head && self.send_gate_frames(gate) {
             let end = self.gather(at, head);
@@ -153,11 +153,11 @@ impl GatedQueue {
 }
 
 /// Locks the gate. A poisoned lock is fine: its state is always consistent.
-fn lock(gate: &SharedGate) -> MutexGuard<'_, GatewayPort> {
+fn lock(gate: &SharedGateway) -> MutexGuard<'_, GatewayPort> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn broken(name: &str, fault: impl Into<SyncFault>) -> RunError {
+fn sync_error(name: &str, fault: impl Into<SyncFault>) -> RunError {
     RunError::new(name, fault.into())
 }
 
@@ -197,7 +197,7 @@ fn cause(refusal: GatewayDropReason) -> DropCause {
     }
 }
 
-impl Queue for GatedQueue {
+impl Queue for GatewayQueue {
     fn rings(&mut self) -> QueueRings<'_> {
         QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
@@ -264,7 +264,7 @@ impl Queue for GatedQueue {
 }
 
 /// Counts frames that still wait for a next hop when the run ends.
-impl Drop for GatedQueue {
+impl Drop for GatewayQueue {
     fn drop(&mut self) {
         if self.sends_own_frames {
             let waiting = lock(&self.gate).waiting() as u64;

@@ -14,7 +14,7 @@
 use slipring_link::{Burst, FrameHandle};
 
 use super::{
-    CHUNK_BYTES, EmulationStore, NO_CHUNK, OFFSET_BITS, StoreChunk, StoreLane, StoredFrames,
+    CHUNK_BYTES, EmulationStore, LifetimeClass, NO_CHUNK, OFFSET_BITS, StoreChunk, StoredFrames,
     header_offset, number,
 };
 
@@ -78,7 +78,7 @@ impl EmulationStore {
 
     /// Moves the frames of a transfer into this store; the transfer must then be returned. Returns
     /// false, without any effect, if there is no space.
-    pub(crate) fn adopt(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) -> bool {
+    pub(crate) fn adopt(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) -> bool {
         let latest = transfer.bursts.last().map_or(0, |burst| burst.last_ns);
         self.set_time(latest);
         if self.chunks_left() == 0 {
@@ -93,7 +93,7 @@ impl EmulationStore {
     }
 
     /// Copies the frames. There is a free chunk, which has space for the contents of one chunk.
-    fn copy_from(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) {
+    fn copy_from(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts, .. } = transfer;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));
         let mut loader = self.load(lane, bursts);
@@ -111,7 +111,7 @@ impl EmulationStore {
     }
 
     /// Adopts the chunk, and puts the memory of an empty one, if there is any, into the transfer.
-    fn swap_chunk(&mut self, lane: StoreLane, transfer: &mut ChunkTransfer) {
+    fn swap_chunk(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) {
         let number = self.pop_spare().unwrap_or_else(|| self.new_number());
         let slot = &mut self.chunks[number as usize];
         let empty = StoreChunk { bytes: std::mem::take(&mut slot.bytes), ..StoreChunk::default() };

@@ -5,8 +5,8 @@
 use slipring_link::{Burst, FrameHandle};
 
 use super::{
-    EmulationStore, HEADER_ALIGN, MAX_FRAME_BYTES, OFFSET_BITS, StoreHeader, StoreLane, copy_frame,
-    next_header_offset,
+    EmulationStore, HEADER_ALIGN, LifetimeClass, MAX_FRAME_BYTES, OFFSET_BITS, StoreHeader,
+    copy_frame, next_header_offset,
 };
 
 /// Stores frames of one batch; see [`EmulationStore::load`].
@@ -18,7 +18,7 @@ use super::{
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
     bursts: &'s mut Vec<Burst>,
-    lane: StoreLane,
+    lane: LifetimeClass,
     number: u32,
     bytes: Box<[u8]>,
     start: usize,
@@ -32,7 +32,7 @@ impl<'s> BatchLoader<'s> {
     #[inline]
     pub(super) fn begin(
         store: &'s mut EmulationStore,
-        lane: StoreLane,
+        lane: LifetimeClass,
         bursts: &'s mut Vec<Burst>,
     ) -> Self {
         let number = store.open_chunks[lane.index()];

@@ -4,12 +4,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LANE: StoreLane = StoreLane(0);
+const LANE: LifetimeClass = LifetimeClass(0);
 /// Frames of maximum length per chunk.
 const PER_CHUNK: usize = CHUNK_BYTES / (MAX_FRAME_BYTES + HEADER_ALIGN);
 
 impl EmulationStore {
-    fn put_bytes(&mut self, lane: StoreLane, arrival_ns: u64, bytes: &[u8]) -> Option<FrameHandle> {
+    fn put_bytes(
+        &mut self,
+        lane: LifetimeClass,
+        arrival_ns: u64,
+        bytes: &[u8],
+    ) -> Option<FrameHandle> {
         self.set_time(arrival_ns);
         let mut bursts = Vec::new();
         let mut loader = self.load(lane, &mut bursts);
@@ -190,7 +195,7 @@ fn memory_that_is_needed_again_and_again_is_kept() {
 
 #[test]
 fn slow_frames_do_not_hold_the_memory_of_fast_ones() {
-    let (fast, slow) = (StoreLane::number(0), StoreLane::number(1));
+    let (fast, slow) = (LifetimeClass::number(0), LifetimeClass::number(1));
     let mut store = EmulationStore::new(1 << 40);
     let mut slow_bytes = 0;
     for i in 0..200_000u64 {
@@ -245,7 +250,7 @@ proptest! {
             match step {
                 Step::Put { lane, len } => {
                     let frame = vec![i as u8; len];
-                    if let Some(handle) = store.put_bytes(StoreLane(lane), time, &frame) {
+                    if let Some(handle) = store.put_bytes(LifetimeClass(lane), time, &frame) {
                         prop_assert!(model.insert(handle.0, (frame, time)).is_none());
                         order.push(handle.0);
                     }

@@ -79,7 +79,10 @@ fn rates_that_vary_are_reached_from_the_command_line() {
     assert!(matches!(rate("tdm,10m,10ms,2ms,1ms"), RateSpec::Slots { period_ns: 10_000_000, .. }));
     assert!(matches!(rate("ramp,1m,10m,5s"), RateSpec::Ramp { duration_ns: 5_000_000_000, .. }));
     assert!(matches!(rate("sine,10m,5m,1s"), RateSpec::Sine { amplitude_bps: 5_000_000, .. }));
-    assert!(matches!(rate("ou,10m,2m,500ms"), RateSpec::Wander { sd_bps: 2_000_000, .. }));
+    assert!(matches!(
+        rate("ou,10m,2m,500ms"),
+        RateSpec::OrnsteinUhlenbeck { sd_bps: 2_000_000, .. }
+    ));
     let RateSpec::Markov { states } = rate("markov,10m:2s,1m:500ms") else { panic!() };
     assert_eq!((states[0].bps, states[0].mean_ns), (10_000_000, 2_000_000_000));
     assert_eq!((states[1].bps, states[1].mean_ns), (1_000_000, 500_000_000));

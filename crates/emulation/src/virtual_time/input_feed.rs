@@ -10,7 +10,7 @@ use super::input::CaptureInput;
 const MIN_FRAME_BYTES: u32 = 14;
 
 /// Changes the timestamps of frames, chunk by chunk.
-pub(crate) type Retime = Box<dyn FnMut(&mut CaptureChunk) + Send>;
+pub(crate) type TimestampAdjuster = Box<dyn FnMut(&mut CaptureChunk) + Send>;
 
 /// An input, and the entry of its frames.
 pub struct InputFeed {
@@ -19,7 +19,7 @@ pub struct InputFeed {
     /// The entry of its frames.
     pub entry: EntryId,
     /// A function that first changes the timestamps of the frames.
-    pub retime: Option<Retime>,
+    pub retime: Option<TimestampAdjuster>,
     /// The input's index among the inputs.
     pub index: usize,
     /// Frames that were read.
@@ -41,7 +41,12 @@ struct PendingChunk {
 
 impl InputFeed {
     /// Creates a feed; reads nothing yet.
-    pub fn new(input: CaptureInput, entry: EntryId, retime: Option<Retime>, index: usize) -> Self {
+    pub fn new(
+        input: CaptureInput,
+        entry: EntryId,
+        retime: Option<TimestampAdjuster>,
+        index: usize,
+    ) -> Self {
         Self {
             input,
             entry,

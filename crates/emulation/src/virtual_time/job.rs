@@ -9,7 +9,7 @@ use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_datapath::confine::Confinement;
 use slipring_link::{LinkDrops, LinkSource, NetworkSpec, PacketCounts};
 
-use super::{CaptureInput, CaptureLane, VirtualResult, VirtualRun};
+use super::{CaptureDirection, CaptureInput, VirtualResult, VirtualRun};
 use crate::account::EmulationAccount;
 use crate::plan::{CapturePair, CapturePairs, EmulationPlan};
 use crate::report::EmulationReport;
@@ -66,7 +66,7 @@ fn prepare<'p>(
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let lane = |pair: &CapturePair| {
         let input = CaptureInput::open(&text(&pair.input), Some(1), signals.stop_flag())?;
-        Ok(CaptureLane { input, retime: None, output: text(&pair.output) })
+        Ok(CaptureDirection { input, retime: None, output: text(&pair.output) })
     };
     let changes = plan.schedule.iter().map(|change| Ok((change.at_ns, change.config.network()?)));
     Ok(VirtualRun {

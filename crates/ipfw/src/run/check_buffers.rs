@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{PacketState, RuleFinders};
+use super::compiled::{CandidateCaches, PacketState};
 use super::interpret::RuleVerdict;
 use crate::packet::{MalformedReason, PacketHeaders};
 use crate::state::StateHash;
@@ -11,7 +11,7 @@ use crate::state::StateHash;
 /// Buffers for packets, which are reused.
 #[derive(Debug, Default)]
 pub(super) struct CheckBuffers {
-    pub(super) finders: RuleFinders,
+    pub(super) finders: CandidateCaches,
     /// The verdict of a run that ended by [`End::Other`].
     pub(super) other: Option<RuleVerdict>,
     /// `None` while a packet is checked.

@@ -38,4 +38,4 @@ mod walk;
 mod tests;
 
 pub use program::CompiledRules;
-pub(super) use walk::{PacketState, RuleFinders};
+pub(super) use walk::{CandidateCaches, PacketState};

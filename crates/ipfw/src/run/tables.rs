@@ -275,7 +275,7 @@ fn changed(
     let mut text = notice;
     for change in changes {
         let reverted = if change.reverted { "(reverted)" } else { "" };
-        text.extend([change.result.word(), reverted, ": ", &change.row, "\n"]);
+        text.extend([change.result.as_str(), reverted, ": ", &change.row, "\n"]);
     }
     match error {
         None => Ok(text),

@@ -55,7 +55,7 @@ pub enum EntryChangeResult {
 impl EntryChangeResult {
     /// The word in listings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
             Self::Updated => "updated",

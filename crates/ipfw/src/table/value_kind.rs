@@ -49,7 +49,7 @@ pub(super) const KINDS: [(ValueKind, &str); 12] = [
 impl ValueKind {
     /// The kind with this name in `valtype`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)
     }
 

@@ -148,7 +148,7 @@ pub(super) fn table(word: &SourceWord) -> Result<TableTest, RuleTextError> {
 
 fn value_test(text: &str) -> Option<ValueTest> {
     let (kind, value) = match text.split_once('=') {
-        Some((kind, value)) => (Some(ValueKind::named(kind)?), value),
+        Some((kind, value)) => (Some(ValueKind::from_name(kind)?), value),
         None => (None, text),
     };
     let number = number::parse(value).and_then(|number| u32::try_from(number).ok());

@@ -199,7 +199,7 @@ fn verb(
         "flush" => IpfwCommand::Flush { set },
         "table" => IpfwCommand::Table(table::parse(cursor, set.unwrap_or(0))?),
         "pipe" | "queue" | "sched" => IpfwCommand::Shaper(ShaperCommand {
-            text: cursor.rest(word).into(),
+            text: cursor.rest_of_line(word).into(),
             column: word.column,
         }),
         "enable" | "disable" => switch(cursor, word.text == "enable")?,

@@ -67,7 +67,7 @@ impl<'w> WordCursor<'w> {
     }
 
     /// Returns the line as written, from `word` on; consumes all words.
-    pub(super) fn rest(&mut self, word: &SourceWord) -> &'w str {
+    pub(super) fn rest_of_line(&mut self, word: &SourceWord) -> &'w str {
         self.at = self.words.len();
         let text = &self.raw[word.offset..];
         text.split('#').next().unwrap_or(text).trim_end()

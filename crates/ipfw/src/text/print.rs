@@ -188,11 +188,11 @@ fn option(f: &mut Formatter<'_>, pattern: &ConditionPattern, style: RuleStyle) -
         C::TcpOptions(bits) => flags(f, " tcpoptions ", *bits, names::TCP_OPTIONS),
         C::Frag(BitTest { set: 0x08, clear: 0 }) => f.write_str(" frag"),
         C::Frag(bits) => flags(f, " frag ", *bits, names::FRAG),
-        other => rest(f, other),
+        other => other_condition(f, other),
     }
 }
 
-fn rest(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
+fn other_condition(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
     use Condition as C;
     match condition {
         C::Dscp(set) => {

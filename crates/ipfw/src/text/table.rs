@@ -248,7 +248,7 @@ fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
     if word.text == "legacy" {
         return Ok(ValueKinds::LEGACY);
     }
-    let kinds: Option<Vec<_>> = word.text.split(',').map(ValueKind::named).collect();
+    let kinds: Option<Vec<_>> = word.text.split(',').map(ValueKind::from_name).collect();
     let kinds = kinds.ok_or_else(|| RuleTextError::unexpected(word, expected))?;
     Ok(kinds.into_iter().collect())
 }

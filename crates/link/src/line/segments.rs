@@ -1,7 +1,7 @@
 //! Rates over time as a sequence of segments, each with a constant rate.
 
 mod markov;
-mod wander;
+mod ornstein_uhlenbeck;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use slipring_model::Draws;
 use crate::schedule::TraceSchedule;
 use crate::spec::{RateSlot, RateSpec, RateStep, TraceEnd};
 use markov::MarkovRate;
-use wander::OrnsteinUhlenbeckRate;
+use ornstein_uhlenbeck::OrnsteinUhlenbeckRate;
 
 /// A constant rate and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ enum SegmentSource {
         start_ns: u64,
     },
     Markov(Box<MarkovRate>),
-    Wander(Box<OrnsteinUhlenbeckRate>),
+    OrnsteinUhlenbeck(Box<OrnsteinUhlenbeckRate>),
 }
 
 impl RateSegments {
@@ -125,8 +125,8 @@ impl RateSegments {
                 }
             }
             SegmentSource::Sine { step_ns, .. } => self.now_ns += ahead_ns / *step_ns * *step_ns,
-            SegmentSource::Wander(wander) => {
-                let step_ns = wander.step_ns();
+            SegmentSource::OrnsteinUhlenbeck(ou) => {
+                let step_ns = ou.step_ns();
                 self.now_ns += ahead_ns / step_ns * step_ns;
             }
             SegmentSource::Markov(chain) => self.now_ns = self.now_ns.max(chain.skip_to(target_ns)),
@@ -170,8 +170,8 @@ impl SegmentSource {
             RateSpec::Markov { states } => {
                 Self::Markov(Box::new(MarkovRate::new(states, draws, start_ns)))
             }
-            RateSpec::Wander { .. } => {
-                Self::Wander(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
+            RateSpec::OrnsteinUhlenbeck { .. } => {
+                Self::OrnsteinUhlenbeck(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
             }
             // Other lines have no segments.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
@@ -220,7 +220,7 @@ impl SegmentSource {
                 (now_ns.saturating_add(*step_ns), libm::round(bps) as u64)
             }
             Self::Markov(chain) => chain.next(),
-            Self::Wander(wander) => wander.at(now_ns),
+            Self::OrnsteinUhlenbeck(ou) => ou.at(now_ns),
         }
     }
 }

@@ -74,9 +74,9 @@ impl Network {
         }
         self.routes.choose(&plan);
         self.plan = plan;
-        for island in 0..self.islands.len() {
-            self.islands[island].arm_all(&self.links);
-            self.arm(island as u32);
+        for component in 0..self.components.len() {
+            self.components[component].arm_all(&self.links);
+            self.arm(component as u32);
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use slipring_filter::CbpfProgram;
 
-use super::island::Island;
+use super::component::LinkComponent;
 use crate::burst::Burst;
 use crate::carrier::{Carrier, EntryId, FrameArrival, LinkDropCause, LostFrame};
 use crate::counters::{LinkCounters, PacketCounts};
@@ -16,7 +16,7 @@ pub(super) struct LinkRoutes {
     nodes: Vec<LinkRoute>,
 }
 
-/// No link, or no island.
+/// No link, or no component.
 const NO_LINK: u32 = u32::MAX;
 
 /// An entry or a node. One cache line if frames have no choice, since there may be thousands.
@@ -25,21 +25,21 @@ pub(super) struct LinkRoute {
     /// Link of frames that match no class; [`NO_LINK`] if they are lost.
     default: u32,
     /// [`NO_LINK`] if no link begins here.
-    island: u32,
+    component: u32,
     classes: Vec<(CbpfProgram, u32)>,
     passed: PacketCounts,
     refused: PacketCounts,
 }
 
 impl LinkRoutes {
-    pub(super) fn new(plan: &NetworkSpec, islands: &[Island]) -> Self {
+    pub(super) fn new(plan: &NetworkSpec, components: &[LinkComponent]) -> Self {
         let mut routes = Self {
             entries: (0..plan.entries.len()).map(|_| LinkRoute::empty()).collect(),
             nodes: (0..plan.nodes.len()).map(|_| LinkRoute::empty()).collect(),
         };
-        for (number, island) in islands.iter().enumerate() {
-            for &link in island.links() {
-                routes.at(plan.links[link as usize].from).island = number as u32;
+        for (number, component) in components.iter().enumerate() {
+            for &link in component.links() {
+                routes.at(plan.links[link as usize].from).component = number as u32;
             }
         }
         routes.choose(plan);
@@ -97,12 +97,12 @@ fn some(number: u32) -> Option<u32> {
 impl LinkRoute {
     fn empty() -> Self {
         let (passed, refused) = (PacketCounts::default(), PacketCounts::default());
-        Self { default: NO_LINK, island: NO_LINK, classes: Vec::new(), passed, refused }
+        Self { default: NO_LINK, component: NO_LINK, classes: Vec::new(), passed, refused }
     }
 
     #[inline]
-    pub(super) fn island(&self) -> Option<u32> {
-        some(self.island)
+    pub(super) fn component(&self) -> Option<u32> {
+        some(self.component)
     }
 
     /// Returns the link that all frames take, if there is only one.

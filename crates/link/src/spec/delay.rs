@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use slipring_model::{Dist, Playback};
 
-use super::error::{at_least, filled, model};
+use super::error::{at_least, filled, parameter_error};
 use super::{SpecError, TraceEnd};
 use crate::user::DelayFactory;
 
@@ -137,7 +137,7 @@ impl DelaySpec {
 }
 
 fn check_turns(delays: &[u64]) -> Result<(), SpecError> {
-    Playback::new(delays).map(|_| ()).map_err(model)
+    Playback::new(delays).map(|_| ()).map_err(parameter_error)
 }
 
 fn check_steps(steps: &[DelayStep], period_ns: u64) -> Result<(), SpecError> {

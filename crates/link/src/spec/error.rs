@@ -78,6 +78,6 @@ pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
 }
 
 /// Converts the parameter error of a model.
-pub(super) fn model(error: ParameterError) -> SpecError {
+pub(super) fn parameter_error(error: ParameterError) -> SpecError {
     SpecError::new(error.parameter, error.value, error.must_be)
 }

@@ -1,7 +1,7 @@
 //! Settings of queues.
 
 use super::SpecError;
-use super::error::{at_least, model};
+use super::error::{at_least, parameter_error};
 use slipring_model::aqm;
 
 /// The queue before the line. The frame on the line counts as waiting until it is finished.
@@ -77,6 +77,6 @@ impl LinkQueueSpec {
             Discipline::FqPie(fair, pie) => fair.validate().and_then(|()| pie.validate()),
             Discipline::DualPi2(dual) => dual.validate(),
         }
-        .map_err(model)
+        .map_err(parameter_error)
     }
 }

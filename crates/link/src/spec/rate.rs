@@ -83,7 +83,7 @@ pub enum RateSpec {
         states: Vec<MarkovState>,
     },
     /// An Ornstein–Uhlenbeck process: a rate that wanders and is drawn back to its mean.
-    Wander {
+    OrnsteinUhlenbeck {
         /// Mean, in bits per second.
         mean_bps: u64,
         /// Long-run standard deviation of the rate.
@@ -177,7 +177,9 @@ impl RateSpec {
                 check_work("step_ns", *step_ns, *mean_bps)
             }
             Self::Markov { states } => check_states(states),
-            Self::Wander { mean_bps, half_life_ns, min_bps, max_bps, step_ns, .. } => {
+            Self::OrnsteinUhlenbeck {
+                mean_bps, half_life_ns, min_bps, max_bps, step_ns, ..
+            } => {
                 at_least("half_life_ns", *half_life_ns, 1, "ns")?;
                 at_least("step_ns", *step_ns, 1, "ns")?;
                 check_step("half-life", *half_life_ns, *step_ns)?;

@@ -26,7 +26,7 @@ fn everything() -> LinkSpec {
             ecn: true,
             ..LinkQueueSpec::default()
         },
-        rate: RateSpec::Wander {
+        rate: RateSpec::OrnsteinUhlenbeck {
             mean_bps: 100_000_000,
             sd_bps: 20_000_000,
             half_life_ns: 5_000_000,

@@ -401,7 +401,7 @@ fn a_rate_that_changes_at_random_is_the_same_however_often_frames_ask() {
             state(20_000_000, MS, vec![]),
         ],
     };
-    let wander = RateSpec::Wander {
+    let ou = RateSpec::OrnsteinUhlenbeck {
         mean_bps: 300_000_000,
         sd_bps: 100_000_000,
         half_life_ns: 20 * MS,
@@ -409,7 +409,7 @@ fn a_rate_that_changes_at_random_is_the_same_however_often_frames_ask() {
         max_bps: 900_000_000,
         step_ns: MS,
     };
-    for rate in [chain, wander] {
+    for rate in [chain, ou] {
         let often = times_on_line(&rate, (0..40_000).map(|at| at * MS / 4));
         for every in [7, 130, 1_999, 20_011] {
             let seldom = times_on_line(&rate, (0..40_000).step_by(every).map(|at| at * MS / 4));

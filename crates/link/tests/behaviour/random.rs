@@ -109,7 +109,7 @@ fn rate() -> impl Strategy<Value = RateSpec> {
                 MarkovState { bps: b, mean_ns: 3_000, next: vec![1.0, 0.0, 0.0] },
             ],
         }),
-        1 => bps().prop_map(|mean_bps| RateSpec::Wander {
+        1 => bps().prop_map(|mean_bps| RateSpec::OrnsteinUhlenbeck {
             mean_bps,
             sd_bps: mean_bps / 2,
             half_life_ns: 10_000,

@@ -265,7 +265,7 @@ fn a_chain_that_is_caught_where_nothing_moves_stands_still() {
 
 #[test]
 fn a_rate_that_wanders_keeps_its_mean() {
-    let wander = RateSpec::Wander {
+    let ou = RateSpec::OrnsteinUhlenbeck {
         mean_bps: 8_000_000,
         sd_bps: 1_000_000,
         half_life_ns: 20 * MS,
@@ -273,7 +273,7 @@ fn a_rate_that_wanders_keeps_its_mean() {
         max_bps: 15_000_000,
         step_ns: MS,
     };
-    let out = releases(rated(wander), 30_000, 1_000, 0);
+    let out = releases(rated(ou), 30_000, 1_000, 0);
     let last = *out.last().unwrap() as f64 / 1e9;
     assert!((last / 30.0 - 1.0).abs() < 0.02, "{last}");
     let gaps: Vec<u64> = out.windows(2).map(|pair| pair[1] - pair[0]).collect();

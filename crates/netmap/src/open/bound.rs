@@ -30,7 +30,7 @@ impl Domain {
         let (named, pipes, persistent) = {
             let names = lock(&self.names);
             let (named, pipes) = names.all();
-            (named, pipes, names.switches.named())
+            (named, pipes, names.switches.ports_by_name())
         };
         let plain = named.into_iter().map(|(key, port)| {
             let kind = PortKind::of_name(&key.1);

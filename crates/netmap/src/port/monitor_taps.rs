@@ -28,7 +28,7 @@ pub struct MonitorTaps {
     list: RwLock<Vec<Arc<MonitorTap>>>,
     any: AtomicBool,
     /// Notified when the set of monitors changes.
-    observer: OnceLock<Weak<dyn MonitorAware>>,
+    observer: OnceLock<Weak<dyn MonitorListener>>,
 }
 
 /// The moment at which slots are shown.
@@ -78,14 +78,14 @@ impl MonitorSelection {
 }
 
 /// A port that has to know whether it has monitors.
-pub trait MonitorAware: Send + Sync + std::fmt::Debug {
+pub trait MonitorListener: Send + Sync + std::fmt::Debug {
     /// Called after the set of monitors may have changed.
     fn monitors_changed(&self);
 }
 
 impl MonitorTaps {
     /// Sets the observer; only the first call has an effect.
-    pub fn set_observer(&self, whom: Weak<dyn MonitorAware>) {
+    pub fn set_observer(&self, whom: Weak<dyn MonitorListener>) {
         let _ = self.observer.set(whom);
     }
 

@@ -21,7 +21,7 @@ use crate::port::adapter::Adapter;
 use crate::port::base::AdapterBase;
 use crate::port::delegation::{DelegatingPort, DelegationGuard, PipeDelegation};
 use crate::port::kicks::{KickDispatcher, KickHandler};
-use crate::port::monitor_taps::{MonitorAware, MonitorTaps};
+use crate::port::monitor_taps::{MonitorListener, MonitorTaps};
 use crate::port::persist::{
     Persistent, PersistentPipe, PersistentPort, PortVisitor, SavedPortIndex,
 };
@@ -233,7 +233,7 @@ impl KickHandler for Pipe {
     }
 }
 
-impl MonitorAware for Pipe {
+impl MonitorListener for Pipe {
     /// A monitored pipe is synced by this process, which shows the frames to the monitor. Frames
     /// that one end receives are shown when the other end sends them.
     fn monitors_changed(&self) {

@@ -239,7 +239,7 @@ mod tests {
         (Waker::new(told.clone(), ticker.clone()), told, ticker)
     }
 
-    fn told(told: &Told) -> usize {
+    fn wake_count(told: &Told) -> usize {
         lock(&told.0).len()
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, false);
         waker.wake_for(TxRx::Tx, || true);
-        assert_eq!(told(&told_of), 0);
+        assert_eq!(wake_count(&told_of), 0);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, true);
         waker.wake_for(TxRx::Rx, || true);
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 
     #[test]
@@ -274,11 +274,11 @@ mod tests {
         waker.arm(7, false, true, true);
         waker.wake_for(TxRx::Rx, || false);
         ticker.tick();
-        assert_eq!(told(&told_of), 0);
+        assert_eq!(wake_count(&told_of), 0);
         ticker.tick();
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
         ticker.tick();
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
             waker.wake_for(TxRx::Rx, || true);
             ticker.tick();
         }
-        assert_eq!(told(&told_of), 0);
+        assert_eq!(wake_count(&told_of), 0);
     }
 
     #[test]
@@ -303,14 +303,14 @@ mod tests {
         waker.arm(7, false, true, true);
         waker.end_poll();
         waker.wake_for(TxRx::Rx, || true);
-        assert_eq!(told(&told_of), 0);
+        assert_eq!(wake_count(&told_of), 0);
         (0..2).for_each(|_| ticker.tick());
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
         waker.begin_poll(false, true);
         waker.arm(7, false, true, true);
         waker.end_poll();
         waker.wake_for(TxRx::Rx, || true);
-        assert_eq!(told(&told_of), 2);
+        assert_eq!(wake_count(&told_of), 2);
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
         waker.arm(7, false, true, true);
         waker.end_poll();
         (0..2).for_each(|_| ticker.tick());
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         waker.arm(7, true, false, true);
         waker.end_poll();
         (0..2).for_each(|_| ticker.tick());
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 
     #[test]
@@ -343,10 +343,10 @@ mod tests {
         waker.arm(7, false, true, true);
         waker.begin_poll(false, true);
         waker.wake_for(TxRx::Rx, || true);
-        assert_eq!(told(&told_of), 0);
+        assert_eq!(wake_count(&told_of), 0);
         waker.end_poll();
         (0..2).for_each(|_| ticker.tick());
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 
     #[test]
@@ -356,6 +356,6 @@ mod tests {
         waker.arm(7, true, false, true);
         waker.begin_poll(false, true);
         waker.wake_for(TxRx::Rx, || false);
-        assert_eq!(told(&told_of), 1);
+        assert_eq!(wake_count(&told_of), 1);
     }
 }

@@ -50,7 +50,7 @@ impl Netmap {
     /// Whether an ioctl with this argument runs until it is cancelled ([`crate::Cancel`]), so that
     /// it needs a thread of its own.
     #[must_use]
-    pub fn lasts(cmd: u32, arg: &[u8]) -> bool {
+    pub fn runs_until_cancelled(cmd: u32, arg: &[u8]) -> bool {
         let header = || NmreqHeader::read_from(arg);
         cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
     }

@@ -25,7 +25,7 @@ pub(super) struct CapturedRefs {
 
 /// The lists of the state under construction, with the captured objects.
 #[derive(Default)]
-struct CaptureLists {
+struct DomainStateBuilder {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,
     pipes: Vec<(Arc<dyn PersistentPipe>, PipeState)>,
     vale_ports: Vec<(Arc<dyn Adapter>, ValePortState)>,
@@ -40,7 +40,7 @@ struct CaptureLists {
 
 impl DomainState {
     pub(super) fn capture(domain: &Domain) -> (Self, CapturedRefs) {
-        let mut lists = CaptureLists::default();
+        let mut lists = DomainStateBuilder::default();
         let (named, pipes, persistent, attached, hubs) = {
             let names = lock(&domain.names);
             let ((named, pipes), switches) = (names.all(), &names.switches);
@@ -138,7 +138,7 @@ impl PortState {
     }
 }
 
-impl SavedPortIndex for CaptureLists {
+impl SavedPortIndex for DomainStateBuilder {
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef {
         match port.as_persistent() {
             Some(Persistent(persistent)) => {
@@ -152,7 +152,7 @@ impl SavedPortIndex for CaptureLists {
 
 /// Visits one port and adds it to the lists.
 struct CaptureVisitor<'v> {
-    lists: &'v mut CaptureLists,
+    lists: &'v mut DomainStateBuilder,
     port: &'v Arc<dyn Adapter>,
 }
 
@@ -192,7 +192,7 @@ impl PortVisitor for CaptureVisitor<'_> {
     }
 }
 
-impl CaptureLists {
+impl DomainStateBuilder {
     /// Returns the index of a port in a list with `len` entries, and whether it has to be added.
     fn index_of(&mut self, port: &Arc<dyn Adapter>, len: usize) -> (u32, bool) {
         let next = len as u32;

@@ -168,14 +168,14 @@ impl Daemon {
     }
 }
 
-fn small() -> NmreqRegister {
+fn eight_slots() -> NmreqRegister {
     NmreqRegister { nr_tx_slots: 8, nr_rx_slots: 8, ..all() }
 }
 
 /// Both ends of a pipe of 8 slots, the sender's tx ring and the receiver's rx ring.
 fn pipe(daemon: &mut Daemon) -> ([usize; 2], [u64; 2]) {
-    let (a, got_a) = daemon.bound("x{1", &small());
-    let (b, got_b) = daemon.bound("x}1", &small());
+    let (a, got_a) = daemon.bound("x{1", &eight_slots());
+    let (b, got_b) = daemon.bound("x}1", &eight_slots());
     let eye = daemon.eye();
     ([a, b], [eye.ring_at(&got_a, 0), eye.ring_at(&got_b, 2)])
 }
@@ -256,9 +256,9 @@ fn who_slept_in_a_poll_is_woken_by_the_next_daemon() {
 #[test]
 fn buffers_outside_of_rings_stay_their_holders_and_closing_gives_all_back() {
     let mut daemon = Daemon::new();
-    let _keeper = daemon.bound("keep{1", &small());
+    let _keeper = daemon.bound("keep{1", &eight_slots());
     let before = daemon.free_bufs(1);
-    let wish = NmreqRegister { nr_extra_bufs: 100, ..small() };
+    let wish = NmreqRegister { nr_extra_bufs: 100, ..eight_slots() };
     let (i, got) = daemon.bound("x{1", &wish);
     assert_eq!(got.nr_extra_bufs, 100);
     let taken = daemon.free_bufs(1);
@@ -286,14 +286,14 @@ fn memory_goes_with_its_last_program_after_a_restart() {
     assert_eq!(memory.region().free_bufs(), memory.region().num_bufs() - 2);
     drop(memory);
     let mut daemon = daemon.killed();
-    let (_, got) = daemon.bound("x{1", &small());
+    let (_, got) = daemon.bound("x{1", &eight_slots());
     assert_eq!(got.nr_mem_id, 1);
 }
 
 #[test]
 fn a_bind_that_comes_again_is_answered_as_before_and_another_is_refused() {
     let mut daemon = Daemon::new();
-    let wish = NmreqRegister { nr_extra_bufs: 3, ..small() };
+    let wish = NmreqRegister { nr_extra_bufs: 3, ..eight_slots() };
     let (i, got) = daemon.bound("x{1", &wish);
     let mut daemon = daemon.killed();
     assert_eq!(daemon.bind_again(i, "x{1", &wish), Ok(got));
@@ -303,12 +303,12 @@ fn a_bind_that_comes_again_is_answered_as_before_and_another_is_refused() {
 #[test]
 fn names_claims_and_numbers_are_as_before() {
     let mut daemon = Daemon::new();
-    let exclusive = NmreqRegister { nr_flags: NR_EXCLUSIVE, ..small() };
+    let exclusive = NmreqRegister { nr_flags: NR_EXCLUSIVE, ..eight_slots() };
     let (a, _) = daemon.bound("x{1", &exclusive);
     let mut daemon = daemon.killed();
     let late = daemon.open();
-    assert_eq!(daemon.bind(late, "x{1", &small()), Err(Errno::BUSY));
-    let got = daemon.bind(late, "x}1", &small()).unwrap();
+    assert_eq!(daemon.bind(late, "x{1", &eight_slots()), Err(Errno::BUSY));
+    let got = daemon.bind(late, "x}1", &eight_slots()).unwrap();
     assert_eq!(got.nr_mem_id, 1);
     assert_eq!(daemon.callers[a].open.opener.gids, [7]);
     let _both = daemon.killed();
@@ -322,7 +322,7 @@ fn what_a_pipe_holds_waits_for_an_opener_across_restarts() {
     daemon.sync(a, NIOCTXSYNC).unwrap();
     daemon.callers.remove(b);
     let mut daemon = daemon.killed();
-    let (b, got) = daemon.bound("x}1", &small());
+    let (b, got) = daemon.bound("x}1", &eight_slots());
     daemon.sync(b, NIOCRXSYNC).unwrap();
     let eye = daemon.eye();
     assert_eq!(eye.slot(eye.ring_at(&got, 2), 0).len, 77);
@@ -349,9 +349,9 @@ fn monitors_go_on_with_the_port_they_listen_to() {
 #[test]
 fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
     let mut daemon = Daemon::new();
-    let (a, got_a) = daemon.bound("vale0:a", &small());
-    let (gone, _) = daemon.bound("vale0:gone", &small());
-    let (b, got_b) = daemon.bound("vale0:b", &small());
+    let (a, got_a) = daemon.bound("vale0:a", &eight_slots());
+    let (gone, _) = daemon.bound("vale0:gone", &eight_slots());
+    let (b, got_b) = daemon.bound("vale0:b", &eight_slots());
     daemon.callers.remove(gone);
     let b = b - 1;
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
@@ -389,8 +389,8 @@ fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
 #[test]
 fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     let mut daemon = Daemon::new();
-    let (a, got_a) = daemon.bound("vale0:a", &small());
-    let (b, got_b) = daemon.bound("vale0:b", &small());
+    let (a, got_a) = daemon.bound("vale0:a", &eight_slots());
+    let (b, got_b) = daemon.bound("vale0:b", &eight_slots());
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
     // The state after a kill in the middle of a sync: two slots taken, none reported.
@@ -434,7 +434,8 @@ fn persistent_ports_are_there_after_a_restart() {
     let names: Vec<_> = switches.iter().map(|one| one.ports[0].name.as_str()).collect();
     assert_eq!(names, ["vale0:v0", "vale1:v0"]);
     // The persistent port connects the two switches as before.
-    let [(a, got_a), (_, got_b)] = ["vale1:a", "vale0:b"].map(|name| daemon.bound(name, &small()));
+    let [(a, got_a), (_, got_b)] =
+        ["vale1:a", "vale0:b"].map(|name| daemon.bound(name, &eight_slots()));
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     daemon.eye().queue(tx, 0, 60, 0);
     daemon.sync(a, NIOCTXSYNC).unwrap();
@@ -469,9 +470,9 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
     let mut daemon = Daemon::new();
     pipe(&mut daemon);
     daemon.bound("x{1", &NmreqRegister { nr_flags: NR_MONITOR_TX, ..all() });
-    daemon.bound("y}2", &NmreqRegister { nr_extra_bufs: 50, ..small() });
-    daemon.bound("vale0:a", &small());
-    daemon.bound("vale0:b{1", &small());
+    daemon.bound("y}2", &NmreqRegister { nr_extra_bufs: 50, ..eight_slots() });
+    daemon.bound("vale0:a", &eight_slots());
+    daemon.bound("vale0:b{1", &eight_slots());
     let (_, state) = crate::memory::ledger::Ledger::adopt(daemon.shelf.copy("ledger-0"))
         .map(|(ledger, state)| (std::mem::forget(ledger), state))
         .unwrap();

@@ -17,7 +17,7 @@ use crate::netns::Netns;
 
 /// The pair. Dropping it removes both ends.
 #[derive(Debug)]
-pub(super) struct HiddenPair {
+pub(super) struct HostVethPair {
     pub(super) kernel_index: u32,
     /// Index of the interface that gets the host rings.
     iface_index: u32,
@@ -27,7 +27,7 @@ pub(super) struct HiddenPair {
     _mark: OwnedFd,
 }
 
-impl HiddenPair {
+impl HostVethPair {
     pub(super) fn create(iface: &Iface, rings: [u32; 2]) -> Result<Self, OpenCause> {
         Self::try_create(iface, rings).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => OpenCause::Privilege {
@@ -95,7 +95,7 @@ fn index_of(netlink: &Netlink, name: &str) -> io::Result<u32> {
     found.map(|link| link.index).ok_or_else(|| io::Error::other("the new link is gone"))
 }
 
-impl Drop for HiddenPair {
+impl Drop for HostVethPair {
     fn drop(&mut self) {
         // The link may already have been removed, with the namespace or by an administrator.
         let removed = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));

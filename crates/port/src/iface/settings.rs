@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::Feature;
 
 /// A process, or a part of this one, that may still change settings of interfaces.
-pub trait SettingsKeeper: Debug + Send + Sync {
+pub trait SettingsRestorer: Debug + Send + Sync {
     /// Switches an offload.
     ///
     /// # Errors
@@ -22,18 +22,18 @@ pub trait SettingsKeeper: Debug + Send + Sync {
     fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()>;
 }
 
-static KEEPER: OnceLock<Box<dyn SettingsKeeper>> = OnceLock::new();
+static KEEPER: OnceLock<Box<dyn SettingsRestorer>> = OnceLock::new();
 
 /// From now on, `keeper` restores settings that this process may not restore itself. Only the first
 /// call in a process has an effect; returns whether this was the first.
-pub fn set_settings_keeper(keeper: Box<dyn SettingsKeeper>) -> bool {
+pub fn set_settings_keeper(keeper: Box<dyn SettingsRestorer>) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
 /// Lets the keeper repeat an operation that the kernel refused this process.
 pub(crate) fn or_by_keeper(
     done: io::Result<()>,
-    instead: impl FnOnce(&dyn SettingsKeeper) -> io::Result<()>,
+    instead: impl FnOnce(&dyn SettingsRestorer) -> io::Result<()>,
 ) -> io::Result<()> {
     match (done, KEEPER.get()) {
         (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -56,25 +56,25 @@ fn query(socket: &OwnedFd, name: &str, query: IfReqQuery) -> io::Result<[u8; 24]
     Ok(unsafe { request.data.bytes })
 }
 
-fn word<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
+fn leading_bytes<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
     std::array::from_fn(|i| bytes[i])
 }
 
 /// `IFF_*` flags.
 pub(crate) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
     let answer = query(socket, name, IfReqQuery::Flags)?;
-    Ok(u16::from_ne_bytes(word(&answer)).into())
+    Ok(u16::from_ne_bytes(leading_bytes(&answer)).into())
 }
 
 pub(super) fn mtu(socket: &OwnedFd, name: &str) -> io::Result<u32> {
-    Ok(u32::from_ne_bytes(word(&query(socket, name, IfReqQuery::Mtu)?)))
+    Ok(u32::from_ne_bytes(leading_bytes(&query(socket, name, IfReqQuery::Mtu)?)))
 }
 
 /// `ARPHRD_*` and the address.
 pub(super) fn hardware_address(socket: &OwnedFd, name: &str) -> io::Result<(u16, [u8; 6])> {
     let answer = query(socket, name, IfReqQuery::HardwareAddress)?;
-    let [_, _, mac @ ..] = word::<8>(&answer);
-    Ok((u16::from_ne_bytes(word(&answer)), mac))
+    let [_, _, mac @ ..] = leading_bytes::<8>(&answer);
+    Ok((u16::from_ne_bytes(leading_bytes(&answer)), mac))
 }
 
 /// A structure of `linux/ethtool.h`, beginning with its command.

@@ -212,7 +212,7 @@ impl RxSide {
             self.put_out_of_turn(slot);
         }
         if self.ring.offsets().is_some() {
-            self.shift(slot);
+            self.move_payload(slot);
         }
         self.tail = self.ring.next(self.tail);
         self.free_slots -= 1;
@@ -222,12 +222,12 @@ impl RxSide {
     /// Moves a payload to the offset of the next slot. Offsets are limited so that the longest
     /// payload still fits its buffer.
     #[cold]
-    fn shift(&mut self, slot: Slot) {
+    fn move_payload(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
         let end = (at + len).min(self.ring.region().buf_size() as usize);
         let whole = self.ring.bytes_of(slot.buf, end as u16);
         if whole.len() == at + len {
-            whole.shift(len, at);
+            whole.copy_within(len, at);
         }
     }
 

@@ -72,7 +72,7 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
 pub(super) struct XdpSocket {
     pub(super) rx: RxEnds,
     pub(super) tx: TxEnds,
-    wait: WaitPoints,
+    wait: PollableFds,
     pub(super) fd: OwnedFd,
     pub(super) zero_copy: bool,
 }
@@ -87,14 +87,14 @@ pub(super) struct XdpSocket {
 /// The set contains the socket only during a sleep. The kernel notifies every waiter of every
 /// completed frame, at 30 ns each, so an unused set would cost a sixth of the rate.
 #[derive(Debug)]
-struct WaitPoints {
+struct PollableFds {
     readable: OwnedFd,
     writable: OwnedFd,
     asleep: bool,
     stuck: bool,
 }
 
-impl WaitPoints {
+impl PollableFds {
     fn new(socket: &OwnedFd) -> io::Result<Self> {
         let readable = epoll::create(CreateFlags::CLOEXEC)?;
         let writable = socket.try_clone()?;
@@ -133,7 +133,7 @@ impl XdpSocket {
                 tx: Producer::new(rings.tx),
                 completion: Consumer::new(rings.completion),
             },
-            wait: WaitPoints::new(&fd)?,
+            wait: PollableFds::new(&fd)?,
             zero_copy: sys::is_zero_copy(fd.as_fd())?,
             fd,
         })

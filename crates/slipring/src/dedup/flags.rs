@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{ByteCount, Count, ShareOfWhole, TimeSpan};
+use slipring_cli::units::{ByteCount, Count, Ratio, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, codes, flags, metrics};
 use slipring_dedup::DedupLimits;
 
@@ -53,7 +53,7 @@ pub(super) fn command() -> Command {
         flags::duration(),
         value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
             .help_heading("Expectations")
-            .value_parser(str::parse::<ShareOfWhole>),
+            .value_parser(str::parse::<Ratio>),
     ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Count, RateUnit, RateWithUnit, ShareOfWhole};
+use slipring_cli::units::{Count, RateUnit, RateWithUnit, Ratio};
 use slipring_cli::{flags, metrics};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
@@ -20,7 +20,7 @@ pub(super) fn command() -> Command {
     let command = Command::new("gen")
         .about("Send and receive packets at a set rate; count loss, order and latency")
         .after_help(EXAMPLES)
-        .args(what())
+        .args(basic_flags())
         .args(frames())
         .args(pace())
         .args(threads())
@@ -47,7 +47,7 @@ fn rate(text: &str) -> Result<RateWithUnit, slipring_cli::units::UnitError> {
     RateWithUnit::parse(text, RateUnit::Packets)
 }
 
-fn what() -> [Arg; 5] {
+fn basic_flags() -> [Arg; 5] {
     [
         flags::port().required(true).value_parser(PortName::parse_classic),
         value("function", 'f', "FUNCTION", "What to do with the port")
@@ -203,7 +203,7 @@ fn reports() -> Vec<Arg> {
 fn expectations() -> [Arg; 2] {
     [
         own("max-loss", "SHARE", "Fail, with status 1, if more than this is lost: 0.1%, 0")
-            .value_parser(str::parse::<ShareOfWhole>),
+            .value_parser(str::parse::<Ratio>),
         own("min-rate", "RATE", "Fail, with status 1, if the average rate is lower")
             .value_parser(rate),
     ]

@@ -16,7 +16,7 @@ pub(super) enum GenFunction {
 
 impl GenFunction {
     /// Returns the function with this name on the command line.
-    pub(super) fn named(name: &str) -> Self {
+    pub(super) fn from_name(name: &str) -> Self {
         match name {
             "tx" => Self::Tx,
             "ping" => Self::Ping,

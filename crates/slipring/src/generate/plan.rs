@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use slipring_abi::name::{PortName, PortNameKind};
-use slipring_cli::units::{RateWithUnit, ShareOfWhole};
+use slipring_cli::units::{RateWithUnit, Ratio};
 use slipring_cli::{Diagnostic, Failure, codes, flags};
 use slipring_port::{Interest, WaitStrategy};
 use slipring_traffic::{Expectations, Fraction, ReplayTimeline, TrafficPattern};
@@ -91,7 +91,7 @@ impl GenPlan {
     /// Parses the flags.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let reader = FlagReader::new(matches)?;
-        let function = GenFunction::named(reader.text("function").unwrap_or("rx"));
+        let function = GenFunction::from_name(reader.text("function").unwrap_or("rx"));
         let mut port: PortName = reader.get("interface").expect("clap requires the port");
         if let Some(text) = reader.text("config-rings") {
             add_conf(&mut port, text)?;
@@ -105,7 +105,7 @@ impl GenPlan {
         let opening = opening.with_roles(roles, recorded.into_iter().collect())?;
         let latency = reader.flag("latency", bits::LATENCY);
         let expectations = Expectations {
-            max_loss: reader.get::<ShareOfWhole>("max-loss").and_then(fraction),
+            max_loss: reader.get::<Ratio>("max-loss").and_then(fraction),
             min_rate: reader.get::<RateWithUnit>("min-rate").map(model_rate),
         };
         let plan = Self {
@@ -257,7 +257,7 @@ fn pinning(reader: &FlagReader<'_>) -> Option<CpuPinning> {
 }
 
 /// Converts a share to the engine's type.
-fn fraction(share: ShareOfWhole) -> Option<Fraction> {
+fn fraction(share: Ratio) -> Option<Fraction> {
     Fraction::new(share.ppb(), 1_000_000_000)
 }
 

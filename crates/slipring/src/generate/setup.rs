@@ -18,7 +18,7 @@ use super::schedule::SendSchedule;
 use super::send::{GenSender, SendOptions, SlotSplit, StampTime};
 use super::shared_stats::SharedGenStats;
 use super::source::{
-    CaptureRecording, GenSource, HeaderSource, PatchedFrames, RecordingReplay, UnwrittenFrames,
+    CaptureRecording, GenSource, HeaderSource, PatchedFrames, RecordingReplay, BlankFrames,
 };
 use slipring_datapath::workers::WorkerTask;
 
@@ -29,20 +29,20 @@ const START_DELAY_NS: Nanos = 5_000_000;
 const READ_ONLY_TX_KINDS: [&str; 4] = ["xdp", "packet", "null", "pcap"];
 
 /// The source of the frames that threads generate.
-pub(super) enum FrameMaterial {
+pub(super) enum FrameContent {
     Pattern(Box<TrafficPattern>),
     Unwritten(usize),
     Recorded { recording: Arc<CaptureRecording>, timeline: ReplayTimeline, timed: bool },
 }
 
 /// Reads captures before any port is opened.
-pub(super) fn load(frames: &GenFrames) -> Result<FrameMaterial, Failure> {
+pub(super) fn load(frames: &GenFrames) -> Result<FrameContent, Failure> {
     Ok(match frames {
-        GenFrames::Pattern(pattern) => FrameMaterial::Pattern(pattern.clone()),
-        GenFrames::Unwritten(len) => FrameMaterial::Unwritten(*len),
+        GenFrames::Pattern(pattern) => FrameContent::Pattern(pattern.clone()),
+        GenFrames::Unwritten(len) => FrameContent::Unwritten(*len),
         GenFrames::Recorded { path, timeline, timed } => {
             let recording = Arc::new(CaptureRecording::read(path)?);
-            FrameMaterial::Recorded { recording, timeline: timeline.clone(), timed: *timed }
+            FrameContent::Recorded { recording, timeline: timeline.clone(), timed: *timed }
         }
     })
 }
@@ -51,7 +51,7 @@ pub(super) fn load(frames: &GenFrames) -> Result<FrameMaterial, Failure> {
 pub(super) fn tasks(
     plan: &GenPlan,
     mut ports: Vec<Port>,
-    material: FrameMaterial,
+    material: FrameContent,
     board: &mut SharedGenStats,
 ) -> Result<Vec<WorkerTask>, Failure> {
     let sink = (ports.len() > 1).then(|| ports.remove(1));
@@ -105,21 +105,21 @@ impl GenSetup<'_> {
     fn senders(
         &mut self,
         hands: QueuesPerThread,
-        material: FrameMaterial,
+        material: FrameContent,
     ) -> Result<Vec<WorkerTask>, Failure> {
         let mut tasks = Vec::new();
         for (i, hand) in hands.into_iter().enumerate() {
             let i = i as u16;
             let task = match &material {
-                FrameMaterial::Pattern(pattern) if self.may_patch(pattern) => {
+                FrameContent::Pattern(pattern) if self.may_patch(pattern) => {
                     let slots = self.plan.opening.options.slots;
                     self.sender(i, hand, PatchedFrames::new(self.generator(pattern, i)?, slots))
                 }
-                FrameMaterial::Pattern(pattern) => {
+                FrameContent::Pattern(pattern) => {
                     self.sender(i, hand, self.generator(pattern, i)?)
                 }
-                FrameMaterial::Unwritten(len) => self.sender(i, hand, UnwrittenFrames(*len)),
-                FrameMaterial::Recorded { recording, timeline, timed } => {
+                FrameContent::Unwritten(len) => self.sender(i, hand, BlankFrames(*len)),
+                FrameContent::Recorded { recording, timeline, timed } => {
                     let lane = (i.into(), self.plan.threads.into());
                     self.sender(
                         i,
@@ -208,9 +208,9 @@ impl GenSetup<'_> {
     fn pingers(
         &mut self,
         hands: QueuesPerThread,
-        material: FrameMaterial,
+        material: FrameContent,
     ) -> Result<Vec<WorkerTask>, Failure> {
-        let FrameMaterial::Pattern(pattern) = material else {
+        let FrameContent::Pattern(pattern) = material else {
             unreachable!("the plan lets ping make its own frames");
         };
         let mut tasks = Vec::new();
@@ -355,12 +355,12 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
 }
 
 /// Divides frames into several slots if they are longer than one slot, or if the user requested it.
-fn split(plan: &GenPlan, info: &PortInfo, material: &FrameMaterial) -> Result<SlotSplit, Failure> {
+fn split(plan: &GenPlan, info: &PortInfo, material: &FrameContent) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),
-        FrameMaterial::Pattern(pattern) => pattern.sizes.max().into(),
-        FrameMaterial::Unwritten(len) => *len,
-        FrameMaterial::Recorded { recording, .. } => recording.max_len(),
+        FrameContent::Pattern(pattern) => pattern.sizes.max().into(),
+        FrameContent::Unwritten(len) => *len,
+        FrameContent::Recorded { recording, .. } => recording.max_len(),
     };
     let (most, slot) = (info.caps.max_packet as usize, info.caps.max_slot as usize);
     let most = most - plan.header();

@@ -82,9 +82,9 @@ impl GenSource for PatchedFrames {
 }
 
 /// Frames whose bytes are not written, to measure the cost of the rings alone.
-pub(super) struct UnwrittenFrames(pub(super) usize);
+pub(super) struct BlankFrames(pub(super) usize);
 
-impl GenSource for UnwrittenFrames {
+impl GenSource for BlankFrames {
     #[inline(always)]
     fn next_len(&self) -> Option<usize> {
         Some(self.0)

@@ -22,7 +22,7 @@ pub(super) fn command() -> Command {
     let command = Command::new("replay")
         .about("Send a capture with its own timing, through an emulated link if one is asked for")
         .after_help(EXAMPLES)
-        .args(what())
+        .args(basic_flags())
         .args(timing())
         .args(sending());
     // -B sets the pace, as for nmreplay; the rate of the link has another name.
@@ -40,7 +40,7 @@ fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
     TimeSpan::parse(text, Duration::from_secs(1))
 }
 
-fn what() -> [Arg; 3] {
+fn basic_flags() -> [Arg; 3] {
     [
         own("file", "FILE", "Capture to send: pcap or pcapng")
             .short('f')

@@ -267,7 +267,7 @@ impl BatchForwarder {
                 Some(set) => {
                     for target in self.targets(switch, class, entry.vlan) {
                         open(batch, target);
-                        batch.join(target.queue, set);
+                        batch.add_to_flood_set(target.queue, set);
                         batch.sets.get_mut(set).ports += 1;
                     }
                     Self::flood_set(batch, set, entry)

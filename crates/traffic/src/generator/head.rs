@@ -6,7 +6,7 @@ use slipring_wire::frame::FrameLayout;
 use slipring_wire::view::IpVersion;
 
 use super::shape::FrameShape;
-use super::sum::PartSum;
+use super::sum::PartialSum;
 use crate::endpoints::TrafficEndpoint;
 use crate::stamp::{Stamp, StampForm};
 
@@ -22,11 +22,11 @@ pub(super) struct FrameHead {
     form: Option<StampForm>,
     addresses: (u128, u128),
     /// The address part of the sum for IPv4's own checksum.
-    address_sum: PartSum,
-    identity_sum: PartSum,
+    address_sum: PartialSum,
+    identity_sum: PartialSum,
     /// The part of the transport checksum that is constant until the flow changes: addresses,
     /// ports, identity.
-    flow_sum: PartSum,
+    flow_sum: PartialSum,
 }
 
 impl FrameHead {
@@ -41,9 +41,9 @@ impl FrameHead {
             layout,
             form,
             addresses: (0, 0),
-            address_sum: PartSum::default(),
-            identity_sum: PartSum::default(),
-            flow_sum: PartSum::default(),
+            address_sum: PartialSum::default(),
+            identity_sum: PartialSum::default(),
+            flow_sum: PartialSum::default(),
         }
     }
 
@@ -67,7 +67,7 @@ impl FrameHead {
         let Some(form) = self.form else { return };
         let identity = u32::from(form.mark()) << 16 | u32::from(stream_id);
         self.put(self.layout.payload + 4, identity.to_be_bytes());
-        self.identity_sum = PartSum::default().plus_u32(identity);
+        self.identity_sum = PartialSum::default().plus_u32(identity);
     }
 
     /// Writes addresses and ports. Returns whether the addresses changed; in that case the shape
@@ -103,7 +103,7 @@ impl FrameHead {
             }
         }
         self.addresses = (src, dst);
-        self.address_sum = PartSum::default().plus_u128(src).plus_u128(dst);
+        self.address_sum = PartialSum::default().plus_u128(src).plus_u128(dst);
     }
 
     /// Writes the length fields, and the IPv4 checksum, which covers the addresses.

@@ -7,7 +7,7 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::frame::FrameLayout;
 use slipring_wire::view::IpVersion;
 
-use super::sum::PartSum;
+use super::sum::PartialSum;
 use crate::sizes::{SizeKind, Sizes};
 
 /// A length, and the sums over all bytes that frames of this length share.
@@ -15,10 +15,10 @@ use crate::sizes::{SizeKind, Sizes};
 pub(super) struct FrameShape {
     pub(super) len: u16,
     /// The IPv4 header with its length, without the addresses.
-    pub(super) ip_sum: PartSum,
+    pub(super) ip_sum: PartialSum,
     /// Transport header, payload and pseudo header with their lengths, without addresses, ports
     /// and stamp.
-    pub(super) l4_sum: PartSum,
+    pub(super) l4_sum: PartialSum,
 }
 
 /// The shapes of a size distribution, in the order of the frames.
@@ -100,9 +100,9 @@ impl FrameShapes {
 /// Sums over a template, from which the sums for each length are derived.
 struct TemplateSums<'l> {
     layout: &'l FrameLayout,
-    ip: PartSum,
+    ip: PartialSum,
     /// Sums of the first 0, 1, 2, ... pairs of bytes from the transport header on.
-    pairs: Vec<PartSum>,
+    pairs: Vec<PartialSum>,
     /// The bytes from the transport header on.
     l4_bytes: Vec<u8>,
 }
@@ -110,14 +110,14 @@ struct TemplateSums<'l> {
 impl<'l> TemplateSums<'l> {
     fn new(template: &[u8], layout: &'l FrameLayout) -> Self {
         let (header, l4_bytes) = template.split_at(layout.l4);
-        let mut pairs = Vec::from([PartSum::default()]);
-        let mut sum = PartSum::default();
+        let mut pairs = Vec::from([PartialSum::default()]);
+        let mut sum = PartialSum::default();
         for pair in l4_bytes.chunks_exact(2) {
             sum = sum.plus_u32(u32::from(u16::from_be_bytes([pair[0], pair[1]])));
             pairs.push(sum);
         }
         let words = header[layout.l3..].chunks_exact(2);
-        let ip = words.fold(PartSum::default(), |sum, pair| {
+        let ip = words.fold(PartialSum::default(), |sum, pair| {
             sum.plus_u32(u32::from(u16::from_be_bytes([pair[0], pair[1]])))
         });
         Self { layout, ip, pairs, l4_bytes: l4_bytes.to_vec() }
@@ -139,7 +139,7 @@ impl<'l> TemplateSums<'l> {
     }
 
     /// The sum of the first `len` bytes; if `len` is odd, the last byte is padded with a zero.
-    fn body(&self, len: usize) -> PartSum {
+    fn body(&self, len: usize) -> PartialSum {
         let whole = self.pairs[len / 2];
         match len % 2 {
             0 => whole,

@@ -6,9 +6,9 @@
 /// A partial sum. It cannot overflow: a frame has at most 2¹⁵ words of 16 bits and a few
 /// dozen fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PartSum(u64);
+pub(super) struct PartialSum(u64);
 
-impl PartSum {
+impl PartialSum {
     #[inline]
     pub(super) const fn plus(self, other: Self) -> Self {
         Self(self.0 + other.0)
@@ -54,7 +54,7 @@ mod tests {
             bytes.extend(a.to_be_bytes());
             bytes.extend(b.to_be_bytes());
             bytes.extend(c.to_be_bytes());
-            let sum = PartSum::default().plus_u32(a).plus_u64(b).plus_u128(c);
+            let sum = PartialSum::default().plus_u32(a).plus_u64(b).plus_u128(c);
             prop_assert_eq!(sum.checksum(), checksum::of(&bytes));
         }
     }

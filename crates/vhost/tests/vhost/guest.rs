@@ -50,16 +50,16 @@ impl Ring {
         Self { memory: memory.clone(), index, offered: 0, taken: 0, kick, call }
     }
 
-    fn place(&self) -> u64 {
+    fn base_address(&self) -> u64 {
         BASE + 0x1_0000 * self.index as u64
     }
 
     fn avail(&self) -> GuestAddress {
-        GuestAddress(self.place() + 0x4000)
+        GuestAddress(self.base_address() + 0x4000)
     }
 
     fn used(&self) -> GuestAddress {
-        GuestAddress(self.place() + 0x8000)
+        GuestAddress(self.base_address() + 0x8000)
     }
 
     /// Address of a descriptor's buffer.
@@ -68,7 +68,7 @@ impl Ring {
     }
 
     pub(crate) fn describe(&self, i: u16, at: GuestAddress, len: u32, flags: u16, next: u16) {
-        self.describe_at(GuestAddress(self.place()), i, at, len, flags, next);
+        self.describe_at(GuestAddress(self.base_address()), i, at, len, flags, next);
     }
 
     /// Writes a descriptor of any table.
@@ -218,7 +218,7 @@ impl Guest {
                 queue_max_size: SIZE,
                 queue_size: SIZE,
                 flags: 0,
-                desc_table_addr: frontend_address(ring.place()),
+                desc_table_addr: frontend_address(ring.base_address()),
                 used_ring_addr: frontend_address(ring.used().0),
                 avail_ring_addr: frontend_address(ring.avail().0),
                 log_addr: None,

@@ -1,7 +1,7 @@
 //! BFD control packets.
 
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, hex, put, rest, slice_at, u8_at, u32_at,
+    DecodeResult, PrintableText, SummaryLine, bytes_from, hex, put, slice_at, u8_at, u32_at,
 };
 
 const LEN: usize = 24;
@@ -66,7 +66,7 @@ pub(super) fn line(
     put!(line, "\n\t  Desired min Tx Interval:    {:4} ms", min_tx / 1000);
     put!(line, "\n\t  Required min Rx Interval:   {:4} ms", u32_at(bytes, 16)? / 1000);
     put!(line, "\n\t  Required min Echo Interval: {:4} ms", u32_at(bytes, 20)? / 1000);
-    if flags & 0x04 != 0 { authentication(line, rest(bytes, LEN)) } else { Ok(()) }
+    if flags & 0x04 != 0 { authentication(line, bytes_from(bytes, LEN)) } else { Ok(()) }
 }
 
 /// Writes an echo packet, whose contents only its sender can interpret.

@@ -1,9 +1,9 @@
 //! BOOTP and DHCP.
 
-use super::dhcp_options::{DhcpOptionKind, known};
+use super::dhcp_options::{DhcpOptionKind, option_by_number};
 use super::text::{
-    DecodeResult, HwText, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at,
-    v4_at,
+    DecodeResult, HwText, PrintableText, SummaryLine, bytes_from, put, slice_at, u8_at, u16_at,
+    u32_at, v4_at,
 };
 
 const LEN: usize = 236;
@@ -58,7 +58,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
         put!(line, "\n\t  Client-Ethernet-Address {}", HwText(slice_at(bytes, 28, 6)?));
     }
     texts(line, bytes)?;
-    vendor(line, rest(bytes, LEN))
+    vendor(line, bytes_from(bytes, LEN))
 }
 
 fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
@@ -93,7 +93,7 @@ fn texts(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         if u8_at(bytes, at)? == 0 {
             continue;
         }
-        let text = rest(bytes, at);
+        let text = bytes_from(bytes, at);
         let text = &text[..len.min(text.len())];
         let end = text.iter().position(|&byte| byte == 0);
         put!(line, "\n\t  {name} \"{}", PrintableText(&text[..end.unwrap_or(text.len())]));
@@ -113,7 +113,7 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         return Ok(());
     }
     put!(line, "\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x{MAGIC:08x}");
-    let mut left = rest(bytes, 4);
+    let mut left = bytes_from(bytes, 4);
     while let [number, more @ ..] = left {
         match *number {
             PAD => {
@@ -134,7 +134,7 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
             }
             number => {
                 let len = usize::from(u8_at(more, 0)?);
-                let (name, kind) = known(number).unwrap_or(("Unknown", guessed(len)));
+                let (name, kind) = option_by_number(number).unwrap_or(("Unknown", guessed(len)));
                 put!(line, "\n\t    {name} ({number}), length {len}: ");
                 option(line, kind, slice_at(more, 1, len)?)?;
                 left = &more[1 + len..];
@@ -217,7 +217,7 @@ fn each(
 fn requested(line: &mut SummaryLine<'_>, data: &[u8]) {
     for (at, &number) in data.iter().enumerate() {
         put!(line, "{}", if at % ADDRESSES_PER_ROW == 0 { "\n\t      " } else { ", " });
-        put!(line, "{} ({number})", known(number).map_or("Unknown", |(name, _)| name));
+        put!(line, "{} ({number})", option_by_number(number).map_or("Unknown", |(name, _)| name));
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) enum DhcpOptionKind {
 }
 
 /// The name and content of an option, by number.
-pub(super) fn known(number: u8) -> Option<(&'static str, DhcpOptionKind)> {
+pub(super) fn option_by_number(number: u8) -> Option<(&'static str, DhcpOptionKind)> {
     let at = OPTIONS.binary_search_by_key(&number, |(known, ..)| *known).ok()?;
     let (_, name, kind) = OPTIONS[at];
     Some((name, kind))

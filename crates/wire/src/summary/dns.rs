@@ -1,8 +1,8 @@
 //! DNS and multicast DNS.
 
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
-    u32_at, v4_at, v6_at,
+    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, bytes_from, put, slice_at, u8_at,
+    u16_at, u32_at, v4_at, v6_at,
 };
 
 const HEADER_LEN: usize = 12;
@@ -157,7 +157,7 @@ pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) 
         return Ok(());
     }
     put!(line, " ");
-    self::line(line, rest(bytes, 2), claimed, false)
+    self::line(line, bytes_from(bytes, 2), claimed, false)
 }
 
 /// The numbers of questions, answers, authorities and additional records.

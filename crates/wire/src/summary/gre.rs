@@ -1,7 +1,8 @@
 //! GRE: version 0, and version 1 (PPTP) without the contents of PPP.
 
 use super::text::{
-    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at,
+    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, bytes_from, put, u8_at, u16_at,
+    u32_at,
 };
 use crate::assigned::EtherType;
 
@@ -72,7 +73,7 @@ fn plain(
     }
     protocol(line, proto, length);
     put!(line, "{}", if line.is_verbose() { "\n\t" } else { ": " });
-    let (inner, left) = (rest(bytes, at), length.saturating_sub(at));
+    let (inner, left) = (bytes_from(bytes, at), length.saturating_sub(at));
     match proto.0 {
         0x0800 | 0x883e => line.inner(Encapsulated::Ipv4, inner, left),
         0x86dd => line.inner(Encapsulated::Ipv6, inner, left),

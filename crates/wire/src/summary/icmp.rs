@@ -2,8 +2,8 @@
 
 use super::ip_carrier::{IpCarrier, checked};
 use super::text::{
-    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at,
-    v4_at,
+    DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, bytes_from, put, u8_at, u16_at,
+    u32_at, v4_at,
 };
 use crate::checksum::Sum;
 
@@ -44,7 +44,7 @@ pub(super) fn line(
     if line.is_verbose() && is_error {
         put!(line, "\n\t");
         let total = u16_at(bytes, LEN + 2)?;
-        return line.inner(Encapsulated::Ipv4, rest(bytes, LEN), usize::from(total));
+        return line.inner(Encapsulated::Ipv4, bytes_from(bytes, LEN), usize::from(total));
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use super::ip_carrier::{IpCarrier, IpEndpoints, PROTOCOLS, checked, has_ports};
 use super::text::{
-    DecodeResult, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at, upto, v4_at,
+    DecodeResult, SummaryLine, TruncatedHeader, bytes_from, put, slice_at, u8_at, u16_at, upto,
+    v4_at,
 };
 use super::{ip_options, upper_layer};
 use crate::assigned::IpProto;
@@ -20,7 +21,7 @@ pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -
     }
     let first = u8_at(packet, 0)?;
     match first >> 4 {
-        4 => named(line),
+        4 => write_protocol(line),
         6 => {
             put!(line, "IP6, wrong link-layer encapsulation (invalid)");
             return Ok(());
@@ -56,7 +57,7 @@ pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -
 }
 
 /// Writes `IP ` unless the link layer header is printed.
-fn named(line: &mut SummaryLine<'_>) {
+fn write_protocol(line: &mut SummaryLine<'_>) {
     if !line.link {
         put!(line, "IP ");
     }
@@ -86,7 +87,7 @@ fn whole(
     if !has_ports(proto) {
         carrier.write_endpoints(line, IpProto(proto), None);
     }
-    upper_layer::payload(line, proto, rest(packet, header_len), total - header_len, &carrier)
+    upper_layer::payload(line, proto, bytes_from(packet, header_len), total - header_len, &carrier)
 }
 
 /// Writes the header's fields, and a line break before the addresses; `false` if options
@@ -111,7 +112,7 @@ fn in_parentheses(
     let mut is_whole = true;
     if header_len > MIN_LEN {
         put!(line, ", options (");
-        let options = upto(rest(packet, MIN_LEN), header_len - MIN_LEN);
+        let options = upto(bytes_from(packet, MIN_LEN), header_len - MIN_LEN);
         is_whole = ip_options::list(line, options, header_len - MIN_LEN);
         put!(line, "{}", if is_whole { ")" } else { " [truncated-option])" });
     }

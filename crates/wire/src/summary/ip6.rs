@@ -2,7 +2,7 @@
 
 use super::ip_carrier::{IpCarrier, PROTOCOLS, endpoints_v6, has_ports};
 use super::text::{
-    DecodeResult, Ipv6Text, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
+    DecodeResult, Ipv6Text, SummaryLine, TruncatedHeader, bytes_from, put, slice_at, u8_at, u16_at,
     u32_at, upto, v6_at,
 };
 use super::upper_layer;
@@ -80,7 +80,7 @@ fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeRe
         put!(line, "{} > {}: ", v6_at(packet, 8)?, v6_at(packet, 24)?);
     }
     for _ in 0..MAX_EXTENSIONS {
-        let bytes = rest(packet, at);
+        let bytes = bytes_from(packet, at);
         let len = match IpProto(next) {
             IpProto::HOP_BY_HOP => options(line, bytes, "HBH", "hbhopt")?,
             IpProto::DESTINATION => options(line, bytes, "DSTOPT", "dstopt")?,

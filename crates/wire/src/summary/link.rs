@@ -1,7 +1,8 @@
 //! Ethernet: addresses, type, VLAN tags; LLC and SNAP; and the dispatch to the protocols above.
 
 use super::text::{
-    DecodeResult, SummaryLine, TruncatedHeader, mac_at, put, rest, u8_at, u16_at, u24_at, upto,
+    DecodeResult, SummaryLine, TruncatedHeader, bytes_from, mac_at, put, u8_at, u16_at, u24_at,
+    upto,
 };
 use super::{arp, ip, ip6, stp};
 use crate::assigned::EtherType;
@@ -42,7 +43,7 @@ pub(super) fn frame(
             put!(line, "802.3, length {}: ", ethertype.0);
         }
         let claimed = usize::from(ethertype.0).min(length - at);
-        let packet = upto(rest(frame, at), claimed);
+        let packet = upto(bytes_from(frame, at), claimed);
         let len = llc(line, frame, packet, claimed)?;
         *header_len = at + len;
         return Ok(());
@@ -56,7 +57,7 @@ pub(super) fn frame(
             put!(line, "{} > {}, ", mac_at(frame, 6)?, mac_at(frame, 0)?);
             type_of(line, ethertype, length, 0);
         }
-        line.bytes(rest(frame, at));
+        line.bytes(bytes_from(frame, at));
     }
     Ok(())
 }
@@ -112,7 +113,7 @@ pub(super) fn payload(
     at: usize,
     length: usize,
 ) -> Result<bool, TruncatedHeader> {
-    let packet = rest(frame, at);
+    let packet = bytes_from(frame, at);
     match ethertype.0 {
         0x0800 => ip::packet(line, packet, length)?,
         0x86dd => ip6::packet(line, packet, length)?,
@@ -209,7 +210,7 @@ fn llc(
     if line.link {
         llc_header(line, dsap, ssap, control, is_unnumbered);
     }
-    let inner = rest(packet, header_len);
+    let inner = bytes_from(packet, header_len);
     let left = length - header_len;
     match (dsap, ssap, control) {
         (0xaa, 0xaa, 3) if is_unnumbered => {

@@ -2,7 +2,7 @@
 
 use super::dns;
 use super::text::{
-    DecodeResult, HwText, SummaryLine, hex, put, rest, slice_at, u8_at, u16_at, u32_at, v6_at,
+    DecodeResult, HwText, SummaryLine, bytes_from, hex, put, slice_at, u8_at, u16_at, u32_at, v6_at,
 };
 
 const ROUTER_FLAGS: [(u32, &str); 4] =
@@ -73,7 +73,7 @@ pub(super) fn line(
         }
     };
     if line.is_verbose() {
-        return options(line, rest(bytes, options_at), length.saturating_sub(options_at));
+        return options(line, bytes_from(bytes, options_at), length.saturating_sub(options_at));
     }
     put!(line, ", length {length}");
     Ok(())
@@ -113,7 +113,7 @@ fn options(line: &mut SummaryLine<'_>, all: &[u8], mut left: usize) -> DecodeRes
         if line.detail.verbose > 1 {
             hex(line, &option[2..], "\n\t    ");
         }
-        bytes = rest(bytes, len);
+        bytes = bytes_from(bytes, len);
         left = left.saturating_sub(len);
     }
     Ok(())
@@ -154,7 +154,7 @@ fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8], all: &[u8]) -> Decod
 
 fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     let mut prefix = [0; 16];
-    let given = rest(option, 8);
+    let given = bytes_from(option, 8);
     let len = given.len().min(16);
     prefix[..len].copy_from_slice(&given[..len]);
     put!(line, " {}/{}, pref=", v6_at(&prefix, 0)?, option[2]);

@@ -1,7 +1,8 @@
 //! NTP and SNTP.
 
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, u64_at,
+    DecodeResult, PrintableText, SummaryLine, bytes_from, put, slice_at, u8_at, u16_at, u32_at,
+    u64_at,
 };
 
 const LEN: usize = 48;
@@ -89,7 +90,7 @@ fn time(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult
         _ => put!(line, "0x{:08x}", u32_at(bytes, 12)?),
     }
     stamps(line, bytes)?;
-    authentication(line, rest(bytes, LEN), length - LEN)
+    authentication(line, bytes_from(bytes, LEN), length - LEN)
 }
 
 fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {

@@ -2,7 +2,7 @@
 
 use super::ospf_lsa as lsa;
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, put, rest, u8_at, u16_at, u32_at, upto, v4_at,
+    DecodeResult, PrintableText, SummaryLine, bytes_from, put, u8_at, u16_at, u32_at, upto, v4_at,
 };
 
 const LEN: usize = 24;
@@ -52,7 +52,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
 }
 
 fn named_kind(kind: u8) -> Option<&'static str> {
-    super::text::named(&KINDS, kind)
+    super::text::name_of(&KINDS, kind)
 }
 
 fn authenticated(line: &mut SummaryLine<'_>, bytes: &[u8], auth: u16) -> DecodeResult {
@@ -82,9 +82,9 @@ fn body(
     if auth > MD5 {
         return Ok(());
     }
-    let bytes = rest(upto(packet, claimed), LEN);
+    let bytes = bytes_from(upto(packet, claimed), LEN);
     match kind {
-        1 => hello(line, rest(packet, LEN), bytes.len()),
+        1 => hello(line, bytes_from(packet, LEN), bytes.len()),
         2 => database(line, bytes),
         3 => requests(line, bytes),
         4 => updates(line, bytes),
@@ -134,7 +134,7 @@ fn database(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         put!(line, ", MTU: {mtu}");
     }
     put!(line, ", Sequence: 0x{seq:08x}");
-    headers(line, rest(bytes, 8))
+    headers(line, bytes_from(bytes, 8))
 }
 
 fn requests(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
@@ -152,7 +152,7 @@ fn requests(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
 fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let count = u32_at(bytes, 0)?;
     put!(line, ", {count} LSA{}", if count == 1 { "" } else { "s" });
-    let mut left = rest(bytes, 4);
+    let mut left = bytes_from(bytes, 4);
     for nth in 1..=count {
         if left.is_empty() {
             return Err(super::text::TruncatedHeader);
@@ -160,7 +160,7 @@ fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         put!(line, "\n\t  LSA #{nth}");
         let len = lsa::header(line, left)?;
         lsa::body(line, left, len)?;
-        left = rest(left, len.max(lsa::HEADER_LEN));
+        left = bytes_from(left, len.max(lsa::HEADER_LEN));
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
 fn headers(line: &mut SummaryLine<'_>, mut bytes: &[u8]) -> DecodeResult {
     while !bytes.is_empty() {
         lsa::header(line, bytes)?;
-        bytes = rest(bytes, lsa::HEADER_LEN);
+        bytes = bytes_from(bytes, lsa::HEADER_LEN);
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! OSPF link state advertisements.
 
 use super::text::{
-    DecodeResult, SummaryLine, TruncatedHeader, hex, put, rest, slice_at, u8_at, u16_at, u24_at,
-    u32_at, v4_at,
+    DecodeResult, SummaryLine, TruncatedHeader, bytes_from, hex, put, slice_at, u8_at, u16_at,
+    u24_at, u32_at, v4_at,
 };
 
 pub(super) const HEADER_LEN: usize = 20;
@@ -77,7 +77,7 @@ pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, 
 pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> DecodeResult {
     let kind = u8_at(bytes, 3)?;
     let own = len.saturating_sub(HEADER_LEN);
-    let body = rest(bytes, HEADER_LEN);
+    let body = bytes_from(bytes, HEADER_LEN);
     let body = if body.len() < own { body } else { &body[..own] };
     match kind {
         ROUTER => router(line, body)?,
@@ -89,9 +89,9 @@ pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> Deco
         }
         3 => {
             put!(line, "\n\t    Mask {}", v4_at(body, 0)?);
-            metrics(line, rest(body, 4), own.saturating_sub(4))?;
+            metrics(line, bytes_from(body, 4), own.saturating_sub(4))?;
         }
-        4 => metrics(line, rest(body, 4), own.saturating_sub(4))?,
+        4 => metrics(line, bytes_from(body, 4), own.saturating_sub(4))?,
         EXTERNAL | NSSA => external(line, body, own)?,
         9..=11 => return Ok(()),
         _ => {}

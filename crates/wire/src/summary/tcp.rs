@@ -3,8 +3,8 @@
 use super::conversations::SegmentNumbers;
 use super::ip_carrier::{IpCarrier, IpEndpoints, checked};
 use super::text::{
-    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
-    u32_at, upto,
+    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, bytes_from, put, slice_at, u8_at,
+    u16_at, u32_at, upto,
 };
 use super::{dns, text_protocols};
 use crate::assigned::IpProto;
@@ -86,11 +86,12 @@ pub(super) fn line(
     }
     let left = length - len;
     write_numbers(line, &header, left, numbers.as_ref());
-    if len > MIN_LEN && !options(line, rest(bytes, MIN_LEN), len - MIN_LEN, numbers.as_ref())? {
+    if len > MIN_LEN && !options(line, bytes_from(bytes, MIN_LEN), len - MIN_LEN, numbers.as_ref())?
+    {
         return Ok(());
     }
     put!(line, ", length {left}");
-    if left > 0 { payload(line, &header, rest(bytes, len), left) } else { Ok(()) }
+    if left > 0 { payload(line, &header, bytes_from(bytes, len), left) } else { Ok(()) }
 }
 
 /// Numbers relative to the start of the conversation, if the start is known.
@@ -199,7 +200,7 @@ fn options(
         if used != len {
             put!(line, "[len {len}]");
         }
-        bytes = rest(bytes, used);
+        bytes = bytes_from(bytes, used);
         length -= used;
         if kind == END {
             break;

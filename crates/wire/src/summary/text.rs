@@ -60,7 +60,7 @@ impl SummaryLine<'_> {
         number: N,
         unknown: fmt::Arguments<'_>,
     ) {
-        match named(names, number) {
+        match name_of(names, number) {
             Some(name) => self.text.push_str(name),
             None => self.put(unknown),
         }
@@ -131,7 +131,10 @@ macro_rules! put {
 pub(super) use put;
 
 /// The name of a number.
-pub(super) fn named<'n, N: Copy + PartialEq>(names: &[(N, &'n str)], number: N) -> Option<&'n str> {
+pub(super) fn name_of<'n, N: Copy + PartialEq>(
+    names: &[(N, &'n str)],
+    number: N,
+) -> Option<&'n str> {
     names.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
@@ -174,7 +177,7 @@ pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Tru
 }
 
 /// Returns the bytes from `at` on; empty if `bytes` ends before.
-pub(super) fn rest(bytes: &[u8], at: usize) -> &[u8] {
+pub(super) fn bytes_from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! UDP, and the dispatch to protocols above it by port.
 
 use super::ip_carrier::{IpCarrier, checked};
-use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u16_at, upto};
+use super::text::{DecodeResult, SummaryLine, TruncatedHeader, bytes_from, put, u16_at, upto};
 use super::{bfd, dhcp, dns, ntp, vxlan};
 use crate::assigned::IpProto;
 
@@ -35,7 +35,7 @@ pub(super) fn line(
     if line.is_verbose() && !line.detail.is_quick && line.detail.checksums && !carrier.is_fragment {
         checksum(line, bytes, left + LEN, carrier);
     }
-    let payload = upto(rest(bytes, LEN), left);
+    let payload = upto(bytes_from(bytes, LEN), left);
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }

@@ -1,7 +1,9 @@
 //! The dispatch to protocols above IP of either version, and the two security headers.
 
 use super::ip_carrier::IpCarrier;
-use super::text::{DecodeResult, Encapsulated, SummaryLine, put, rest, u8_at, u16_at, u32_at};
+use super::text::{
+    DecodeResult, Encapsulated, SummaryLine, bytes_from, put, u8_at, u16_at, u32_at,
+};
 use super::{gre, icmp, icmp6, igmp, ospf, tcp, udp, vrrp};
 
 /// Writes the payload of the IP headers: `length` bytes, of which `bytes` were captured.
@@ -82,5 +84,5 @@ fn authentication(
     }
     put!(line, "): ");
     let left = length.saturating_sub(len);
-    payload(line, next, rest(bytes, len), left, carrier)
+    payload(line, next, bytes_from(bytes, len), left, carrier)
 }

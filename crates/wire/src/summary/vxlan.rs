@@ -1,6 +1,6 @@
 //! VXLAN: its header, and the frame inside.
 
-use super::text::{DecodeResult, Encapsulated, SummaryLine, put, rest, u8_at, u24_at};
+use super::text::{DecodeResult, Encapsulated, SummaryLine, bytes_from, put, u8_at, u24_at};
 
 const LEN: usize = 8;
 const FLAGS: [(u32, &str); 1] = [(0x08, "I")];
@@ -24,5 +24,5 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     }
     put!(line, "] (0x{flags:02x}), ");
     put!(line, "vni {}\n", u24_at(bytes, 4)?);
-    line.inner(Encapsulated::Ethernet, rest(bytes, LEN), length - LEN)
+    line.inner(Encapsulated::Ethernet, bytes_from(bytes, LEN), length - LEN)
 }

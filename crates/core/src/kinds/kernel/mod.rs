@@ -7,16 +7,16 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds, kernel};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: KernelDriver = KernelDriver;
 
 pub(super) struct KernelDriver;
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     // Ports of switches and others that programs create are not interfaces.
     interface: InterfaceUse::IfInterface,
-    ..KindFacts::new(&[NameRow {
+    ..PortKindInfo::new(&[NameRow {
         name: "`kernel:NAME`",
         what: "a port of `/dev/netmap`, by its name there: `kernel:eth0`, `kernel:x{1`, `kernel:vale0:a`; another device by `@/PATH`; the daemon of the run directory comes first",
         needs: "the right to the device",
@@ -25,7 +25,7 @@ static FACTS: KindFacts = KindFacts {
 };
 
 impl PortDriver for KernelDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 

@@ -9,7 +9,7 @@ use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, XdpMode};
 use slipring_ring::Region;
 
 use super::{
-    AfterRestart, DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest,
+    AfterRestart, DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest,
 };
 use super::{packet, xdp};
 
@@ -17,7 +17,7 @@ pub(super) static DRIVER: NetmapDriver = NetmapDriver;
 
 pub(super) struct NetmapDriver;
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     rows: &[
         NameRow {
             name: "`netmap:IF`",
@@ -46,7 +46,7 @@ static FACTS: KindFacts = KindFacts {
 };
 
 impl PortDriver for NetmapDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 

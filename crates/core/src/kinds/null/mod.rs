@@ -6,13 +6,13 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds, null};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: NullDriver = NullDriver;
 
 pub(super) struct NullDriver;
 
-static FACTS: KindFacts = KindFacts::new(&[NameRow {
+static FACTS: PortKindInfo = PortKindInfo::new(&[NameRow {
     name: "`null:`",
     what: "sink and source of known cost",
     needs: "nothing",
@@ -20,7 +20,7 @@ static FACTS: KindFacts = KindFacts::new(&[NameRow {
 }]);
 
 impl PortDriver for NullDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 

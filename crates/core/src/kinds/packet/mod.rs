@@ -7,17 +7,17 @@ use slipring_confine::CapabilitySet;
 use slipring_port::{OpenError, Port, RegionNeeds, packet};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: PacketDriver = PacketDriver;
 
 pub(super) struct PacketDriver;
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
     interface: InterfaceUse::UnlessShared,
-    ..KindFacts::new(&[NameRow {
+    ..PortKindInfo::new(&[NameRow {
         name: "`packet:IF`",
         what: "AF_PACKET ring; works on every interface",
         needs: "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF; only CAP_NET_RAW with `--shared`",
@@ -26,17 +26,17 @@ static FACTS: KindFacts = KindFacts {
 };
 
 impl PortDriver for PacketDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        packet::needs(request.display_name(), request.place(), request.queue(), request.options())
+        packet::needs(request.display_name(), request.bare_name(), request.queue(), request.options())
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
         let options = request.options();
-        packet::open(request.display_name(), request.place(), request.queue(), region, options)
+        packet::open(request.display_name(), request.bare_name(), request.queue(), region, options)
     }
 
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {

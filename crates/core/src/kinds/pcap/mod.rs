@@ -11,13 +11,13 @@ use slipring_port::capture::FileReader;
 use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, pcap};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: PcapDriver = PcapDriver;
 
 pub(super) struct PcapDriver;
 
-static FACTS: KindFacts = KindFacts::new(&[NameRow {
+static FACTS: PortKindInfo = PortKindInfo::new(&[NameRow {
     name: "`pcap:FILE`",
     what: "read or write a capture; one that exists is written over with `--overwrite` only",
     needs: "nothing",
@@ -25,7 +25,7 @@ static FACTS: KindFacts = KindFacts::new(&[NameRow {
 }]);
 
 impl PortDriver for PcapDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 
@@ -34,7 +34,7 @@ impl PortDriver for PcapDriver {
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
-        pcap::open(request.display_name(), request.place(), region, request.options())
+        pcap::open(request.display_name(), request.bare_name(), region, request.options())
     }
 
     /// Reads an existing capture to its end, and checks that a missing one can be created.

@@ -11,13 +11,13 @@ use slipring_port::{GRANT_COMMANDS, OpenError, Port, RegionNeeds, tap};
 use slipring_ring::Region;
 
 use super::finding::grant_help;
-use super::{DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: TapDriver = TapDriver;
 
 pub(super) struct TapDriver;
 
-static FACTS: KindFacts = KindFacts::new(&[NameRow {
+static FACTS: PortKindInfo = PortKindInfo::new(&[NameRow {
     name: "`tap:IF`",
     what: "TAP device",
     needs: "CAP_NET_ADMIN in its namespace",
@@ -25,7 +25,7 @@ static FACTS: KindFacts = KindFacts::new(&[NameRow {
 }]);
 
 impl PortDriver for TapDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 
@@ -34,7 +34,7 @@ impl PortDriver for TapDriver {
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
-        let (place, pairs) = (request.place(), request.pairs());
+        let (place, pairs) = (request.bare_name(), request.pairs());
         tap::open(request.display_name(), place, pairs, region, request.options())
     }
 

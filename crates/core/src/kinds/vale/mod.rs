@@ -7,15 +7,15 @@ use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 
 use super::kernel;
-use super::{AfterRestart, DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{AfterRestart, DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: ValeDriver = ValeDriver;
 
 pub(super) struct ValeDriver;
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     restart: AfterRestart::GoesOn,
-    ..KindFacts::new(&[NameRow {
+    ..PortKindInfo::new(&[NameRow {
         name: "`valeX:NAME`",
         what: "a port of a switch of that device: `vale0:a`",
         needs: "the right to the device",
@@ -24,7 +24,7 @@ static FACTS: KindFacts = KindFacts {
 };
 
 impl PortDriver for ValeDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 

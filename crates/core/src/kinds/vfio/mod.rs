@@ -6,16 +6,16 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, KindFacts, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, PortKindInfo, PortDriver, PortRequest};
 
 pub(super) static DRIVER: VfioDriver = VfioDriver;
 
 pub(super) struct VfioDriver;
 
-static FACTS: KindFacts = KindFacts::new(&[]);
+static FACTS: PortKindInfo = PortKindInfo::new(&[]);
 
 impl PortDriver for VfioDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 

@@ -13,17 +13,17 @@ use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 use slipring_vhost::VhostRole;
 
-use super::{AfterRestart, DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{AfterRestart, DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Server };
 
 /// The driver of both kinds, which differ in the side that creates the socket.
 pub(super) struct VhostDriver {
-    pub(super) facts: &'static KindFacts,
+    pub(super) facts: &'static PortKindInfo,
     pub(super) role: VhostRole,
 }
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     rows: &[NameRow {
         name: "`vhost:PATH`",
         what: "a QEMU/KVM guest with virtio-net, by vhost-user at that socket; [docs/guests.md](docs/guests.md)",
@@ -34,15 +34,15 @@ static FACTS: KindFacts = KindFacts {
 };
 
 /// The common facts of both kinds.
-pub(super) const GUEST: KindFacts = KindFacts {
+pub(super) const GUEST: PortKindInfo = PortKindInfo {
     // To remove the socket at the end, or connect to it again.
     keeps: CapabilitySet::DAC_OVERRIDE,
     restart: AfterRestart::Reopened,
-    ..KindFacts::new(&[])
+    ..PortKindInfo::new(&[])
 };
 
 impl PortDriver for VhostDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         self.facts
     }
 
@@ -51,7 +51,7 @@ impl PortDriver for VhostDriver {
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
-        let (path, options) = (request.place().as_ref(), request.options());
+        let (path, options) = (request.bare_name().as_ref(), request.options());
         slipring_vhost::open(
             request.display_name(),
             path,

@@ -4,11 +4,11 @@
 use slipring_vhost::VhostRole;
 
 use super::vhost::{GUEST, VhostDriver};
-use super::{KindFacts, NameRow};
+use super::{PortKindInfo, NameRow};
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Client };
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     rows: &[NameRow {
         name: "`vhostclient:PATH`",
         what: "the same where QEMU makes the socket",

@@ -7,18 +7,18 @@ use slipring_confine::CapabilitySet;
 use slipring_port::{OpenError, Port, RegionNeeds, xdp};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
 
 pub(super) static DRIVER: XdpDriver = XdpDriver;
 
 pub(super) struct XdpDriver;
 
-static FACTS: KindFacts = KindFacts {
+static FACTS: PortKindInfo = PortKindInfo {
     // To restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
     // XDP programs redirect all frames to the port, shared or not.
     interface: InterfaceUse::Whole,
-    ..KindFacts::new(&[NameRow {
+    ..PortKindInfo::new(&[NameRow {
         name: "`xdp:IF`",
         what: "AF_XDP: zero-copy, else native, else generic",
         needs: "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF",
@@ -27,17 +27,17 @@ static FACTS: KindFacts = KindFacts {
 };
 
 impl PortDriver for XdpDriver {
-    fn facts(&self) -> &'static KindFacts {
+    fn facts(&self) -> &'static PortKindInfo {
         &FACTS
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        xdp::needs(request.display_name(), request.place(), request.queue(), request.options())
+        xdp::needs(request.display_name(), request.bare_name(), request.queue(), request.options())
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
         let options = request.xdp_options()?;
-        xdp::open(request.display_name(), request.place(), request.queue(), region, &options)
+        xdp::open(request.display_name(), request.bare_name(), request.queue(), region, &options)
     }
 
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {

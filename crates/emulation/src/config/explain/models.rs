@@ -14,7 +14,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
             (bps(*rate), json!({ "model": "const", "bits_per_sec": rate }))
         }
         RateSpec::Ramp { .. } | RateSpec::Sine { .. } | RateSpec::Markov { .. } => formula(rate),
-        RateSpec::Wander { .. } | RateSpec::User(_) => formula(rate),
+        RateSpec::OrnsteinUhlenbeck { .. } | RateSpec::User(_) => formula(rate),
         RateSpec::Opportunities { at_ns, mtu, end } => {
             let period = at_ns.last().copied().unwrap_or(1).max(1);
             let mean = at_ns.len() as f64 * f64::from(*mtu) * 8e9 / period as f64;
@@ -87,7 +87,9 @@ fn formula(rate: &RateSpec) -> (String, Value) {
             let words: Vec<_> = states.iter().map(state).collect();
             (words.join(", "), json!({ "model": "markov", "states": states.len() }))
         }
-        RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, .. } => {
+        RateSpec::OrnsteinUhlenbeck {
+            mean_bps, sd_bps, half_life_ns, min_bps, max_bps, ..
+        } => {
             let text = format!(
                 "mean {}, sd {}, half-life {}, from {} to {}",
                 bps(*mean_bps),
@@ -153,14 +155,14 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
                 bad_words(in_bad)
             );
             let value = json!({ "mean_loss": mean, "mean_burst": burst, "bad_share": in_bad });
-            (text, named("ge", value))
+            (text, with_model_name("ge", value))
         }
         LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => {
             let in_bad = *bad_ns as f64 / (*bad_ns as f64 + *good_ns as f64);
             let mean = in_bad * bad + (1.0 - in_bad) * good;
             let (time, share) = (span(*bad_ns), bad_words(in_bad));
             let text = format!("bad for {time} at a time, mean loss {mean:.6}, {share}");
-            (text, named("timed-ge", json!({ "mean_loss": mean, "bad_share": in_bad })))
+            (text, with_model_name("timed-ge", json!({ "mean_loss": mean, "bad_share": in_bad })))
         }
         LossModel::Pattern(bits) => {
             let lost = bits.iter().filter(|lost| **lost).count();
@@ -181,7 +183,7 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
             let Some(chain) = chain else { return (text, json!({ "model": "state4" })) };
             let (mean, burst) = (chain.expected_loss(), chain.mean_burst());
             text += &format!(", mean loss {mean:.6}, {burst:.3} in a row");
-            (text, named("state4", json!({ "mean_loss": mean, "mean_burst": burst })))
+            (text, with_model_name("state4", json!({ "mean_loss": mean, "mean_burst": burst })))
         }
         LossModel::Numbers(numbers) => {
             let text = format!("{} frames by their number", numbers.len());
@@ -202,7 +204,7 @@ fn bad_words(share: f64) -> String {
 }
 
 /// Adds the name of the model to its figures.
-fn named(model: &str, mut value: Value) -> Value {
+fn with_model_name(model: &str, mut value: Value) -> Value {
     value["model"] = json!(model);
     value
 }

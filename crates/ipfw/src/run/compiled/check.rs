@@ -11,14 +11,14 @@ use crate::rule::{AddressPattern, BitTest, Condition, ConditionPattern, HeaderFi
 /// A test and how its result is combined.
 #[derive(Clone, Debug)]
 pub(super) struct RuleCheck {
-    test: CheckTest,
+    test: CompiledCondition,
     not: bool,
     /// Whether this is the last test of its clause; one test of a clause must hold.
     ends_clause: bool,
 }
 
 #[derive(Clone, Debug)]
-enum CheckTest {
+enum CompiledCondition {
     Proto(u8),
     Version(IpFamily),
     Src4(V4Mask),
@@ -45,8 +45,8 @@ impl RuleCheck {
             let condition = &pattern.condition;
             checks.push(Self {
                 test: match near.bit(set, condition) {
-                    Some(bit) => CheckTest::Prefetched(bit, Box::new(condition.clone())),
-                    None => CheckTest::of(condition),
+                    Some(bit) => CompiledCondition::Prefetched(bit, Box::new(condition.clone())),
+                    None => CompiledCondition::of(condition),
                 },
                 not: pattern.not,
                 ends_clause: at + 1 == clause.len(),
@@ -92,7 +92,7 @@ impl RuleCheck {
     }
 }
 
-impl CheckTest {
+impl CompiledCondition {
     fn of(condition: &Condition) -> Self {
         use Condition as C;
         match condition {

@@ -15,7 +15,7 @@ use super::check::RuleCheck;
 use super::flow_cache::{CandidateCursor, FlowCacheKey, MAX_RULES, NO_KEY};
 use super::plan::RuleEffect;
 use super::program::{CompiledRules, RuleIndex};
-use super::walk::{PacketState, RuleFinders};
+use super::walk::{CandidateCaches, PacketState};
 use crate::packet::{IpFamily, PacketHeaders};
 
 impl CompiledRules {
@@ -25,7 +25,7 @@ impl CompiledRules {
         &self,
         parsed: &mut [ParsedPacket],
         crossing: &PacketMetadata,
-        finders: &mut RuleFinders,
+        finders: &mut CandidateCaches,
         (counters, now): (&mut [RuleCounters], u64),
         ends: &mut [Option<RunEnd>],
     ) {
@@ -55,7 +55,7 @@ impl CompiledRules {
             return;
         }
         self.classify_flows(index, parsed, crossing, finders);
-        let RuleFinders { candidates, by_class: memo, by_flow: flows } = finders;
+        let CandidateCaches { candidates, by_class: memo, by_flow: flows } = finders;
         let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
         for (ParsedPacket { packet, state: sight, .. }, end) in all {
             let flow = sight.flow;
@@ -97,7 +97,7 @@ impl CompiledRules {
         index: &RuleIndex,
         parsed: &mut [ParsedPacket],
         crossing: &PacketMetadata,
-        finders: &RuleFinders,
+        finders: &CandidateCaches,
     ) {
         let mut all_known = true;
         for ParsedPacket { packet, state: sight, .. } in &mut *parsed {

@@ -117,7 +117,7 @@ impl PacketState {
 
 /// Reusable buffers and caches for finding candidates.
 #[derive(Debug, Default)]
-pub(in super::super) struct RuleFinders {
+pub(in super::super) struct CandidateCaches {
     pub(super) candidates: RuleCandidates,
     /// Keyed by classes.
     pub(super) by_class: FlowCache,
@@ -125,7 +125,7 @@ pub(in super::super) struct RuleFinders {
     pub(super) by_flow: FlowCache,
 }
 
-impl RuleFinders {
+impl CandidateCaches {
     /// Discards everything that belongs to a program.
     pub(in super::super) fn clear(&mut self) {
         self.by_class.clear();
@@ -166,11 +166,11 @@ impl RuleRun<'_> {
         &mut self,
         program: &CompiledRules,
         sight: &mut PacketState,
-        finders: &mut RuleFinders,
+        finders: &mut CandidateCaches,
     ) -> RunEnd {
         let at = if sight.at == 0 { self.start() } else { sight.at };
         let Some(index) = &program.index else { return self.walk(program, at, |_, at| at) };
-        let RuleFinders { candidates, by_class: memo, .. } = finders;
+        let CandidateCaches { candidates, by_class: memo, .. } = finders;
         candidates.start();
         let mut known = sight.candidates;
         let mut is_found = !known.is_empty() || program.rules.len() >= MAX_RULES;

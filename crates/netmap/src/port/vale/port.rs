@@ -262,7 +262,10 @@ impl SourceRing {
 
     /// Visits the queued slots whose bytes are elsewhere. Invalid indices queue nothing; the next
     /// sync reports them.
-    fn indirect<T>(&self, visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T) -> T {
+    fn visit_indirect_slots<T>(
+        &self,
+        visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T,
+    ) -> T {
         let sender = self.try_sender();
         let queued = sender.as_ref().and_then(|sender| {
             let (kern, head) = (&sender.kern, self.view.head());
@@ -366,7 +369,8 @@ impl SwitchedPort for ValePort {
     }
 
     fn has_indirect(&self, i: usize) -> bool {
-        self.source_ring(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
+        self.source_ring(i)
+            .is_some_and(|inlet| inlet.visit_indirect_slots(|slots| slots.next().is_some()))
     }
 
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
@@ -374,7 +378,7 @@ impl SwitchedPort for ValePort {
         let mut bytes = Vec::new();
         // No lock is held while the program makes this thread wait; its own syncs stop before these
         // slots.
-        for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {
+        for (at, slot) in inlet.visit_indirect_slots(|slots| slots.collect::<Vec<_>>()) {
             let region = self.base.memory().region();
             bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
             let read = caller.read(inlet.view.slot_ptr(at), &mut bytes);

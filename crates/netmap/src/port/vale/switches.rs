@@ -32,7 +32,7 @@ impl BridgeTable {
     }
 
     /// Returns all ports that [`Self::existing`] finds, with their own names.
-    pub(crate) fn named(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
+    pub(crate) fn ports_by_name(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
         let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
         let persistent = self.persistent.iter();
         let persistent =

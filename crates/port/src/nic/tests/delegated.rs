@@ -37,20 +37,20 @@ impl KernelTx {
 }
 
 /// The ends of both rings that one party holds.
-struct PartyEnds {
+struct QueuePairEnds {
     kernel: Rc<RefCell<KernelTx>>,
     pending: Vec<BufIdx>,
     positions: [u32; 2],
 }
 
-impl PartyEnds {
+impl QueuePairEnds {
     fn new(kernel: &Rc<RefCell<KernelTx>>) -> Self {
         let positions = [kernel.borrow().queued.len() as u32, kernel.borrow().consumer];
         Self { kernel: kernel.clone(), pending: Vec::new(), positions }
     }
 }
 
-impl TxDescriptorRings for PartyEnds {
+impl TxDescriptorRings for QueuePairEnds {
     fn max_part(&self) -> u32 {
         BUF_SIZE - 256
     }
@@ -82,7 +82,7 @@ impl TxDescriptorRings for PartyEnds {
     }
 }
 
-impl ResumableTxRings for PartyEnds {
+impl ResumableTxRings for QueuePairEnds {
     fn resume_queued(&mut self) -> Result<u32, CorruptWords> {
         let now = self.kernel.borrow().queued.len() as u32;
         Ok(now - std::mem::replace(&mut self.positions[0], now))
@@ -112,7 +112,7 @@ fn queue(app: &mut TxRing, frames: u32) {
     app.advance(frames);
 }
 
-fn sync(side: &mut TxSide, ends: &mut PartyEnds) {
+fn sync(side: &mut TxSide, ends: &mut QueuePairEnds) {
     side.sync(ends, |_, _| Ok(())).unwrap();
 }
 
@@ -126,7 +126,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     let (kernel, counters) = (Rc::<RefCell<KernelTx>>::default(), Arc::<QueueCounters>::default());
     let limits = TxLimits { packet: 1514, chains: false, enabled: true };
     let mut host = TxSide::new(halves.kern, limits, counters.clone());
-    let mut host_ends = PartyEnds::new(&kernel);
+    let mut host_ends = QueuePairEnds::new(&kernel);
     let mut turns = SyncOwnership::new(&region).unwrap();
 
     // The ring is full and looks like a ring that was never read: both indices are 0.
@@ -139,7 +139,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     let anchors = host.ring_anchors(&host_ends);
 
     let mut program = programs(&region, app.offset(), &counters);
-    let mut ends = PartyEnds::new(&kernel);
+    let mut ends = QueuePairEnds::new(&kernel);
     kernel.borrow_mut().complete([3, 1, 6, 0]);
     assert_eq!(program.resume_delegated(&mut ends, anchors, true), Ok(true));
     sync(&mut program, &mut ends);

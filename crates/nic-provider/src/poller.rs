@@ -19,13 +19,13 @@ const CLIENT_SYNC_DELAY: Duration = Duration::from_micros(200);
 
 /// The thread; it ends on drop.
 #[derive(Debug)]
-pub(crate) struct Pump {
-    stop: Arc<PumpStop>,
+pub(crate) struct NicPoller {
+    stop: Arc<PollerStop>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct PumpStop {
+struct PollerStop {
     requested: AtomicBool,
     wake_event: OwnedFd,
 }
@@ -37,11 +37,11 @@ struct QueueFds {
     link: Option<OwnedFd>,
 }
 
-impl Pump {
+impl NicPoller {
     pub(crate) fn start(queues: Arc<Vec<NicQueue>>) -> io::Result<Self> {
         let fds = queues.iter().map(fds_of).collect::<io::Result<Vec<_>>>()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let stop = Arc::new(PumpStop { requested: AtomicBool::new(false), wake_event: bell });
+        let stop = Arc::new(PollerStop { requested: AtomicBool::new(false), wake_event: bell });
         let told = stop.clone();
         let work = move || {
             while !told.requested.load(Ordering::Acquire) {
@@ -53,7 +53,7 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for NicPoller {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
         // If the counter is full, the thread is woken already.

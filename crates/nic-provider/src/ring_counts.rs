@@ -2,13 +2,13 @@
 
 /// Numbers of rings: ring pairs of the NIC, and host rings per direction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SideRings {
+pub(crate) struct NicRingCounts {
     pub(crate) nic: u16,
     /// Number of rings that lead to the host, and of those that come from it.
     pub(crate) host: [u16; 2],
 }
 
-impl SideRings {
+impl NicRingCounts {
     /// NIC ring pairs without host rings.
     pub(crate) fn nic_pair(nic: u16) -> Self {
         Self { nic, host: [0; 2] }

@@ -10,14 +10,14 @@ use crate::event_queue::EventQueue;
 use crate::link::Link;
 use crate::spec::{LinkSource, LinkTarget, NetworkSpec};
 
-pub(super) enum Island {
+pub(super) enum LinkComponent {
     /// One link from entry to exit, or to a node without further links.
     Single(u32),
-    Multi(Box<MultiLinkIsland>),
+    Multi(Box<MultiLinkComponent>),
 }
 
 /// Several links.
-pub(super) struct MultiLinkIsland {
+pub(super) struct MultiLinkComponent {
     links: Vec<u32>,
     /// Next event of each link, by position in `links`.
     agenda: EventQueue,
@@ -26,11 +26,11 @@ pub(super) struct MultiLinkIsland {
     first: u32,
 }
 
-impl Island {
+impl LinkComponent {
     fn new(links: &[u32]) -> Self {
         match *links {
             [link] => Self::Single(link),
-            _ => Self::Multi(Box::new(MultiLinkIsland::new(links))),
+            _ => Self::Multi(Box::new(MultiLinkComponent::new(links))),
         }
     }
 
@@ -41,7 +41,7 @@ impl Island {
         }
     }
 
-    /// Whether the island is one link.
+    /// Whether the component is one link.
     #[inline]
     pub(super) fn is_single(&self) -> bool {
         matches!(self, Self::Single(_))
@@ -122,7 +122,7 @@ fn drop_at_node(
     }
 }
 
-impl MultiLinkIsland {
+impl MultiLinkComponent {
     fn new(links: &[u32]) -> Self {
         let first = links.iter().copied().min().unwrap_or(0);
         let last = links.iter().copied().max().unwrap_or(0);
@@ -168,7 +168,7 @@ impl MultiLinkIsland {
 }
 
 /// Returns the islands of a plan; every link belongs to one of them.
-pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
+pub(super) fn find(plan: &NetworkSpec) -> Vec<LinkComponent> {
     // Links, then entries, then nodes; at first, each is a separate set.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
@@ -190,7 +190,11 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
     for link in 0..links {
         members[root(&mut parents, link)].push(link as u32);
     }
-    members.iter().filter(|links| !links.is_empty()).map(|links| Island::new(links)).collect()
+    members
+        .iter()
+        .filter(|links| !links.is_empty())
+        .map(|links| LinkComponent::new(links))
+        .collect()
 }
 
 /// Returns the representative of the set of `at`, with path halving.

@@ -41,7 +41,14 @@ const NO_POINT: u64 = u64::MAX;
 
 impl OrnsteinUhlenbeckRate {
     pub(super) fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
-        let RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, step_ns } = *spec
+        let RateSpec::OrnsteinUhlenbeck {
+            mean_bps,
+            sd_bps,
+            half_life_ns,
+            min_bps,
+            max_bps,
+            step_ns,
+        } = *spec
         else {
             unreachable!("only made for a rate that wanders")
         };
