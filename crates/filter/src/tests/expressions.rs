@@ -302,6 +302,11 @@ fn errors_say_where_and_what() {
             "column 6: `example.org`: names of hosts and networks are not looked up; give the address",
         ),
         (
+            "host 1.2.3.4x",
+            "column 6: `1.2.3.4x`: names of hosts and networks are not looked up; give the address",
+        ),
+        ("port 1..2", "column 6: `1..2`: unknown port name; give its number"),
+        (
             "ip proto tcp",
             "column 10: expected a protocol number, or a name with `\\` before a keyword, found `tcp`",
         ),
@@ -337,7 +342,10 @@ fn errors_say_where_and_what() {
         ),
     ];
     for (text, message) in cases {
-        assert_eq!(format!("{}", Filter::parse(text).unwrap_err()), message, "{text}");
+        let error = Filter::parse(text).unwrap_err();
+        assert_eq!(format!("{error}"), message, "{text}");
+        let column = error.column().unwrap();
+        assert!(message.starts_with(&format!("column {column}: ")), "{text}: {column}");
     }
 }
 
