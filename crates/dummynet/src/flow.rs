@@ -177,13 +177,73 @@ mod tests {
 
     #[test]
     fn hashes_of_neighbours_spread_over_low_and_high_bits() {
-        let hashes = (0..4096).map(|src| FlowMask::ALL.apply(&key(src), 0).hash([3, 5]));
+        const KEYS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+        let id = |key| ShaperFlowId { key, queue: 0 };
+        let plain = key(1);
+        let fields: [fn(u32) -> ShaperFlowKey; 7] = [
+            |n| key(n.into()),
+            |n| key(u128::from(n) << 64),
+            |n| ShaperFlowKey { dst: n.into(), ..key(1) },
+            |n| ShaperFlowKey { dst: u128::from(n) << 100, ..key(1) },
+            |n| ShaperFlowKey { src_port: n as u16, ..key(1) },
+            |n| ShaperFlowKey { dst_port: n as u16, ..key(1) },
+            |n| ShaperFlowKey { flow_label: n, is_v6: true, ..key(1) },
+        ];
+        for (number, field) in fields.into_iter().enumerate() {
+            spread(&std::format!("field {number}"), |n| id(field(n)).hash(KEYS));
+        }
+        spread("queue", |queue| ShaperFlowId { key: plain, queue }.hash(KEYS));
+        spread("both ends", |n| {
+            let (src, dst) = (u128::from(n % 64), u128::from(n / 64));
+            id(ShaperFlowKey { src, dst, ..plain }).hash(KEYS)
+        });
+        spread("first key", |n| id(plain).hash([KEYS[0] ^ u64::from(n), KEYS[1]]));
+        spread("second key", |n| id(plain).hash([KEYS[0], KEYS[1] ^ u64::from(n)]));
+        let v6 = ShaperFlowKey { is_v6: true, ..plain };
+        assert_ne!(id(plain).hash(KEYS), id(v6).hash(KEYS));
+        let protocols: BTreeSet<_> =
+            (0..=255).map(|proto| id(ShaperFlowKey { proto, ..plain }).hash(KEYS)).collect();
+        assert_eq!(protocols.len(), 256);
+    }
+
+    fn spread(what: &str, hash: impl Fn(u32) -> u64) {
         let (mut low, mut high) = (BTreeSet::new(), BTreeSet::new());
-        for hash in hashes {
+        for hash in (0..4096).map(hash) {
             low.insert(hash as u16 & 0xfff);
             high.insert(hash >> 52);
         }
         // 4096 balls in 4096 bins hit 63 % of the bins.
-        assert!(low.len() > 2400 && high.len() > 2400, "{} {}", low.len(), high.len());
+        assert!(low.len() > 2400 && high.len() > 2400, "{what}: {} {}", low.len(), high.len());
+    }
+
+    #[test]
+    fn each_field_has_its_own_mask() {
+        let key = ShaperFlowKey {
+            is_v6: false,
+            proto: 0b1100,
+            src_port: 0b1100,
+            dst_port: 0b1100,
+            flow_label: 0b1100,
+            src: 0b1100,
+            dst: 0b1100,
+        };
+        let one = |mask: FlowMask| mask.apply(&key, 9).key;
+        let v6 = |mask: FlowMask| mask.apply(&ShaperFlowKey { is_v6: true, ..key }, 9).key;
+        let none = ShaperFlowKey::default();
+        let none6 = ShaperFlowKey { is_v6: true, ..none };
+        let mask = FlowMask::NONE;
+        assert_eq!(
+            one(FlowMask { proto: 0b1010, ..mask }),
+            ShaperFlowKey { proto: 0b1000, ..none }
+        );
+        let ports = FlowMask { src_port: 0b1010, dst_port: 0b0110, ..mask };
+        assert_eq!(one(ports), ShaperFlowKey { src_port: 0b1000, dst_port: 0b0100, ..none });
+        let label = FlowMask { flow_label: 0b1010, ..mask };
+        assert_eq!(one(label), ShaperFlowKey { flow_label: 0b1000, ..none });
+        let addresses = FlowMask { src4: 0b1010, dst4: 0b0110, src6: 0b0101, dst6: 0b1001, ..mask };
+        assert_eq!(one(addresses), ShaperFlowKey { src: 0b1000, dst: 0b0100, ..none });
+        assert_eq!(v6(addresses), ShaperFlowKey { src: 0b0100, dst: 0b1000, ..none6 });
+        assert_eq!(FlowMask { queue: true, ..mask }.apply(&key, 9).queue, 9);
+        assert!(FlowMask { shown_as_v6: true, ..mask }.is_none());
     }
 }

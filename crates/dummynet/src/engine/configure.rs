@@ -378,7 +378,6 @@ impl<H: Copy> Dummynet<H> {
         };
         // Without flowsets no packet can arrive until a flowset is added, and the queues are then
         // rebuilt.
-        instance.is_listed &= flowset.is_some();
         if flowset.is_none() {
             self.unlist(at);
         }

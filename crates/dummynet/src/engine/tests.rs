@@ -2,8 +2,10 @@
 
 mod changes;
 mod conservation;
+mod listings;
 mod losses;
 mod pipes;
+mod policies;
 mod queues;
 
 use std::vec::Vec;

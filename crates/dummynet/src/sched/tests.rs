@@ -9,6 +9,8 @@ use slipring_model::Stream;
 
 use super::*;
 
+mod models;
+
 const WEIGHTED: [SchedKind; 3] = [SchedKind::Wf2q, SchedKind::Rr, SchedKind::Qfq];
 
 /// A scheduler and the queues that it serves.
