@@ -119,7 +119,7 @@ fn prefixes<K: TrieKey>(name: &str, all: &[(K, u8)], near: impl Fn(&mut Draw, K)
     println!(
         "{:52} {:8.1} MB",
         format!("{name}: lookups go through"),
-        map.trie_bytes() as f64 / 1e6
+        map.lookup_bytes() as f64 / 1e6
     );
     let mut draw = Draw(2);
     let mut probe = |_| {

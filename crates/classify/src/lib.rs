@@ -12,6 +12,7 @@
 //! | [`ranges`] | sets of values as ranges: union, intersection, complement |
 //! | [`trie`] | maps every value of a wide field to a number: compressed multi-bit tries |
 //! | [`direct`] | as [`prefixes`], for 16-bit fields: one table |
+//! | [`intervals`] | as [`prefixes`], for 128-bit fields: a search tree with vector instructions |
 //! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
 //! | [`partition`] | groups the values of a field that the same rules accept into classes |
 //! | [`rows`] | one row of bits for each class, with summaries |
@@ -33,6 +34,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod direct;
+pub mod intervals;
+mod lookup;
 pub mod matcher;
 pub mod partition;
 pub mod prefixes;

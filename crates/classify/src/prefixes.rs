@@ -1,16 +1,25 @@
 //! Longest-prefix match in a table of prefixes that changes.
 //!
-//! Changes go into an ordered map. [`PrefixMap::settle`] builds a trie from it, once for any
-//! number of changes, or patches the trie if few values have changed. Earlier lookups are correct
-//! too, but slow.
+//! ```text
+//!   insert, remove --> ordered map --settle--> Trie           32 and 64 bits
+//!                         |                    IntervalTree   128 bits, few prefixes beyond /64
+//!                         v                        |
+//!             lookups until then, slow             v
+//!                                             lookups, fast
+//! ```
+//!
+//! [`PrefixMap::settle`] builds what lookups read once for any number of changes, or patches it if
+//! few values have changed: then at a cost in proportion to the prefixes inside the changed ones, or
+//! in the same /64 as a longer one. Earlier lookups are correct too, but slow.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
-use crate::trie::{Trie, TrieKey, prefix};
+use crate::lookup::Lookup;
+use crate::trie::{TrieKey, prefix};
 
-/// The trie's number for values that no prefix contains.
+/// The number for values that no prefix contains.
 pub const NO_PREFIX: u32 = (1 << 31) - 1;
 
 /// Maps prefixes to numbers below 2³¹ - 1.
@@ -18,20 +27,22 @@ pub const NO_PREFIX: u32 = (1 << 31) - 1;
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
     /// `None` after many changes.
-    trie: Option<Trie<K>>,
-    /// Prefixes changed since the trie was up to date.
+    lookup: Option<Lookup<K>>,
+    /// Prefixes changed since the lookup was up to date.
     changed: Vec<(K, u8)>,
-    /// The cost of patching the trie, in entries of its root.
+    /// The cost of patching the lookup, as by [`Self::patch_cost`].
     patches: usize,
 }
 
 /// Maximum number of entries that are patched one by one. Each costs some lookups in the map;
 /// building a large table takes a tenth of a second.
 const MAX_PATCHES: usize = 2048;
+/// Number of prefixes that an interval tree sweeps over in the time of one patch.
+const PREFIXES_PER_PATCH: usize = 64;
 
 impl<K: TrieKey> Default for PrefixMap<K> {
     fn default() -> Self {
-        Self { prefixes: BTreeMap::new(), trie: None, changed: Vec::new(), patches: 0 }
+        Self { prefixes: BTreeMap::new(), lookup: None, changed: Vec::new(), patches: 0 }
     }
 }
 
@@ -97,32 +108,61 @@ impl<K: TrieKey> PrefixMap<K> {
 
     /// Records that a prefix changes.
     fn mark_changed(&mut self, key: K, len: u8) {
-        let Some(trie) = &self.trie else { return };
-        self.patches += trie.slots_of(len.into());
+        let Some(lookup) = &self.lookup else { return };
+        self.patches += self.patch_cost(lookup, key, len);
         if self.patches > MAX_PATCHES {
-            self.forget_trie();
+            self.forget_lookup();
         } else {
             self.changed.push((key, len));
         }
     }
 
-    fn forget_trie(&mut self) {
-        (self.trie, self.changed, self.patches) = (None, Vec::new(), 0);
+    /// The cost of patching the values of a prefix: in entries of a trie's root, or in as many sweeps
+    /// of [`PREFIXES_PER_PATCH`] for an interval tree.
+    fn patch_cost(&self, lookup: &Lookup<K>, key: K, len: u8) -> usize {
+        match lookup {
+            Lookup::Trie(trie) => trie.slots_of(len.into()),
+            Lookup::Intervals(_) => {
+                let len = Lookup::<K>::patched_len(len.into());
+                let first = prefix(key, len);
+                let inside = self.prefixes.range((first, 0)..=(first.last_of(len), K::BITS as u8));
+                1 + inside.take(MAX_PATCHES * PREFIXES_PER_PATCH).count() / PREFIXES_PER_PATCH
+            }
+        }
+    }
+
+    fn forget_lookup(&mut self) {
+        (self.lookup, self.changed, self.patches) = (None, Vec::new(), 0);
     }
 
     /// Returns the longest prefix that contains `key`: its length and number.
     #[must_use]
     pub fn longest(&self, key: K) -> Option<(u8, u32)> {
-        (0..=K::BITS as u8).rev().find_map(|len| Some((len, self.exact(key, len)?)))
+        self.longest_up_to(key, K::BITS)
+    }
+
+    /// The same among prefixes of at most `len` bits. Each step leads to the last prefix before those
+    /// known not to contain `key`: it does contain it, or the longest that does is no longer than what
+    /// both share.
+    fn longest_up_to(&self, key: K, mut len: u32) -> Option<(u8, u32)> {
+        loop {
+            let until = (prefix(key, len), len as u8);
+            let (&(near, near_len), &number) = self.prefixes.range(..=until).next_back()?;
+            let common = near.common(key);
+            if common >= near_len.into() {
+                return Some((near_len, number));
+            }
+            len = common;
+        }
     }
 
     /// Returns the number of the longest prefix that contains `key`.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, key: K) -> Option<u32> {
-        match &self.trie {
-            Some(trie) if self.changed.is_empty() => {
-                Some(trie.get(key)).filter(|&number| number != NO_PREFIX)
+        match &self.lookup {
+            Some(lookup) if self.changed.is_empty() => {
+                Some(lookup.get(key)).filter(|&number| number != NO_PREFIX)
             }
             _ => self.longest(key).map(|(_, number)| number),
         }
@@ -131,8 +171,8 @@ impl<K: TrieKey> PrefixMap<K> {
     /// Writes the numbers of the longest prefixes for many values, [`NO_PREFIX`] where no prefix
     /// contains the value. Cheaper than single lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
-        match &self.trie {
-            Some(trie) if self.changed.is_empty() => trie.get_many(keys, numbers),
+        match &self.lookup {
+            Some(lookup) if self.changed.is_empty() => lookup.get_many(keys, numbers),
             _ => {
                 for (&key, number) in keys.iter().zip(numbers) {
                     *number = self.get(key).unwrap_or(NO_PREFIX);
@@ -144,35 +184,35 @@ impl<K: TrieKey> PrefixMap<K> {
     /// Whether lookups are fast: nothing has changed since [`Self::settle`].
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        self.trie.is_some() && self.changed.is_empty()
+        self.lookup.is_some() && self.changed.is_empty()
     }
 
     /// Makes lookups fast again after changes.
     pub fn settle(&mut self) {
-        if let Some(mut trie) = self.trie.take() {
+        if let Some(mut lookup) = self.lookup.take() {
             for (key, len) in core::mem::take(&mut self.changed) {
-                trie.patch(key, len.into(), |first, len| self.starts_within(first, len));
+                lookup.patch(key, len.into(), |first, len| self.starts_within(first, len));
             }
             self.patches = 0;
-            self.trie = Some(trie).filter(|trie| !trie.needs_rebuild(self.prefixes.len()));
+            self.lookup = Some(lookup).filter(|lookup| !lookup.needs_rebuild(self.prefixes.len()));
         }
-        if self.trie.is_none() {
+        if self.lookup.is_none() {
             let all = self.sweep((K::ZERO, 0), K::ZERO.last_of(0), NO_PREFIX);
-            self.trie = Some(Trie::build(&all));
+            self.lookup = Some(Lookup::build(&all));
         }
     }
 
     /// The values at which the number changes, among those with the first `len` bits of `first`.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
-        let len = len as u8;
-        let base = (0..len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NO_PREFIX);
-        self.sweep((first, len), first.last_of(len.into()), base)
+        let shorter = len.checked_sub(1).and_then(|len| self.longest_up_to(first, len));
+        let base = shorter.map_or(NO_PREFIX, |found| found.1);
+        self.sweep((first, len as u8), first.last_of(len), base)
     }
 
     /// The memory that lookups read, in bytes.
     #[must_use]
-    pub fn trie_bytes(&self) -> usize {
-        self.trie.as_ref().map_or(0, Trie::size_bytes)
+    pub fn lookup_bytes(&self) -> usize {
+        self.lookup.as_ref().map_or(0, Lookup::size_bytes)
     }
 
     /// The values at which the number changes, from the prefix `from` up to `end`, with the number
@@ -407,27 +447,27 @@ mod tests {
             map.insert(number.wrapping_mul(0x9e37_79b1), 32, number);
         }
         map.settle();
-        let before = map.trie_bytes();
+        let before = map.lookup_bytes();
         map.insert(0x0a00_0000, 24, 7);
-        assert!(!map.is_settled() && map.trie.is_some());
+        assert!(!map.is_settled() && map.lookup.is_some());
         map.settle();
         assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
-        assert!(map.trie_bytes() > before && map.trie_bytes() < before + 1024);
+        assert!(map.lookup_bytes() > before && map.lookup_bytes() < before + 1024);
         // All of these are below one entry of the root.
         let mut wide = PrefixMap::default();
         for number in 0..100_000_u128 {
             wide.insert(0x2001 << 112 | (number * 0x9e37) << 60, 64, number as u32);
         }
         wide.settle();
-        let before_wide = wide.trie_bytes();
+        let before_wide = wide.lookup_bytes();
         wide.insert(0x2001_0db8 << 96, 48, 7);
         wide.settle();
-        assert!(wide.trie_bytes() < before_wide + 8192, "a path is copied, and nothing else");
+        assert!(wide.lookup_bytes() < before_wide + 8192, "a path is copied, and nothing else");
         for round in 0..20_000_u32 {
             map.insert(round << 12, 24, round);
             map.settle();
         }
-        assert!(map.trie_bytes() < 4 * before, "what patches leave behind is cleared away");
+        assert!(map.lookup_bytes() < 4 * before, "what patches leave behind is cleared away");
     }
 
     #[test]

@@ -38,7 +38,7 @@ const MIN_PATCH_WORDS: usize = 1 << 12;
 const LOOKUP_BATCH: usize = 32;
 
 /// A value that a trie can look up.
-pub trait TrieKey: Copy + Ord + core::fmt::Debug {
+pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
     /// The number of bits.
     const BITS: u32;
     /// The first value.
