@@ -120,7 +120,7 @@ impl IntervalTree {
         (self.root, self.levels) = (root, self.levels + added);
     }
 
-    /// Whether the tree should be built anew for this many prefixes: a new one has at most two nodes
+    /// Whether the tree should be built again for this many prefixes: a new one has at most two nodes
     /// for three.
     pub(crate) const fn needs_rebuild(&self, prefixes: usize) -> bool {
         self.nodes.len() - self.free.len() > prefixes + MIN_NODES

@@ -59,7 +59,7 @@ impl<K: TrieKey> Lookup<K> {
         len.min(UPPER_BITS)
     }
 
-    /// Whether it should be built anew for this many prefixes.
+    /// Whether it should be built again for this many prefixes.
     pub(crate) fn needs_rebuild(&self, prefixes: usize) -> bool {
         match self {
             Self::Trie(trie) => trie.needs_rebuild(prefixes),

@@ -419,13 +419,13 @@ mod tests {
         for number in 0..MAX_PATCHES as u32 {
             map.insert(number << 8, 32, number);
         }
-        assert!(map.trie.is_some() && !map.is_settled());
+        assert!(map.lookup.is_some() && !map.is_settled());
         map.insert(0x0a00_0000, 32, 7);
-        assert!(map.trie.is_none() && !map.is_settled());
+        assert!(map.lookup.is_none() && !map.is_settled());
         assert_eq!((map.get(0x0a00_0000), map.get(0x0a00_0001)), (Some(7), None));
         map.settle();
         map.insert(0x0a00_0000, 8, 8);
-        assert!(map.trie.is_some(), "changes are counted from the last build on");
+        assert!(map.lookup.is_some(), "changes are counted from the last build on");
         assert_eq!((map.get(0x0a00_0000), map.get(0x0a00_0001)), (Some(7), Some(8)));
     }
 
