@@ -97,7 +97,7 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// Updates the flow for a packet; `tcp_flags` matters to TCP only.
+    /// Updates the flow for a packet; `tcp_flags` have an effect on TCP flows only.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);
