@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, pin, tally};
 use super::row::BenchRound;
 
-/// Its name in the table.
+/// Name of the floor in the table.
 pub(super) const FLOOR_NAME: &str = "eventfds, one CPU";
 
 /// Nanoseconds from a request to its reply.

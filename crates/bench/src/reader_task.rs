@@ -27,7 +27,7 @@ impl ReaderTask {
         }
     }
 
-    /// Runs it.
+    /// Runs the task.
     pub(crate) fn run(self) -> Result<BenchTally, BenchError> {
         match self {
             Self::Passed(part) => process::read(part),

@@ -221,7 +221,7 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!((answer.operation, answer.sender_mac), (ArpOperation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
-    // The sender of the request need not be requested itself.
+    // The router knows the sender of the request from the request, so it sends no request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
     // The router answers no request for other hosts, and their traffic does not fill a table.
     assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
@@ -494,7 +494,7 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// An event; whatever the hosts do, every packet is sent once, refused, or counted as lost.
+/// A random event. Whatever the hosts do, every packet is sent once, refused, or counted as lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),

@@ -55,7 +55,7 @@ struct Flat {
     bytes: Vec<u8>,
     /// Memory from `SHARED` on, which others can map.
     pages: Option<OwnedFd>,
-    /// Its eventfds, by their numbers.
+    /// The program's eventfds, by their descriptor numbers.
     events: Vec<OwnedFd>,
     cancel: Option<Arc<Cancel>>,
 }
@@ -157,7 +157,7 @@ struct Client<'w> {
     memory: Flat,
 }
 
-/// All NIC rings only.
+/// A bind of all NIC rings, without host rings.
 fn all() -> NmreqRegister {
     NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() }
 }

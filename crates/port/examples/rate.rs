@@ -1,9 +1,9 @@
 //! Measures ports: `rate xdp|packet|tap tx|rx|forward [generic] [LEN]`, as root.
 //!
-//! Everything happens in a network namespace of its own. Frames to receive are made by running a
-//! BPF program on live frames (12 to 14 Mpps), on CPU 0 together with the receiving side's
-//! softirq; the program measured runs on CPU 1. What is sent is dropped by XDP. Rates are Mpps:
-//! least, median and most of eleven runs.
+//! Everything happens in a network namespace of its own. Received frames come from a BPF program
+//! that the kernel runs on live frames (12 to 14 Mpps), on CPU 0 together with the receiving side's
+//! softirq; the measured program runs on CPU 1. Sent frames are dropped by XDP. Rates are Mpps:
+//! minimum, median and maximum of eleven runs.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

@@ -67,7 +67,7 @@ fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
     }
 }
 
-/// Numbers around those where signed and unsigned order differ.
+/// Numbers on either side of the points at which signed and unsigned order differ.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), (1_u64 << 63) - 3..(1 << 63) + 3, 0..4_u64, u64::MAX - 3..=u64::MAX]
 }

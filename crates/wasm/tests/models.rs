@@ -381,7 +381,8 @@ fn clang(source: &str, module: &std::path::Path) -> bool {
     match built {
         Ok(built) if built.status.success() => true,
         Ok(built) => {
-            // A clang without this target or without wasm-ld reports that; other errors are ours.
+            // A clang without this target or without wasm-ld reports a missing part; all other
+            // errors are errors of the test.
             let said = String::from_utf8_lossy(&built.stderr).into_owned();
             let lacks = ["wasm-ld", "unable to create target", "No available targets"];
             assert!(lacks.iter().any(|lack| said.contains(lack)), "{said}");

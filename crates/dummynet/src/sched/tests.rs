@@ -186,8 +186,9 @@ fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)
 }
 
 proptest! {
-    /// Bennett and Zhang, theorem 4: a queue lags its fluid share by at most its own longest packet
-    /// and the longest of all; worst-case fair: it leads by at most its own longest packet.
+    /// Bennett and Zhang, theorem 4: a queue is behind its fluid share by at most its own longest
+    /// packet plus the longest packet of all queues; it is worst-case fair, so also ahead by at
+    /// most its own longest packet.
     #[test]
     fn wf2q_is_within_a_packet_of_the_fluid_share(
         queues in prop::collection::vec((1u32..=100, 64u32..=1500), 2..12), seed: u64,

@@ -535,7 +535,7 @@ fn senders_on_two_threads_reach_one_receiver_and_nothing_is_lost_uncounted() {
                     sender.client.ioctl(NIOCTXSYNC).unwrap();
                 }
                 done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                // Its port must exist until everything is counted.
+                // The sender's port must exist until everything is counted.
                 std::mem::forget(sender.client.open);
             });
         }

@@ -203,7 +203,7 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
         set = { \"link.up.rate.bps\" = \"8kbit\" }
     ";
     lab.write("link.toml", file.as_bytes());
-    // 1 s per frame at first, half of that for frames that begin later.
+    // 1 s per frame at first, then half a second for frames that begin later.
     lab.write("in.pcap", &capture(burst(4, 1000)));
     let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
     assert_eq!(said.status, 0, "{}", said.stderr);

@@ -17,7 +17,7 @@ const FEW_SLOTS: u32 = 8;
 struct KernelTx {
     queued: Vec<BufIdx>,
     completed: Vec<BufIdx>,
-    /// Completions that were read.
+    /// Number of completions that were read.
     consumer: u32,
 }
 

@@ -51,7 +51,7 @@ pub(super) enum Act {
     Allow,
     Deny,
     Count,
-    /// `None`: any name.
+    /// `None` means any name.
     CheckState(Option<&'static str>),
     SkipTo(u16),
     Call(u16),
@@ -277,7 +277,7 @@ const PORTS: &[u16] = &[53, 80, 1000];
 /// A packet before serialization.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSpec {
-    /// `None`: not IP.
+    /// `None` means not IP.
     pub(super) proto: Option<u8>,
     pub(super) src: ([u8; 4], u16),
     pub(super) dst: ([u8; 4], u16),
