@@ -52,7 +52,7 @@ pub(crate) static BUILTIN: [Verb; 5] = [
 
 fn explain_command() -> Command {
     let command = Command::new("explain")
-        .about("Explain an error code, or list them all")
+        .about("Explain an error code, or list all codes")
         .after_help("Examples:\n  slipring explain SR0107\n  slipring explain --json")
         .arg(Arg::new("code").value_name(flags::CODE_VALUE).help("Code, such as SR0107"));
     flags::reporting(command)
@@ -142,7 +142,7 @@ fn plan_completions(matches: &ArgMatches) -> Result<Job, Failure> {
 fn candidates_command() -> Command {
     let words = Arg::new("words").value_name("WORD").num_args(0..).last(true);
     let command = Command::new("candidates")
-        .about("List what can stand for the last word, for completion scripts")
+        .about("List the candidates for the last word, for completion scripts")
         .hide(true)
         .arg(words.help("The words before the cursor, the program's name first"));
     flags::run_dir(command)

@@ -21,9 +21,9 @@ pub(crate) fn command() -> Command {
         flags::run_dir(flags::reporting_as("daemon", command)).mut_args(|arg| arg.global(true));
     command.subcommand_required(true).subcommands([
         params,
-        plain("ports", "Show the ports that programs have bound, and what interfaces have lost"),
+        plain("ports", "Show the ports that programs have bound, and the drops of interfaces"),
         plain("memory", "Show the memory of each user, its limit, and persistent ports by owner"),
-        plain("reload", "Read the configuration again, as HUP does, and say what is wrong with it"),
+        plain("reload", "Read the configuration again, as HUP does, and report its errors"),
         plain("hello", "Show which daemon answers"),
     ])
 }

@@ -43,18 +43,18 @@ fn of_the_device() -> [Arg; 6] {
             .value_name("OCTAL")
             .value_parser(|text: &str| permissions(&text.to_owned()))
             .help("Who may open the device [default: 660 where there is a group netmap, else 600]"),
-        who("owner", "Number of the user whose the device is [default: 0]"),
-        who("group", "Number of its group [default: that of netmap, else 0]"),
+        who("owner", "User ID of the device's owner [default: 0]"),
+        who("group", "Group ID of the device [default: that of group netmap, else 0]"),
         Arg::new("workers")
             .long("workers")
             .value_name("N")
             .value_parser(value_parser!(u16).range(2..=64))
-            .help("Threads that answer [default: one for each processor, 2 to 8]"),
+            .help("Threads that answer requests [default: one for each processor, 2 to 8]"),
         Arg::new("uring")
             .long("uring")
             .value_name("WHEN")
             .value_parser(["auto", "on", "off"])
-            .help("Have calls by io_uring, a queue per processor: `auto` where the kernel has that and no store is kept for restarts, `on` or no start, `off` never [default: auto]"),
+            .help("Receive requests by io_uring, with a queue per processor: `auto` if the kernel supports it and no state is kept for restarts; `on` or fail; `off` [default: auto]"),
         Arg::new("link")
             .long("link")
             .value_name("PATH")
@@ -69,11 +69,11 @@ fn of_ports() -> [Arg; 2] {
         Arg::new("nics-for-all")
             .long("nics-for-all")
             .action(ArgAction::SetTrue)
-            .help("Let everybody who may open the device take interfaces, not only root"),
+            .help("Let all users who may open the device take interfaces, not only root"),
         Arg::new("take-over")
             .long("take-over")
             .action(ArgAction::SetTrue)
-            .help("Let them take the interface of the default route as well"),
+            .help("Let these users take the interface of the default route, too"),
     ]
 }
 
@@ -83,11 +83,11 @@ fn of_the_end() -> [Arg; 2] {
         .value_name("CLASS")
         .value_parser(|text: &str| scheduling(&text.to_owned()))
         .allow_hyphen_values(true)
-        .help("How the kernel schedules the daemon: `normal`, `nice:N`, `fifo:N`, `rr:N`. Against real-time programs that starve it, one above theirs [default: normal]"),
+        .help("How the kernel schedules the daemon: `normal`, `nice:N`, `fifo:N`, `rr:N`. If real-time programs starve the daemon, use a priority above theirs [default: normal]"),
     Arg::new("supervise")
         .long("supervise")
         .action(ArgAction::SetTrue)
-        .help("Start the daemon as a child, and another at once when that dies: programs go on with their pipes")]
+        .help("Start the daemon as a child process, and restart it at once when it dies: programs keep their pipes")]
 }
 
 fn of_the_file() -> [Arg; 1] {

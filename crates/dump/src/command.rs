@@ -62,7 +62,7 @@ fn sources() -> [Arg; 4] {
         value("read", 'r', "FILE", "Read a capture instead; - is the standard input")
             .value_hint(ValueHint::FilePath)
             .conflicts_with("interface"),
-        switch("list-interfaces", 'D', "List what can be captured from and stop"),
+        switch("list-interfaces", 'D', "List the ports that can be captured from and stop"),
         switch("list-data-link-types", 'L', "List the kinds of link layer headers and stop"),
         counted("compiled", 'd', "Print the compiled filter and stop; -dd as C, -ddd as numbers"),
     ]
@@ -79,17 +79,12 @@ fn selecting() -> [Arg; 6] {
         value("filter-file", 'F', "FILE", "Read the filter from a file")
             .value_hint(ValueHint::FilePath)
             .conflicts_with("filter"),
-        value("direction", 'Q', "WAY", "Frames that go this way only")
+        value("direction", 'Q', "WAY", "Capture only frames in this direction")
             .value_parser(["in", "out", "inout"])
             .default_value("inout"),
-        value(
-            "snapshot-length",
-            's',
-            "BYTES",
-            "Most bytes kept of a frame; 0 for the most there is",
-        )
-        .value_parser(clap::value_parser!(u32).range(0..=262_144))
-        .default_value("262144"),
+        value("snapshot-length", 's', "BYTES", "Most bytes kept of a frame; 0 for the maximum")
+            .value_parser(clap::value_parser!(u32).range(0..=262_144))
+            .default_value("262144"),
         Arg::new("no-promiscuous-mode")
             .short('p')
             .long("no-promiscuous-mode")

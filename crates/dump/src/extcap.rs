@@ -53,12 +53,12 @@ pub fn command() -> Command {
         value("fifo", "PATH", "Where to write the capture").value_hint(ValueHint::FilePath),
         value("port", flags::PORT_VALUE, "The port, where it is given by its name")
             .value_parser(port_by_name),
-        value("take", "BOOL", "Take the frames from the host instead of listening")
+        value("take", "BOOL", "Take the frames from the host instead of only listening")
             .num_args(0..=1)
             .value_parser(clap::value_parser!(bool))
             .default_value("false")
             .default_missing_value("true"),
-        value("take-over", "BOOL", "Also of the interface that carries the default route")
+        value("take-over", "BOOL", "Take even the interface of the default route")
             .num_args(0..=1)
             .value_parser(clap::value_parser!(bool))
             .default_value("false")

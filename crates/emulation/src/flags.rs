@@ -168,7 +168,12 @@ pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
          dualpi2,..; droptail,packets=N,time=T [default: 50000 with a constant rate, else no limit]",
     ),
     directed("reorder", Some('P'), "0|1", "1: drop frames that would overtake others"),
-    directed("offset", Some('O'), "TIME", "Take this off every delay: the fixed cost of the box"),
+    directed(
+        "offset",
+        Some('O'),
+        "TIME",
+        "Subtract this from every delay: the fixed delay of this machine",
+    ),
     directed("order", None, "POLICY", "strict, correlated, free, drop or path"),
     directed("half-life", None, "TIME", "Let the delay vary smoothly, with this half-life"),
     directed("admit", None, "RULE", "When a queue is full: strict or tlem"),
@@ -236,11 +241,14 @@ fn whole_links() -> [Arg; 7] {
     };
     let names = presets::PRESETS.each_ref().map(|preset| preset.name);
     [
-        own("preset", "NAME", "A known kind of link, where no other flag says more")
+        own("preset", "NAME", "A known kind of link; other flags replace its settings")
             .value_parser(names)
             .help_heading(LINKS_HEADING),
-        link("up", "The way up at once: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'"),
-        link("down", "The way down at once"),
+        link(
+            "up",
+            "All settings of the way up: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'",
+        ),
+        link("down", "All settings of the way down"),
         own("config-file", "FILE", "Read ports, links and the rest from a TOML file")
             .long("config")
             .value_parser(value_parser!(PathBuf))
@@ -267,10 +275,10 @@ fn run() -> [Arg; 3] {
 fn limits() -> [Arg; 3] {
     [
         flags::with_note(flags::seed(), "chosen and told by default").allow_hyphen_values(true),
-        own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
+        own("late-drop", "TIME", "Drop frames that are later than this [default: only count them]")
             .short('d')
             .allow_hyphen_values(true),
-        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for")
+        own("bounds", "DELAY[,BPS[,HOLD]]", "Largest values that live changes may set")
             .short('M')
             .allow_hyphen_values(true),
     ]
@@ -280,13 +288,13 @@ fn places() -> [Arg; 4] {
     [
         switch(
             "pipeline",
-            "Two threads, a port each: what one takes in leaves by the other, at the same times",
+            "Two threads, one per port: each receives at its port and sends at the other's, with the same timing",
         ),
         flags::cpus(),
         own(
             "burst",
             "SIZE",
-            "Taken from a port at most at a time: frames, or bytes (64KiB); as tlem 0: the default",
+            "Most frames, or bytes (64KiB), taken from a port at a time; as tlem 0: the default",
         )
         .short('b')
         .default_value("256")
@@ -305,7 +313,7 @@ fn outputs() -> [Arg; 5] {
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),
         own("metrics", "ADDR", "Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path"),
-        switch("stats", "Say every figure at the end"),
+        switch("stats", "Print all figures at the end"),
     ]
 }
 
@@ -316,13 +324,13 @@ fn routing() -> [Arg; 3] {
         switch("route", "Route between the subnets of the two interfaces, instead of joining them")
             .short('r')
             .help_heading(ROUTING),
-        own("gateway", "IP", "Gateway behind a port, for all else: once for each port, or none")
+        own("gateway", "IP", "Default gateway behind a port, or none; once for each port")
             .short('G')
             .action(ArgAction::Append)
             .value_parser(gateway)
             .requires("route")
             .help_heading(ROUTING),
-        switch("decrement-ttl", "Take one from TTL and hop limit, as routers do; TLEM does not")
+        switch("decrement-ttl", "Decrement TTL and hop limit, as routers do; TLEM does not")
             .requires("route")
             .help_heading(ROUTING),
     ]
@@ -335,7 +343,7 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
 /// Letters of TLEM that are refused or explained here.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
-        Arg::new(id).short(short).help(help).help_heading("As TLEM has them")
+        Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")
     };
     [
         letter("hugepages-classic", 'H', "Use huge pages; twice: or do not run")

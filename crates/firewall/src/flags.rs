@@ -35,7 +35,7 @@ pub(crate) fn command() -> Command {
                 .value_name(flags::PORT_VALUE)
                 .num_args(0..)
                 .value_parser(PortName::parse_classic)
-                .help("The same, without -i"),
+                .help("Ports as with -i"),
         ])
         .args(about_rules())
         .args([
@@ -75,18 +75,14 @@ fn about_rules() -> [Arg; 9] {
             .short('R')
             .value_hint(ValueHint::FilePath)
             .value_parser(clap::value_parser!(PathBuf)),
-        value(
-            "state",
-            "FILE",
-            "Keep rules here as commands change them; begin with it if it is there",
-        )
-        .value_hint(ValueHint::FilePath)
-        .value_parser(clap::value_parser!(PathBuf)),
+        value("state", "FILE", "Store changed rules in FILE; begin with its rules if it exists")
+            .value_hint(ValueHint::FilePath)
+            .value_parser(clap::value_parser!(PathBuf)),
         Arg::new("state-dynamic")
             .long("state-dynamic")
             .action(ArgAction::SetTrue)
             .requires("state")
-            .help("Keep states of flows in that file, too, at the end and with each change"),
+            .help("Store states of flows in that file, too, at the end and with each change"),
         value("map", "FROM=TO", "Where frames of a port go, by number: 1=2,3 [two ports: 1=2 2=1]")
             .short('m')
             .action(ArgAction::Append),
@@ -103,7 +99,7 @@ fn about_rules() -> [Arg; 9] {
             "What the last rule, 65535, does [default: deny; as kipfw: accept]",
         )
         .value_parser(["deny", "accept"]),
-        value("arp", "WHAT", "What becomes of ARP and RARP: they pass, or meet the rules")
+        value("arp", "WHAT", "Whether ARP and RARP pass, or are checked by the rules")
             .value_parser(["pass", "rules"])
             .default_value("pass"),
         value("non-ip", "WHAT", "What becomes of frames that are neither IP nor ARP")

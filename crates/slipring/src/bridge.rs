@@ -56,7 +56,7 @@ fn command() -> Command {
             Arg::new("words")
                 .value_name(flags::PORT_VALUE)
                 .num_args(0..=3)
-                .help("The same, without -i; a third word is the burst"),
+                .help("Ports as with -i; a third word is the burst"),
             flags::burst().default_value("1024"),
             flags::copy(),
             Arg::new("loopback")

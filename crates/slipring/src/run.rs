@@ -68,13 +68,13 @@ fn command() -> Command {
         .value_name("WHO")
         .default_value("auto")
         .value_parser(["auto", "kernel", "user"])
-        .help("Who translates addresses behind the link: the kernel, or slirp4netns or pasta");
+        .help("What translates addresses behind the link: the kernel, or a user program (slirp4netns or pasta)");
     let report = Arg::new("report")
         .long("report")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .value_hint(ValueHint::FilePath)
-        .help("Write the report there instead of to stderr");
+        .help("Write the report to FILE instead of stderr");
     let words = Arg::new("command")
         .value_name("COMMAND")
         .num_args(0..)

@@ -31,12 +31,12 @@ pub(crate) enum ValeRequest {
 const ACTIONS: [(char, &str, &str, &str); 8] = [
     ('a', "attach", "SWITCH:IF", "Plug an interface or persistent port into a switch"),
     ('h', "attach-host", "SWITCH:IF", "Plug an interface and its host stack into a switch"),
-    ('d', "detach", "SWITCH:IF", "Plug it out"),
+    ('d', "detach", "SWITCH:IF", "Unplug an interface or persistent port"),
     ('n', "new", "NAME", "Make a persistent port"),
     ('r', "remove", "NAME", "Remove a persistent port"),
     ('g', "get", "PORT", "Show slots, rings and memory of a port"),
     ('l', "list", "SWITCH:PORT", "Show index of switch and port"),
-    ('p', "poll", "SWITCH:IF", "Let a processor poll an interface"),
+    ('p', "poll", "SWITCH:IF", "Make a processor poll an interface"),
 ];
 
 pub(crate) fn command() -> Command {
@@ -47,7 +47,7 @@ pub(crate) fn command() -> Command {
         .short('P')
         .long("stop-polling")
         .value_name("SWITCH:IF")
-        .help("Let no processor poll it");
+        .help("Stop polling an interface");
     let show = Arg::new("show")
         .long("show")
         .value_name("SWITCH")

@@ -101,8 +101,9 @@ pub(crate) fn command() -> Command {
         flags::run_dir(flags::reporting_as("emulate", command)).mut_args(|arg| arg.global(true));
     let words = [
         ctl_command(SET_COMMAND).args(changes()),
-        ctl_command(GET_COMMAND)
-            .arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
+        ctl_command(GET_COMMAND).arg(
+            Arg::new("path").value_name("PATH").help("Show only this setting and those below it"),
+        ),
         ctl_command(SCRIPT_COMMAND).arg(file()),
         ctl_command(WATCH_COMMAND).arg(period()),
     ];
@@ -127,7 +128,7 @@ fn changes() -> [Arg; 2] {
             .long("at")
             .value_name("TIME")
             .allow_hyphen_values(true)
-            .help("+2s: so long from now; 10s: so long from the start [default: now]"),
+            .help("+2s: in two seconds; 10s: ten seconds after the start [default: now]"),
     ]
 }
 
@@ -147,7 +148,7 @@ fn period() -> Arg {
         .default_value("1s")
         .allow_hyphen_values(true)
         .value_parser(seconds)
-        .help("Time between two [default unit: s]")
+        .help("Time between two reports [default unit: s]")
 }
 
 fn seconds(text: &str) -> Result<TimeSpan, UnitError> {

@@ -50,14 +50,14 @@ const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('d', "dynamic", "Show states behind the rules"),
     ('D', "only-dynamic", "Show only states"),
     ('e', "expired", "Show states that have ended, too"),
-    ('f', "force", "Do not ask, and take what is not there for no error"),
+    ('f', "force", "Do not ask; ignore what does not exist"),
     ('i', "addresses", "Show values of tables as addresses"),
     ('n', "trial", "Check commands and files, and change nothing; needs no firewall"),
     ('N', "names", "Show names of services for ports"),
-    ('q', "quiet", "Say nothing of what was done"),
+    ('q', "quiet", "Do not report what was done"),
     ('S', "sets", "Show sets, and rules of disabled ones"),
     ('t', "times", "Show when the last packet matched"),
-    ('T', "seconds", "Show it in seconds since 1970"),
+    ('T', "seconds", "Show that time in seconds since 1970"),
 ];
 
 /// Returns letter and name of each flag.
@@ -88,7 +88,7 @@ fn table(name: &'static str, about: &'static str, examples: &'static str) -> Com
             .value_name("FIELD")
             .value_parser(clap::value_parser!(i32).range(-4..=4))
             .allow_negative_numbers(true)
-            .help("Sort rows of pipes by a counter, 1 to 4; -4 to -1 the other way"),
+            .help("Sort rows of pipes by a counter, 1 to 4; -4 to -1 for the opposite order"),
         Arg::new("preprocessor")
             .short('p')
             .long("preprocessor")

@@ -33,17 +33,17 @@ pub(super) fn command() -> Command {
             .value_name(flags::PORT_VALUE)
             .num_args(0..=2)
             .value_parser(PortName::parse_classic)
-            .help("The same, without -i"),
-        value("window", "TIME", "A copy that comes later is none; 0 for ever [default unit: us]")
+            .help("Ports as with -i"),
+        value("window", "TIME", "Ignore copies that come later than this; 0 for no limit [default unit: us]")
             .short('W')
             .default_value("50")
             .value_parser(micros),
-        value("fifo", "N", "A copy of a frame that was not among the last N is none; 0 for any N")
+        value("fifo", "N", "Look for copies among the last N frames only; 0 for no limit")
             .short('F')
             .default_value("10")
             .value_parser(str::parse::<Count>),
         switch("hold", "Hold every frame until it leaves the window").short('H'),
-        value("memory", "SIZE", "Bytes of frames that are remembered at most")
+        value("memory", "SIZE", "Most memory for remembered frames")
             .default_value("256MiB")
             .value_parser(str::parse::<ByteCount>),
         flags::copy(),

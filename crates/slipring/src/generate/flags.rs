@@ -59,7 +59,7 @@ fn basic_flags() -> [Arg; 5] {
             "Receive on this second port what is sent, in a thread of its own",
         )
         .value_parser(PortName::parse_classic),
-        value("count", 'n', "N", "Packets in all; 0 for no end")
+        value("count", 'n', "N", "Stop after N packets; 0 for never")
             .value_parser(str::parse::<Count>)
             .default_value("0"),
         flags::duration().short(None),
@@ -97,9 +97,9 @@ fn frames() -> Vec<Arg> {
             .value_parser(value_parser!(u16).range(1..=64))
             .default_value("1")
             .conflicts_with("fragment-size"),
-        value("fragment-size", 'M', "BYTES", "Put at most this much of a frame into one slot")
+        value("fragment-size", 'M', "BYTES", "Most bytes of a frame in one slot")
             .value_parser(value_parser!(u16).range(16..)),
-        switch("uninitialised", 'r', "Send whatever the buffers hold"),
+        switch("uninitialised", 'r', "Send the buffers as they are, without writing frames"),
         value(
             "vnet-header",
             'H',
@@ -118,7 +118,7 @@ fn pace() -> [Arg; 2] {
             "rate",
             'R',
             "RATE",
-            "Packets per second, or bits with a unit: 1Mpps, 10Gbit; 0 for all there is",
+            "Packets per second, or bits with a unit: 1Mpps, 10Gbit; 0 for the highest possible",
         )
         .value_parser(rate)
         .default_value("0"),
@@ -126,7 +126,7 @@ fn pace() -> [Arg; 2] {
             "burst",
             'b',
             "N",
-            "Packets at most between two syncs [default: 512; ping and pong 1]",
+            "Most packets between two syncs [default: 512; ping and pong 1]",
         )
         .value_parser(value_parser!(u32).range(1..=65_536)),
     ]
@@ -170,7 +170,7 @@ fn capture() -> Vec<Arg> {
             .requires("pcap")
             .conflicts_with("rate")
             .help("Keep the times of the capture"),
-        own("speed", "FACTOR", "So many times faster: 2, 0.5, 150%")
+        own("speed", "FACTOR", "Send X times as fast as recorded: 2, 0.5, 150%")
             .value_parser(str::parse::<Fraction>)
             .requires("timed"),
         own(
@@ -213,7 +213,7 @@ fn expectations() -> [Arg; 2] {
 /// pkt-gen's flags that have no effect here, accepted because scripts pass them.
 fn old() -> Vec<Arg> {
     let old = [
-        switch("indirect", 'I', "Accepted for pkt-gen's sake: frames are written in place anyway"),
+        switch("indirect", 'I', "Accepted as by pkt-gen: frames are always written in place"),
         value(
             "options",
             'o',
@@ -229,5 +229,5 @@ fn old() -> Vec<Arg> {
             "Slots and rings; better as @conf: in the port's name",
         ),
     ];
-    old.map(|arg| arg.help_heading("Kept from pkt-gen")).into()
+    old.map(|arg| arg.help_heading("For compatibility with pkt-gen")).into()
 }

@@ -50,7 +50,7 @@ pub(super) fn command() -> Command {
                 .short('B')
                 .default_value("0")
                 .value_parser(str::parse::<Count>),
-            value("batch", "SLOTS", "Slots taken at most at a time")
+            value("batch", "SLOTS", "Most slots taken at a time")
                 .short('b')
                 .default_value("2048")
                 .value_parser(number),
@@ -58,8 +58,8 @@ pub(super) fn command() -> Command {
                 flags::threads(256),
                 "each has queues of the input and a ring of each output",
             ),
-            switch("consistent", "An output that comes or goes moves only flows of its own"),
-            switch("inner", "Frames inside of VXLAN, Geneve and GRE count, not those around them"),
+            switch("consistent", "When an output is added or removed, move only its own flows"),
+            switch("inner", "Hash the frames inside VXLAN, Geneve and GRE, not the outer headers"),
             flags::with_note(
                 flags::seed(),
                 "the key of the hash; random by default, and 0 with --consistent",
@@ -69,7 +69,7 @@ pub(super) fn command() -> Command {
             value(
                 "stdout-stats",
                 "TIME",
-                "Classic JSON on stdout this often; 0 for never [default unit: s]",
+                "Write classic JSON to stdout this often; 0 for never [default unit: s]",
             )
             .short('o')
             .default_value("0")
@@ -77,7 +77,7 @@ pub(super) fn command() -> Command {
             value(
                 "syslog-stats",
                 "TIME",
-                "Classic JSON to the system log this often [default unit: s]",
+                "Write classic JSON to the system log this often; 0 for never [default unit: s]",
             )
             .short('s')
             .default_value("0")

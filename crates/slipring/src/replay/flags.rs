@@ -20,7 +20,7 @@ Examples:
 /// The table of flags.
 pub(super) fn command() -> Command {
     let command = Command::new("replay")
-        .about("Send a capture with its own timing, through an emulated link if one is asked for")
+        .about("Send a capture with its own timing, optionally through an emulated link")
         .after_help(EXAMPLES)
         .args(basic_flags())
         .args(timing())
@@ -57,7 +57,7 @@ fn basic_flags() -> [Arg; 3] {
 
 fn timing() -> [Arg; 5] {
     [
-        own("speed", "X", "So many times faster than recorded: 2, 0.5, 1/3")
+        own("speed", "X", "Send X times as fast as recorded: 2, 0.5, 1/3")
             .value_parser(parse_speed)
             .conflicts_with("pace"),
         own(
@@ -68,10 +68,10 @@ fn timing() -> [Arg; 5] {
         )
         .long("rate")
         .short('B'),
-        own("loops", "N", "Send it so many times; 0 for ever [default: 1, nmreplay: 0]")
+        own("loops", "N", "Send the capture N times; 0 for ever [default: 1, nmreplay: 0]")
             .short('l')
             .value_parser(value_parser!(u64)),
-        own("max-gap", "TIME", "Cut longer pauses of the capture to this [default unit: s]")
+        own("max-gap", "TIME", "Shorten longer pauses of the capture to this [default unit: s]")
             .value_parser(seconds),
         own(
             "loop-gap",
@@ -84,7 +84,7 @@ fn timing() -> [Arg; 5] {
 
 fn sending() -> [Arg; 5] {
     [
-        own("burst", "SIZE", "Sent at most at a time: frames, or bytes (64KiB)")
+        own("burst", "SIZE", "Most frames, or bytes (64KiB), sent at a time")
             .short('b')
             .default_value("128")
             .value_parser(BurstLimit::parse),
