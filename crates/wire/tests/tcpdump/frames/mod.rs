@@ -33,7 +33,7 @@ const FRAMES: [&str; 12] = [
 
 /// Frames by topic, and the lengths to which captures cut them.
 pub(crate) const GROUPS: [(&str, &[Built], &[usize]); 11] = [
-    ("link", &network::LINK, &[14]),
+    ("link", &network::LINK, &[14, 15]),
     ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
     ("tcp", &network::TCP, &[14, 18, 22, 33, 36, 40, 46]),
     ("ipv4", &network::IPV4, &[14, 18, 22, 33, 46]),
