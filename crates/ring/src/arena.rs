@@ -99,6 +99,14 @@ mod tests {
         assert_eq!(arena.alloc(1024), Some(0));
     }
 
+    #[test]
+    fn what_lies_before_a_range_that_is_taken_ends_where_it_begins() {
+        let mut arena = Arena::new(128, 1152);
+        assert!(arena.alloc_at(512, 128));
+        assert_eq!(arena.alloc(512), Some(640), "it does not fit before");
+        assert_eq!((arena.alloc(384), arena.alloc(1)), (Some(128), None));
+    }
+
     proptest! {
         #[test]
         fn ranges_never_overlap_and_all_come_back(ops in prop::collection::vec((any::<bool>(), 1u64..600), 1..80)) {

@@ -101,8 +101,10 @@ mod tests {
     fn a_record_reads_back_as_netmap_has_it() {
         let geometry = Geometry { ring_bytes: 64 << 10, bufs: 4, buf_size: 2048 };
         let region = Region::create_shared(geometry, HugePages::Never).unwrap();
-        let head = NetmapIf { ni_tx_rings: 1, ni_rx_rings: 7, ..NetmapIf::default() };
+        let head =
+            NetmapIf { ni_tx_rings: 1, ni_rx_rings: 7, ni_host_tx_rings: 3, ..NetmapIf::default() };
         let record = InterfaceRecord::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
+        record.set_extra_bufs(BufIdx(0xff00));
         record.set_extra_bufs(BufIdx(99));
         let mut bytes = [0; 80];
         rustix::io::pread(region.fd(), &mut bytes, record.offset()).unwrap();

@@ -146,6 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn a_header_of_another_version_or_place_is_refused() {
+        let header =
+            RegionHeader::compute(Geometry { ring_bytes: 8192, bufs: 10, buf_size: 2048 }).unwrap();
+        for other in [
+            RegionHeader { magic: 0, ..header },
+            RegionHeader { version: 2, ..header },
+            RegionHeader { ring_start: 0, ..header },
+            RegionHeader { total: header.total + PAGE_BYTES, ..header },
+        ] {
+            assert!(other.check(other.total).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
     fn a_region_reaches_beyond_the_data_of_its_last_buffer() {
         for (ring_bytes, bufs, buf_size) in [(0, 2, 2048), (1, 3, 4096), (1 << 20, 1000, 2048)] {
             let header = RegionHeader::compute(Geometry { ring_bytes, bufs, buf_size }).unwrap();

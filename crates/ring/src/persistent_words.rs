@@ -102,4 +102,23 @@ mod tests {
         let again = PersistentWords::<2>::resume(&region, at).unwrap();
         assert_eq!(again.word(1, 3).load(Ordering::Relaxed), 7);
     }
+
+    #[test]
+    fn words_lie_apart_are_found_by_others_and_go_back_to_their_region() {
+        let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
+        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+        for _ in 0..40 {
+            let words = PersistentWords::<2>::new(&region).unwrap();
+            let others = AttachedWords::<2>::attach(&region, words.offset()).unwrap();
+            for (line, i) in [(0, 0), (0, 15), (1, 0), (1, 15)] {
+                words.word(line, i).store(1 + 100 * line + i, Ordering::Relaxed);
+            }
+            for (line, i) in [(0, 0), (0, 15), (1, 0), (1, 15)] {
+                assert_eq!(others.word(line, i).load(Ordering::Relaxed), 1 + 100 * line + i);
+            }
+        }
+        // Two line pairs do not fit before the end of the ring area.
+        assert!(AttachedWords::<2>::attach(&region, region.buf_start() - 128).is_none());
+        assert!(AttachedWords::<2>::attach(&region, region.buf_start() - 256).is_some());
+    }
 }

@@ -3,7 +3,10 @@
 
 mod support;
 
-use slipring_ring::{KernRing, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use slipring_ring::{KernRing, Region, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
 fn tx() -> (TxRing, KernRing) {
@@ -286,4 +289,70 @@ fn slots_with_the_driver_and_with_the_program_add_up() {
     kern.complete_to(head);
     kern.set_tail(kern.prev(head));
     assert_eq!(tx.with_driver(), 0);
+}
+
+#[test]
+fn slots_are_weighed_listed_and_judged_without_their_bytes() {
+    let (mut rx, mut kern) = received(&[(&[1; 60], true), (&[2; 61], false), (&[3; 62], false)]);
+    assert_eq!((rx.num_slots(), rx.first_flags()), (SLOTS, None), "none is ours yet");
+    rx.avail();
+    let weigh = |slot: Slot| u64::from(slot.len);
+    assert_eq!([0, 1, 2, 3, 9].map(|max| rx.sum(max, weigh)), [0, 60, 121, 183, 183]);
+    assert_eq!(rx.first_flags(), Some(SlotFlags::MOREFRAG));
+    assert_eq!([0, 1].map(|i| rx.frame(i).unwrap().more()), [true, false]);
+    let mut lens = Vec::new();
+    rx.for_each_len(1, 3, |len, flags| lens.push((len, flags.0)));
+    rx.for_each_len(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
+    rx.for_each_len(SLOTS, 0, |_, _| unreachable!("the ring has no such slot"));
+    assert_eq!(lens, [(61, 0), (62, 0)]);
+    // Around the end of the ring.
+    for round in 0..SLOTS as u16 {
+        rx.advance(3);
+        let head = kern.released().unwrap();
+        kern.complete_to(head);
+        let at = kern.hwtail();
+        (0..3).for_each(|i| kern.set(kern.add(at, i), 100 + round, SlotFlags::default()));
+        kern.set_tail(kern.add(at, 3));
+        rx.avail();
+        assert_eq!(rx.sum(u32::MAX, weigh), 3 * u64::from(100 + round));
+    }
+}
+
+#[test]
+fn a_frame_moves_to_a_slot_of_a_driver_of_the_same_region_and_a_free_buffer_comes_back() {
+    let (mut rx, kern) = received(&[(&[1; 60], false)]);
+    rx.avail();
+    let other = |region: &Arc<Region>| RingHalves::<Rx>::create(region, 1, SLOTS).unwrap().kern;
+    let mut driver = other(&rx.region().clone());
+    let (frame, free) = (rx.slot(0).unwrap(), driver.slot(2));
+    let more = SlotFlags::MOREFRAG;
+    assert!(!rx.swap_to_driver(1, &mut driver, 2, more), "not ours");
+    assert!(!rx.swap_to_driver(0, &mut other(&region(2048)), 2, more), "another region");
+    driver.set_tail(1);
+    assert!(!rx.swap_to_driver(0, &mut driver, 0, more), "not the driver's");
+    assert_eq!((rx.slot(0), driver.slot(2)), (Some(frame), free));
+    assert!(rx.swap_to_driver(0, &mut driver, 2, more));
+    assert_eq!(driver.slot(2), Slot { buf: frame.buf, len: 60, flags: more });
+    let flags = SlotFlags::BUF_CHANGED;
+    assert_eq!(rx.slot(0), Some(Slot { buf: free.buf, len: 60, flags }));
+    assert!(all_different(&[bufs_of(&kern), bufs_of(&driver)].concat()));
+}
+
+#[test]
+fn indices_that_a_program_moves_itself_are_taken_over_if_they_are_slots() {
+    let RingHalves { app: mut rx, .. } =
+        RingHalves::<Rx>::create(&support::shared_region(2048), 0, SLOTS).unwrap();
+    for (head, cur) in [(3, 5), (ROOM, 0)] {
+        support::shared_head(&rx).store(head, Relaxed);
+        support::shared_cur(&rx).store(cur, Relaxed);
+        rx.take_over_cur();
+        assert_eq!(rx.head(), cur);
+        rx.take_over_head();
+        assert_eq!(rx.head(), head);
+    }
+    for impossible in [SLOTS, u32::MAX] {
+        support::shared_head(&rx).store(impossible, Relaxed);
+        rx.take_over_head();
+        assert_eq!(rx.head(), ROOM);
+    }
 }

@@ -64,6 +64,7 @@ fn a_packet_of_several_slots_arrives_whole() {
 fn a_sync_counts_what_it_moved() {
     let PipePair { mut a, mut b } = pipe(&region(2048));
     a.tx.fill(3, |_| 60);
+    assert_eq!(a.pending_tx(), Some(3));
     assert_eq!((a.tx_sync(), a.tx_sync(), a.in_flight()), (Ok(3), Ok(0), 3));
     assert_eq!((b.rx_sync(), b.rx_sync()), (Ok(3), Ok(0)));
     assert_eq!(b.rx.batch(2).frames().count(), 2);
@@ -108,7 +109,7 @@ fn a_buffer_the_receiver_exchanged_reaches_the_sender() {
 #[test]
 fn dropping_both_ends_returns_every_buffer_and_byte() {
     let region = region(2048);
-    for _ in 0..100 {
+    for _ in 0..200 {
         let PipePair { mut a, b } = pipe(&region);
         a.tx.fill(3, |_| 60);
         a.tx_sync().unwrap();

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use slipring_ring::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SlotIdx};
+use slipring_ring::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord, SlotIdx};
 
 /// Words, and a record of which slots were moved.
 struct Heap {
@@ -129,4 +129,35 @@ fn slots_move_only_when_there_are_any() {
     assert_eq!((sender.sync(3), receiver.sync(0), receiver.sync(2)), (Ok(4), Ok(3), Ok(3)));
     assert_eq!((sender.sync(1), receiver.sync(2)), (Ok(1), Ok(1)));
     assert_eq!(heap.moved.take(), [(0, 3), (0, 2), (3, 1)]);
+}
+
+#[test]
+fn a_receiver_that_resumes_had_taken_over_what_it_says_as_far_as_that_was_sent() {
+    for freed in 0..N {
+        for in_flight in 0..N {
+            for told in (0..=N).chain([u32::MAX]) {
+                let heap = Heap::new(N, (freed + in_flight) % N, freed);
+                let receiver = PipeReceiver::resume(&heap, told).unwrap();
+                let believable = told < N && (told + N - freed) % N <= in_flight;
+                assert_eq!(receiver.freed(), freed);
+                let sent = if believable { told } else { freed };
+                assert_eq!(receiver.sent(), sent, "{freed} {in_flight} {told}");
+            }
+        }
+    }
+}
+
+/// What each kind of word has to do, with one party at least.
+fn holds_what_one_party_says<W: SharedWord>(word: &W) {
+    word.release(7);
+    assert!(!word.claim(3), "somebody has it");
+    assert_eq!((word.acquire(), word.take(), word.take()), (7, 7, 0));
+    assert!(word.claim(3) && !word.claim(4));
+    assert_eq!((word.acquire(), word.take(), word.acquire()), (3, 3, 0));
+}
+
+#[test]
+fn words_of_both_widths_are_claimed_and_taken_once() {
+    holds_what_one_party_says(&AtomicU32::new(0));
+    holds_what_one_party_says(&AtomicU64::new(0));
 }

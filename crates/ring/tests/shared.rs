@@ -33,7 +33,8 @@ fn a_frame_that_is_lent_does_not_change_when_another_process_writes_to_it() {
     other.copy_in(buf, &[9; 60]);
     assert_eq!(frame.bytes, [1; 60]);
     assert_eq!(b.rx.bytes(0).unwrap().to_vec(), [9; 60]);
-    assert!(b.rx.buffer(0).is_none());
+    assert!(b.rx.buffer(0).is_none() && !b.rx.bytes(0).unwrap().is_empty());
+    assert!(b.rx.bytes(0).unwrap().first(0).is_empty());
 }
 
 #[test]

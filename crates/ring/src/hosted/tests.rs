@@ -232,3 +232,100 @@ fn words_go_back_to_their_region_with_the_direction() {
     assert!(region.alloc_ring_bytes((64 << 10) - 8192).is_ok());
     region.release_ring_bytes(room, 128);
 }
+
+/// A direction that is shared, and lent to a program.
+fn lent(region: &Arc<Region>) -> ((HostedTx, HostedRx), (HostedTx, HostedRx)) {
+    let (mut tx, mut rx) = hosted_direction(region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    tx.signs().set_holder(2);
+    rx.signs().set_holder(3);
+    ((tx, rx), guest(region, place))
+}
+
+const KICK: SyncReport = SyncReport { slots: 1, wake_guest: false, wake_host: true };
+
+#[test]
+fn a_program_without_doorbells_kicks_the_host_for_sleepers_of_either_kind() {
+    let region = region();
+    let ((tx, rx), (mut guest_tx, mut guest_rx)) = lent(&region);
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync_or_leave(), Ok(KICK), "somebody may sleep for whom the host syncs");
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync_or_leave(), Ok(SyncReport::from(1)), "nobody has slept since");
+    guest_rx.signs().announce_guest_sleep();
+    assert_eq!(guest_tx.sync_or_leave(), Ok(SyncReport::default()), "nothing was sent");
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync_or_leave(), Ok(KICK));
+    assert!(rx.signs().take_guest_sleep(), "the host rings for the program");
+    assert!(!rx.signs().take_guest_sleep(), "once");
+    guest_rx.signs().announce_guest_sleep();
+    guest_rx.signs().clear_guest_sleep();
+    assert!(!rx.signs().take_guest_sleep());
+    assert_eq!(slots(guest_rx.sync_or_leave()), Ok(0));
+    release(&guest_rx, 2);
+    assert_eq!(slots(guest_rx.sync_or_leave()), Ok(2));
+}
+
+#[test]
+fn a_program_leaves_a_half_that_it_has_lost_and_impossible_indices_to_the_host() {
+    let region = region();
+    let ((tx, rx), (mut guest_tx, mut guest_rx)) = lent(&region);
+    assert!(guest_tx.is_lent() && guest_rx.is_lent());
+    release(&guest_rx, 5);
+    assert_eq!(guest_rx.sync_or_leave(), Err(HostedSyncError::HostOnly), "nothing was received");
+    tx.signs().set_holder(9);
+    rx.signs().release_owner(3);
+    assert!(!guest_tx.is_lent() && !guest_rx.is_lent());
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync_or_leave(), Err(HostedSyncError::HostOnly));
+}
+
+#[test]
+fn the_host_sees_the_released_slots_before_the_sender_gets_them() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    send(&tx, &[0; 3]);
+    tx.sync().unwrap();
+    rx.sync().unwrap();
+    release(&rx, 2);
+    let mut seen = None;
+    let moved = rx.sync_released(|kern, from, to| seen = Some((kern.hwcur(), from, to)));
+    assert_eq!((slots(moved), seen), (Ok(2), Some((0, 0, 2))));
+}
+
+#[test]
+fn a_buffer_that_the_receiver_exchanged_is_in_the_senders_slot_when_it_comes_back() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let other = region.alloc_bufs(1).unwrap()[0];
+    send(&tx, &[0; 2]);
+    tx.sync().unwrap();
+    rx.sync().unwrap();
+    let kept = tx.kern.slot(1).buf;
+    let cell = rx.direction.0.rx.slot(0);
+    cell.set(Slot { buf: other, flags: SlotFlags::BUF_CHANGED, ..cell.get() });
+    release(&rx, 2);
+    rx.sync().unwrap();
+    assert_eq!([tx.kern.slot(0).buf, tx.kern.slot(1).buf], [other, kept]);
+}
+
+#[test]
+fn a_half_that_the_host_is_syncing_is_busy_for_programs_and_not_for_the_host() {
+    let region = region();
+    let ((mut tx, _rx), (mut guest_tx, _)) = lent(&region);
+    assert!(tx.direction.0.shared_half(RingDir::Tx).unwrap().owner.claim(HOST_OWNER));
+    assert_eq!(guest_tx.sync(), Err(HostedSyncError::Busy));
+    assert!(tx.sync().is_ok() && guest_tx.sync().is_ok());
+}
+
+#[test]
+fn sleepers_whose_announcement_was_consumed_unseen_are_woken_by_the_next_announcement() {
+    let region = region();
+    let ((tx, rx), (mut guest_tx, _)) = lent(&region);
+    let mut announced = SleepAnnouncement::already_announced();
+    assert!(!rx.signs().announce_host_sleep(&mut announced));
+    send(&tx, &[0]);
+    assert!(guest_tx.sync().unwrap().wake_host);
+    assert!(rx.signs().announce_host_sleep(&mut announced), "the earlier sleepers");
+    assert!(!rx.signs().announce_host_sleep(&mut announced), "once");
+}

@@ -141,6 +141,8 @@ mod tests {
         assert!(mapping.read(pair.app.offset(), &mut header));
         assert_eq!(u32::from_ne_bytes(header[8..12].try_into().unwrap()), 16);
         let foreign = mapping.into_region(region.data_start(), 2048).unwrap();
+        // The slack after our last buffer holds one more.
+        assert_eq!((foreign.num_bufs(), foreign.data_start()), (65, region.data_start()));
         let mut tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
         assert!(tx.push(&[7; 100]));
         let head = pair.kern.released().unwrap();

@@ -104,3 +104,83 @@ fn a_buffer_that_was_never_taken_cannot_be_given_back() {
     all.sort_unstable();
     assert_eq!(all, (2..64).collect::<Vec<_>>(), "each one once");
 }
+
+#[test]
+fn a_region_tells_where_its_parts_are() {
+    let geometry = Geometry { ring_bytes: 10_000, bufs: 64, buf_size: 2048 };
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    // One page for the header, rings in whole pages, buffers, and the headroom after the last.
+    assert_eq!((region.ring_start(), region.buf_start()), (4096, 4096 + 12_288));
+    assert_eq!(region.data_start(), region.buf_start() + 256);
+    assert_eq!((region.buf_area_len(), region.size()), (64 * 2048, 16_384 + 64 * 2048 + 4096));
+    assert_eq!(region.geometry(), Geometry { ring_bytes: 12_288, ..geometry });
+    assert!(!region.is_huge() && region.file_offset() == 0);
+    let file = sparse(8 << 20);
+    let within = Region::within(&file, region.size(), geometry, Box::new(())).unwrap();
+    assert_eq!(within.file_offset(), region.size());
+}
+
+#[test]
+fn only_whole_ranges_of_the_ring_area_count_as_inside() {
+    let region = small();
+    let (start, end) = (region.ring_start(), region.buf_start());
+    assert!(region.in_ring_area(start, 256) && region.in_ring_area(end - 128, 128));
+    for (at, len) in [(0, 256), (start - 128, 128), (start + 64, 64), (end - 128, 129), (end, 1)] {
+        assert!(!region.in_ring_area(at, len), "{at} {len}");
+    }
+    assert!(!region.in_ring_area(u64::MAX - 127, 128));
+}
+
+#[test]
+fn a_resumed_region_hands_out_exactly_what_was_free() {
+    let file = sparse(1 << 20);
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 200, buf_size: 2048 };
+    let region = Region::within(&file, 0, geometry, Box::new(())).unwrap();
+    let taken = region.alloc_bufs(150).unwrap();
+    region.release_bufs([3, 63, 64, 65, 127, 128, 140].map(BufIdx));
+    region.release_bufs([taken[0]]);
+    let again = region.alloc_bufs(1).unwrap()[0];
+    let left = region.free_buf_state();
+    let resumed = Region::resume(&file, 0, geometry, &left, Box::new(())).unwrap();
+    assert_eq!(resumed.free_bufs(), region.free_bufs());
+    let mut free = resumed.alloc_bufs(resumed.free_bufs()).unwrap();
+    free.sort_unstable();
+    let released = [3, 63, 64, 65, 127, 128, 140];
+    let expected = released.into_iter().chain(152..200).map(BufIdx);
+    assert_eq!((again, free), (taken[0], expected.collect::<Vec<_>>()));
+    for (fresh, released) in [(1, vec![]), (201, vec![]), (10, vec![1 << 10]), (10, vec![2])] {
+        let left = FreeBufs { fresh, released };
+        assert!(Region::resume(&file, 0, geometry, &left, Box::new(())).is_err(), "{left:?}");
+    }
+}
+
+#[test]
+fn bytes_are_copied_to_and_from_any_place_of_a_buffer_and_nothing_around_them() {
+    let region = small();
+    let numbered: Vec<u8> = (0..2048).map(|i| (i * 7 % 251) as u8).collect();
+    let mut model = vec![0; 2048];
+    for (at, len) in
+        [(0, 3), (1, 8), (7, 20), (100, 1), (2040, 20), (2047, 1), (2048, 4), (9000, 1)]
+    {
+        let fits = len.min(2048usize.saturating_sub(at));
+        assert_eq!(region.copy_in_at(BufIdx(5), at, &numbered[..len]), Some(fits));
+        if fits > 0 {
+            model[at..at + fits].copy_from_slice(&numbered[..fits]);
+        }
+        let mut seen = vec![0xee; len];
+        assert_eq!(region.copy_out_at(BufIdx(5), at, &mut seen), Some(fits));
+        assert_eq!(seen[..fits], numbered[..fits]);
+        let mut all = [0; 2048];
+        region.copy_out(BufIdx(5), &mut all).unwrap();
+        assert_eq!(all[..], model);
+    }
+    for len in [0, 1, 7, 8, 9, 31, 2047, 2048, 3000] {
+        let bytes = vec![0x5a; len];
+        assert_eq!(region.copy_in(BufIdx(6), &bytes), Some(len.min(2048)));
+        region.copy_in(BufIdx(6), &numbered[..len.min(2048)]);
+        let mut seen = vec![0; len];
+        assert_eq!(region.copy_out(BufIdx(6), &mut seen), Some(len.min(2048)));
+        assert_eq!(seen[..len.min(2048)], numbered[..len.min(2048)]);
+    }
+    assert_eq!(region.copy_in_at(BufIdx(64), 0, &[1]), None);
+}
