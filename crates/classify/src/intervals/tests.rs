@@ -3,9 +3,14 @@ use proptest::prelude::*;
 use alloc::vec;
 
 use super::*;
-use crate::trie::{TrieKey, prefix};
+use crate::trie::TrieKey;
 
 const NONE: u32 = 0;
+
+/// The first `len` bits of a value, with the rest zero.
+fn prefix(value: u128, len: u32) -> u128 {
+    value & !0_u128.last_of(len)
+}
 
 /// Prefixes in a list, searched one by one.
 #[derive(Clone, Default)]
