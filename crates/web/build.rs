@@ -66,9 +66,10 @@ fn npm<'a>(work: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<(), 
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let said = said.lines().find(|line| line.contains("error")).unwrap_or("it does not say why");
-    Err(format!("npm {} failed: {}", words[0], said.trim()))
+    let errors = String::from_utf8_lossy(&done.stderr);
+    let errors =
+        errors.lines().find(|line| line.contains("error")).unwrap_or("it does not say why");
+    Err(format!("npm {} failed: {}", words[0], errors.trim()))
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {

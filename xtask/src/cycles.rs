@@ -34,13 +34,13 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
 
 /// A circle of modules, and what in it names what.
 #[derive(Debug, PartialEq, Eq)]
-struct Circle {
+struct ModuleCycle {
     modules: BTreeSet<String>,
     uses: Vec<String>,
 }
 
 /// The lines of the complaint about a circle.
-fn complaint(krate: &str, circle: &Circle) -> Vec<String> {
+fn complaint(krate: &str, circle: &ModuleCycle) -> Vec<String> {
     let modules: Vec<_> = circle.modules.iter().map(String::as_str).collect();
     let head = format!(
         "{krate}: {} modules use each other in a circle, at most {MAX_CIRCLE} may: {}",
@@ -52,7 +52,7 @@ fn complaint(krate: &str, circle: &Circle) -> Vec<String> {
 }
 
 /// The strongly connected components of more than [`MAX_CIRCLE`] modules.
-fn large_circles(graph: &Graph) -> Vec<Circle> {
+fn large_circles(graph: &Graph) -> Vec<ModuleCycle> {
     let reach: BTreeMap<_, _> = graph.keys().map(|from| (from, reachable(graph, from))).collect();
     let mut circles = Vec::new();
     let mut seen = BTreeSet::new();
@@ -61,7 +61,7 @@ fn large_circles(graph: &Graph) -> Vec<Circle> {
         let modules: BTreeSet<String> = reached.iter().filter(back).cloned().collect();
         if modules.len() > MAX_CIRCLE && seen.insert(modules.clone()) {
             let uses = uses_within(graph, &modules);
-            circles.push(Circle { modules, uses });
+            circles.push(ModuleCycle { modules, uses });
         }
     }
     circles

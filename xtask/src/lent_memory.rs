@@ -39,21 +39,21 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
 
 /// The functions that make slices without being unsafe and without the proof.
 fn unproven(source: &Source) -> Vec<String> {
-    let mut finder = Finder::default();
+    let mut finder = SliceFinder::default();
     finder.visit_file(&source.syntax);
     finder.found
 }
 
 #[derive(Default)]
-struct Finder {
+struct SliceFinder {
     /// The innermost function, and whether it may make slices.
     within: Option<(String, bool)>,
     found: Vec<String>,
 }
 
-impl Finder {
+impl SliceFinder {
     fn within(&mut self, signature: &Signature, visit: impl FnOnce(&mut Self)) {
-        let mut proof = Proof::default();
+        let mut proof = ProofFinder::default();
         signature.inputs.iter().for_each(|input| proof.visit_fn_arg(input));
         let is_unsafe = matches!(signature.safety, Safety::Unsafe(_));
         let may = is_unsafe || proof.found;
@@ -65,18 +65,18 @@ impl Finder {
 
 /// Looks for the proof among the types of parameters.
 #[derive(Default)]
-struct Proof {
+struct ProofFinder {
     found: bool,
 }
 
-impl<'ast> Visit<'ast> for Proof {
+impl<'ast> Visit<'ast> for ProofFinder {
     fn visit_path_segment(&mut self, segment: &'ast PathSegment) {
         self.found |= segment.ident == PROOF;
         visit::visit_path_segment(self, segment);
     }
 }
 
-impl<'ast> Visit<'ast> for Finder {
+impl<'ast> Visit<'ast> for SliceFinder {
     fn visit_item(&mut self, item: &'ast Item) {
         if !is_test_only(attributes_of(item)) {
             visit::visit_item(self, item);

@@ -32,24 +32,27 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-struct Excess {
+struct OversizedItem {
     name: String,
     lines: usize,
     limit: usize,
 }
 
-impl std::fmt::Display for Excess {
+impl std::fmt::Display for OversizedItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} has {} lines, more than {}", self.name, self.lines, self.limit)
     }
 }
 
-fn excesses(source: &Source, name: &str) -> Vec<Excess> {
+fn excesses(source: &Source, name: &str) -> Vec<OversizedItem> {
     let mut functions = Functions::default();
     functions.visit_file(&source.syntax);
-    let file =
-        Excess { name: name.to_owned(), lines: source.shipped_lines(), limit: MAX_FILE_LINES };
-    let long = functions.found.into_iter().map(|(function, lines)| Excess {
+    let file = OversizedItem {
+        name: name.to_owned(),
+        lines: source.shipped_lines(),
+        limit: MAX_FILE_LINES,
+    };
+    let long = functions.found.into_iter().map(|(function, lines)| OversizedItem {
         name: format!("{name}::{function}"),
         lines,
         limit: MAX_FN_LINES,

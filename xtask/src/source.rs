@@ -58,7 +58,7 @@ impl Source {
     /// Number of lines that ship: without items that exist only in tests.
     pub(crate) fn shipped_lines(&self) -> usize {
         let all = self.text.lines().count();
-        let mut tests = TestLines(0);
+        let mut tests = TestLineCounter(0);
         tests.visit_file(&self.syntax);
         all - tests.0
     }
@@ -119,9 +119,9 @@ fn is_of_module(path: &Path, module: &Path) -> bool {
 }
 
 /// Adds up the lines of items that exist only in tests.
-struct TestLines(usize);
+struct TestLineCounter(usize);
 
-impl<'ast> Visit<'ast> for TestLines {
+impl<'ast> Visit<'ast> for TestLineCounter {
     fn visit_item(&mut self, item: &'ast Item) {
         if is_test_only(attributes_of(item)) {
             let span = item.span();

@@ -46,19 +46,19 @@ fn check_crate(tree: &Tree, krate: &Crate, granted: usize) -> Result<Vec<String>
 }
 
 /// Where an unsafe block starts, and where the statement around it does. Lines count from 1.
-struct Place {
+struct UnsafeBlock {
     line: usize,
     statement: usize,
 }
 
-fn unsafe_places(source: &Source) -> Vec<Place> {
+fn unsafe_places(source: &Source) -> Vec<UnsafeBlock> {
     let mut finder = Finder::default();
     finder.visit_file(&source.syntax);
     finder.found
 }
 
 /// Whether the lines above the block, or above its statement, are a comment that says SAFETY.
-fn is_argued(text: &str, place: &Place) -> bool {
+fn is_argued(text: &str, place: &UnsafeBlock) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
     [place.line, place.statement].into_iter().any(|line| {
         let above = lines[..line - 1].iter().rev();
@@ -69,14 +69,14 @@ fn is_argued(text: &str, place: &Place) -> bool {
 
 #[derive(Default)]
 struct Finder {
-    found: Vec<Place>,
+    found: Vec<UnsafeBlock>,
     statement: usize,
 }
 
 impl Finder {
     fn note(&mut self, line: usize) {
         let statement = if self.statement == 0 { line } else { self.statement };
-        self.found.push(Place { line, statement });
+        self.found.push(UnsafeBlock { line, statement });
     }
 
     /// Looks for `unsafe { .. }` in the tokens of a macro, which are no syntax yet.
@@ -92,7 +92,7 @@ impl Finder {
                     if let Some(line) =
                         after_unsafe.filter(|_| group.delimiter() == Delimiter::Brace)
                     {
-                        self.found.push(Place { line, statement: line });
+                        self.found.push(UnsafeBlock { line, statement: line });
                     }
                     self.search(group.stream());
                 }

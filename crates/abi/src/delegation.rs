@@ -43,7 +43,7 @@ pub struct DelegatedRingLayout {
 /// Encodes an answer; `None` if there are too many rings.
 #[must_use]
 pub fn encode_delegated_rings(
-    who: u32,
+    client_id: u32,
     stamps: bool,
     rings: &[DelegatedRingLayout],
 ) -> Option<Vec<u8>> {
@@ -51,7 +51,7 @@ pub fn encode_delegated_rings(
         return None;
     }
     let mut bytes = Vec::with_capacity(LENT_SIZE);
-    for word in [LENT_VERSION, who, stamps.into(), rings.len() as u32] {
+    for word in [LENT_VERSION, client_id, stamps.into(), rings.len() as u32] {
         bytes.extend(word.to_ne_bytes());
     }
     for ring in rings {
@@ -70,7 +70,7 @@ pub fn encode_delegated_rings(
 /// `None` if the answer is malformed.
 #[must_use]
 pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedRingLayout>)> {
-    let (who, stamps, count) = decode_head(bytes)?;
+    let (client_id, stamps, count) = decode_head(bytes)?;
     let ring = |bytes: &[u8]| {
         Some(DelegatedRingLayout {
             words: long_at(bytes, 0)?,
@@ -82,7 +82,7 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
         })
     };
     let rings = bytes.get(LENT_HEAD_LEN..)?.chunks(LENT_RING_LEN).take(count).map(ring);
-    Some((who, stamps, rings.collect::<Option<_>>()?))
+    Some((client_id, stamps, rings.collect::<Option<_>>()?))
 }
 
 /// The program's number, whether rx syncs write their time, and the count: the common part of both
@@ -144,7 +144,7 @@ pub const LENT_ZERO_COPY: u32 = 2;
 /// sockets for the token.
 #[must_use]
 pub fn encode_delegated_queues(
-    who: u32,
+    client_id: u32,
     stamps: bool,
     token: u64,
     queues: &[DelegatedQueueLayout],
@@ -153,7 +153,7 @@ pub fn encode_delegated_queues(
         return None;
     }
     let mut bytes = Vec::with_capacity(LENT_QUEUES_SIZE);
-    for word in [LENT_VERSION, who, stamps.into(), queues.len() as u32] {
+    for word in [LENT_VERSION, client_id, stamps.into(), queues.len() as u32] {
         bytes.extend(word.to_ne_bytes());
     }
     bytes.extend(token.to_ne_bytes());
@@ -177,7 +177,7 @@ pub fn encode_delegated_queues(
 pub fn decode_delegated_queues(
     bytes: &[u8],
 ) -> Option<(u32, bool, u64, Vec<DelegatedQueueLayout>)> {
-    let (who, stamps, count) = decode_head(bytes)?;
+    let (client_id, stamps, count) = decode_head(bytes)?;
     let queue = |bytes: &[u8]| {
         Some(DelegatedQueueLayout {
             words: long_at(bytes, 0)?,
@@ -191,7 +191,7 @@ pub fn decode_delegated_queues(
         })
     };
     let queues = bytes.get(LENT_QUEUES_HEAD_LEN..)?.chunks(LENT_QUEUE_LEN).take(count).map(queue);
-    Some((who, stamps, long_at(bytes, 16)?, queues.collect::<Option<_>>()?))
+    Some((client_id, stamps, long_at(bytes, 16)?, queues.collect::<Option<_>>()?))
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ impl OutputSpread {
     /// rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
     #[must_use]
     pub fn consistent(identities: &[u64]) -> Self {
-        let winner = |place: usize| {
-            let weight = |identity: u64| mixed(identity ^ mixed(place as u64));
+        let winner = |slot: usize| {
+            let weight = |identity: u64| mixed(identity ^ mixed(slot as u64));
             let best = (0u16..).zip(identities).max_by_key(|(_, identity)| weight(**identity));
             best.map_or(0, |(output, _)| output)
         };

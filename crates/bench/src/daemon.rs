@@ -38,12 +38,12 @@ impl BenchDaemon {
 
     /// Returns why the daemon has not started.
     fn startup_error(&mut self) -> String {
-        let mut said = String::new();
+        let mut line = String::new();
         if let Some(mut stderr) = self.daemon.stderr.take() {
             // Output that cannot be read is ignored.
-            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut line);
         }
-        said.lines().next().unwrap_or("slipringd ended at once").to_owned()
+        line.lines().next().unwrap_or("slipringd ended at once").to_owned()
     }
 
     pub(super) fn process_id(&self) -> u32 {

@@ -14,29 +14,29 @@ pub(crate) enum PipeLayout {
 }
 
 /// The row for frames of `N` bytes.
-pub(crate) fn row<const N: usize>(parties: PipeLayout, way: ReadMode, batch: u32) -> BenchRow {
+pub(crate) fn row<const N: usize>(parties: PipeLayout, mode: ReadMode, batch: u32) -> BenchRow {
     let (short, long) = match parties {
         PipeLayout::OneThread => ("1t", "1 thread"),
         PipeLayout::TwoThreads => ("2t", "2 threads"),
         PipeLayout::TwoProcesses => ("2p", "2 processes"),
     };
-    let word = if way == ReadMode::Swap { "swap" } else { "copy" };
+    let word = if mode == ReadMode::Swap { "swap" } else { "copy" };
     let id = format!("pipe-{short}-{word}-{N}-{batch}");
     let title = format!("pipe, {long}, {word}, {N} B, batch {batch}");
     let row = BenchRow::new(id, title, RowUnit::PacketsPerSec);
     let row = match parties {
         PipeLayout::OneThread => {
-            row.with(ContenderRole::Ours, "slipring", move || one_thread::<N>(way, batch))
+            row.with(ContenderRole::Ours, "slipring", move || one_thread::<N>(mode, batch))
         }
         PipeLayout::TwoThreads => {
-            row.with(ContenderRole::Ours, "slipring", move || two_threads::<N>(way, batch))
+            row.with(ContenderRole::Ours, "slipring", move || two_threads::<N>(mode, batch))
         }
         PipeLayout::TwoProcesses => row.with(ContenderRole::Ours, "slipring", move || {
-            Ok(process::two_processes::<N>(way, batch))
+            Ok(process::two_processes::<N>(mode, batch))
         }),
     };
     let row = row.with(ContenderRole::Floor, "memcpy", memory::copies::<N>);
-    match (parties, way) {
+    match (parties, mode) {
         (PipeLayout::OneThread, ReadMode::Swap) if N == 64 => {
             row.with(ContenderRole::Peer, testpmd::RING_NAME, move || testpmd::ring(batch))
         }

@@ -15,14 +15,14 @@ use super::{
 pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
     for parties in [PipeLayout::OneThread, PipeLayout::TwoThreads, PipeLayout::TwoProcesses] {
-        for way in [ReadMode::Swap, ReadMode::Copy] {
-            rows.push(pipe::row::<64>(parties, way, 32));
-            if full || way == ReadMode::Swap {
-                rows.push(pipe::row::<64>(parties, way, 256));
+        for mode in [ReadMode::Swap, ReadMode::Copy] {
+            rows.push(pipe::row::<64>(parties, mode, 32));
+            if full || mode == ReadMode::Swap {
+                rows.push(pipe::row::<64>(parties, mode, 256));
             }
-            rows.push(pipe::row::<1500>(parties, way, 32));
+            rows.push(pipe::row::<1500>(parties, mode, 32));
             if full {
-                rows.push(pipe::row::<1500>(parties, way, 256));
+                rows.push(pipe::row::<1500>(parties, mode, 256));
             }
         }
     }

@@ -60,10 +60,10 @@ pub(crate) fn rows() -> Vec<BenchRow> {
 
 fn with_floor<const N: usize>(
     id: &str,
-    who: &str,
+    name: &str,
     start: impl FnOnce() -> Result<BenchRound, BenchError> + 'static,
 ) -> BenchRow {
-    BenchRow::new(format!("{id}-{N}"), format!("switch, {who}, {N} B"), RowUnit::PacketsPerSec)
+    BenchRow::new(format!("{id}-{N}"), format!("switch, {name}, {N} B"), RowUnit::PacketsPerSec)
         .with(ContenderRole::Ours, "slipring", start)
         .with(ContenderRole::Floor, MEMCPY_NAME, memory::copies::<N>)
 }

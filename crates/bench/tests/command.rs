@@ -23,10 +23,10 @@ fn errors_are_those_of_the_command_that_was_typed() {
         ("slipring-bench", &["--runs", "0"], "slipring-bench"),
     ] {
         let failed = bench(name, words);
-        let said = String::from_utf8(failed.stderr).unwrap();
-        assert_eq!(failed.status.code(), Some(2), "{said}");
-        assert!(said.starts_with("error[SR0002]: `0` does not fit --runs"), "{said}");
-        assert!(said.contains(&format!("{typed} --help")), "{said}");
+        let message = String::from_utf8(failed.stderr).unwrap();
+        assert_eq!(failed.status.code(), Some(2), "{message}");
+        assert!(message.starts_with("error[SR0002]: `0` does not fit --runs"), "{message}");
+        assert!(message.contains(&format!("{typed} --help")), "{message}");
     }
     let failed = bench("slipring", &["bench", "--part", "x"]);
     assert_eq!(failed.status.code(), Some(2));
@@ -36,8 +36,8 @@ fn errors_are_those_of_the_command_that_was_typed() {
 fn a_pipe_between_two_processes_is_measured() {
     let words = ["bench", "pipe-2p-swap-64-32", "--runs", "1", "--seconds", "20ms", "--json"];
     let done = bench("slipring", &words);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
+    let message = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{message}");
     let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let row = &report["rows"][0];
     assert!(row["row"].as_str().unwrap().starts_with("pipe-2p"), "{report}");

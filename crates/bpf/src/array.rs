@@ -144,12 +144,12 @@ impl MappedArray {
         debug_assert!(offset.is_multiple_of(size_of::<A>()));
         // SAFETY: `offset` lies inside of the mapping: promised by the callers, which compute it
         // from an index below `len` and an offset within the stride.
-        let place = unsafe { self.base.add(offset) };
+        let address = unsafe { self.base.add(offset) };
         // SAFETY:
         // - Mapped and aligned: the invariant, and as above.
         // - The mapping lives as long as `self`, whose lifetime the reference has.
         // - Others write these bytes at any time: `A` is an atomic, valid for any bits.
-        unsafe { place.cast::<A>().as_ref() }
+        unsafe { address.cast::<A>().as_ref() }
     }
 }
 

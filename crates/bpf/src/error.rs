@@ -60,8 +60,8 @@ impl BpfError {
 /// omitted.
 fn last_lines(log: &str) -> String {
     const SHOWN_LINES: usize = 3;
-    let told = log.lines().filter(|line| !line.is_empty() && !line.starts_with("processed "));
-    let lines: Vec<_> = told.collect();
+    let lines = log.lines().filter(|line| !line.is_empty() && !line.starts_with("processed "));
+    let lines: Vec<_> = lines.collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].join("; ")
 }
 

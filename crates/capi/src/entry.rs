@@ -51,8 +51,8 @@ mod tests {
         let failed = status(|| panic!("the bug number {}", 7));
         assert_eq!(failed, SLIPRING_ERR_DEFECT);
         // SAFETY: the text stays until the next error of this thread.
-        let told = unsafe { CStr::from_ptr(slipring_error_message()) };
-        assert_eq!(told.to_str().unwrap(), "a defect of libslipring: the bug number 7");
+        let message = unsafe { CStr::from_ptr(slipring_error_message()) };
+        assert_eq!(message.to_str().unwrap(), "a defect of libslipring: the bug number 7");
         assert_eq!(value(5u32, || panic!("once more")), 5);
     }
 }

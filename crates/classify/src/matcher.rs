@@ -66,12 +66,12 @@ impl Matcher {
             })
             .collect();
         let rows: Vec<_> = partitions.iter().map(|part| part.clone().into_rows()).collect();
-        let places = order.iter().map(|rule| (rule % BAND_BITS) as u16).collect();
+        let positions = order.iter().map(|rule| (rule % BAND_BITS) as u16).collect();
         if rules > most || rows.is_empty() {
-            return (Self { rows, positions: places, dense: None }, partitions);
+            return (Self { rows, positions, dense: None }, partitions);
         }
         let dense = Some(DenseRows::new(&rows, rules));
-        (Self { rows: Vec::new(), positions: places, dense }, partitions)
+        (Self { rows: Vec::new(), positions, dense }, partitions)
     }
 
     /// Appends the rules of a band that accept a class of each field to `found`: their positions
@@ -99,7 +99,7 @@ impl Matcher {
             let field = field.min(last);
             self.rows[field].row(classes[field], band)
         });
-        let places = &self.positions[band * BAND_BITS..];
+        let positions = &self.positions[band * BAND_BITS..];
         let mut live = rows.iter().fold(u64::MAX, |live, row| live & row.live);
         while live != 0 {
             let index = live.trailing_zeros();
@@ -112,7 +112,7 @@ impl Matcher {
                 }
             }
             while word != 0 {
-                found.push(places[(index * 64 + word.trailing_zeros()) as usize]);
+                found.push(positions[(index * 64 + word.trailing_zeros()) as usize]);
                 word &= word - 1;
             }
         }
@@ -254,7 +254,7 @@ mod tests {
             let mut found = Vec::new();
             matcher.candidates(&classes, band, &mut found);
             let first = band << matcher.band_bits();
-            got.extend(found.iter().map(|&place| first + usize::from(place)));
+            got.extend(found.iter().map(|&position| first + usize::from(position)));
         }
         assert_eq!(got, expected);
     }

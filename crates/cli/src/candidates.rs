@@ -24,14 +24,14 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
     let mut program = session.program.command();
     // `build` copies global flags into the subcommands, so that the code below finds them there.
     program.build();
-    let place = CompletionPoint::after(&program, before);
-    let found = match place.target(last) {
+    let point = CompletionPoint::after(&program, before);
+    let found = match point.target(last) {
         CompletionTarget::Value(arg, start) => values(arg, session)
             .into_iter()
             .map(|(word, about)| (format!("{start}{word}"), about))
             .collect(),
-        CompletionTarget::Flag => flags_of(place.command),
-        CompletionTarget::Word => [commands_of(place.command), place.positional(session)].concat(),
+        CompletionTarget::Flag => flags_of(point.command),
+        CompletionTarget::Word => [commands_of(point.command), point.positional(session)].concat(),
     };
     // A word of this kind that is already complete is no useful candidate.
     let is_new = |word: &str| word != last || !word.ends_with(':');
@@ -59,10 +59,10 @@ enum CompletionTarget<'c> {
 
 impl<'c> CompletionPoint<'c> {
     fn after(program: &'c Command, before: &[String]) -> Self {
-        let mut place =
+        let mut point =
             Self { command: program, flag: None, positionals_seen: 0, flags_ended: false };
-        before.iter().for_each(|word| place.advance(word));
-        place
+        before.iter().for_each(|word| point.advance(word));
+        point
     }
 
     fn advance(&mut self, word: &str) {

@@ -42,8 +42,8 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 /// Whether serving at `place` requires CAP_NET_BIND_SERVICE.
 #[must_use]
-pub fn is_reserved(place: &str) -> bool {
-    let port = place.rsplit_once(':').filter(|_| !place.contains('/'));
+pub fn is_reserved(address: &str) -> bool {
+    let port = address.rsplit_once(':').filter(|_| !address.contains('/'));
     let port = port.and_then(|(_, port)| port.parse().ok());
     port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port))
 }
@@ -56,7 +56,7 @@ pub fn serve(
     session: &Session<'_>,
     text: impl Fn() -> Result<String, String> + Send + 'static,
 ) -> Result<Option<MetricsEndpoint>, Failure> {
-    session.metrics.as_deref().map(|place| open(place, text)).transpose()
+    session.metrics.as_deref().map(|address| open(address, text)).transpose()
 }
 
 /// Serves the text that `text` returns at `place`.
@@ -64,11 +64,11 @@ pub fn serve(
 /// # Errors
 /// If the address is in use, or is not an address of this machine.
 pub fn open(
-    place: &str,
+    address: &str,
     text: impl Fn() -> Result<String, String> + Send + 'static,
 ) -> Result<MetricsEndpoint, Failure> {
-    MetricsEndpoint::open(place, Box::new(text)).map_err(|error| {
-        let summary = format!("cannot serve metrics on `{place}`");
+    MetricsEndpoint::open(address, Box::new(text)).map_err(|error| {
+        let summary = format!("cannot serve metrics on `{address}`");
         let help = "name a free port of this machine, 127.0.0.1:9100, or a path to be made";
         let error =
             Diagnostic::new(codes::SR0002, summary).with_cause(error.to_string()).with_help(help);

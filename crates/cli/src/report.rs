@@ -113,7 +113,7 @@ pub(crate) struct ReportEvent<'a, X> {
     #[serde(flatten)]
     pub(crate) identity: &'a RunIdentity,
     #[serde(flatten)]
-    pub(crate) place: Option<&'a RunEnvironment>,
+    pub(crate) environment: Option<&'a RunEnvironment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ports: Option<&'a [PortReport]>,
     #[serde(flatten)]

@@ -57,10 +57,10 @@ pub(crate) struct EarlyReportOptions {
 impl Reporter {
     pub(crate) fn new(
         streams: OutputStreams,
-        manner: EarlyReportOptions,
+        options: EarlyReportOptions,
         identity: RunIdentity,
     ) -> Self {
-        let coloured = match manner.color.as_deref() {
+        let coloured = match options.color.as_deref() {
             Some("always") => true,
             Some("never") => false,
             _ => streams.coloured,
@@ -68,7 +68,7 @@ impl Reporter {
         Self {
             stdout: streams.stdout,
             stderr: streams.stderr,
-            format: manner.format,
+            format: options.format,
             verbosity: 0,
             coloured,
             identity,
@@ -236,7 +236,7 @@ impl Reporter {
             event: moment,
             time_ns: unix_nanos(),
             identity: &self.identity,
-            place: None,
+            environment: None,
             ports: None,
             totals: None,
             extra: fields,
@@ -298,8 +298,8 @@ impl Reporter {
         if let Some(seed) = self.identity.seed {
             head += &format!(", seed {seed}");
         }
-        if let Some(place) = &self.environment {
-            let RunEnvironment { clock, kernel, cpu } = place;
+        if let Some(environment) = &self.environment {
+            let RunEnvironment { clock, kernel, cpu } = environment;
             head += &format!(", clock {clock}, kernel {kernel}, cpu {cpu}");
         }
         head.push('\n');
@@ -339,7 +339,7 @@ impl Reporter {
             event,
             time_ns: unix_nanos(),
             identity: &self.identity,
-            place: self.environment.as_ref().filter(|_| with_place),
+            environment: self.environment.as_ref().filter(|_| with_place),
             ports: Some(ports),
             totals,
             extra,

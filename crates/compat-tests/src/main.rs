@@ -25,11 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         parameters: Parameters::new(&MemoryParams::default()),
     };
     let nics = Nics::new(NicAccess { all_users: true, take_over: true });
-    let mut door = FuseDevice::open(&config, Netmap::new(Box::new(nics)))?;
-    door.open_native(&config.dir.with_file_name("native.sock"))?;
+    let mut device = FuseDevice::open(&config, Netmap::new(Box::new(nics)))?;
+    device.open_native(&config.dir.with_file_name("native.sock"))?;
     println!("ready");
     io::stdin().read_line(&mut String::new())?;
-    door.close();
+    device.close();
     // A client that still has the device open must not keep the process alive.
     std::process::exit(0);
 }

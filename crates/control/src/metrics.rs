@@ -78,13 +78,13 @@ impl MetricsEndpoint {
     /// A socket that a killed program left at the path is replaced.
     ///
     /// # Errors
-    /// If `place` is neither an address with a port nor a path, or is in use.
-    pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
-        let (address, listener) = if place.contains('/') {
-            let listener = listen_at(place)?;
-            (MetricsAddress::Unix(place.to_owned()), MetricsListener::Unix(listener))
+    /// If `address` is neither an address with a port nor a path, or is in use.
+    pub fn open(address: &str, metrics: Metrics) -> io::Result<Self> {
+        let (address, listener) = if address.contains('/') {
+            let listener = listen_at(address)?;
+            (MetricsAddress::Unix(address.to_owned()), MetricsListener::Unix(listener))
         } else {
-            let listener = TcpListener::bind(place)?;
+            let listener = TcpListener::bind(address)?;
             (MetricsAddress::Tcp(listener.local_addr()?), MetricsListener::Tcp(listener))
         };
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -212,14 +212,15 @@ mod tests {
     fn a_socket_is_gone_with_its_endpoint() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.sock");
-        let place = path.to_str().unwrap();
-        let endpoint = MetricsEndpoint::open(place, Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
+        let address = path.to_str().unwrap();
+        let endpoint =
+            MetricsEndpoint::open(address, Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("# EOF\n"));
-        assert!(MetricsEndpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
+        assert!(MetricsEndpoint::open(address, Box::new(|| Ok(String::new()))).is_err());
         drop(endpoint);
         assert!(!path.exists());
     }

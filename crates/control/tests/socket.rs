@@ -17,9 +17,9 @@ use slipring_control::{
 
 /// Counts requests, and can return a long answer.
 #[derive(Default)]
-struct Told(AtomicU64);
+struct CountingService(AtomicU64);
 
-impl ControlService for Told {
+impl ControlService for CountingService {
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         match request.what.as_str() {
             "echo" => Ok(ControlReply::Once(Value::Object(request.args.clone()))),
@@ -31,11 +31,11 @@ impl ControlService for Told {
     }
 }
 
-struct Site {
+struct RunDir {
     dir: tempfile::TempDir,
 }
 
-impl Site {
+impl RunDir {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -45,7 +45,7 @@ impl Site {
     }
 
     fn serve(&self, name: Option<&str>) -> ControlServer {
-        ControlServer::open(&self.path(), name, Box::new(Told::default())).unwrap()
+        ControlServer::open(&self.path(), name, Box::new(CountingService::default())).unwrap()
     }
 
     fn socket(&self) -> PathBuf {
@@ -77,7 +77,7 @@ fn read(peer: &mut BufReader<UnixStream>) -> Value {
 
 #[test]
 fn what_cannot_be_read_is_answered_and_the_connection_stays() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peer = site.connect();
     for (line, id, cause) in [
@@ -89,38 +89,38 @@ fn what_cannot_be_read_is_answered_and_the_connection_stays() {
         (b"{\"id\":\"a\",\"do\":3}", json!("a"), "`do` is no text"),
         (b"{\"id\":8,\"do\":\"dance\"}", json!(8), "nobody knows `dance`"),
     ] {
-        let told = answer(&mut peer, line);
-        assert_eq!(told["id"], id, "{told}");
-        assert_eq!(told["error"]["code"], "SR0014");
-        assert!(told["error"]["cause"].as_str().unwrap().starts_with(cause), "{told}");
+        let reply = answer(&mut peer, line);
+        assert_eq!(reply["id"], id, "{reply}");
+        assert_eq!(reply["error"]["code"], "SR0014");
+        assert!(reply["error"]["cause"].as_str().unwrap().starts_with(cause), "{reply}");
     }
-    let told = answer(&mut peer, b"{\"id\":9,\"do\":\"echo\",\"a\":1}");
-    assert_eq!(told, json!({ "id": 9, "ok": { "a": 1 } }));
+    let reply = answer(&mut peer, b"{\"id\":9,\"do\":\"echo\",\"a\":1}");
+    assert_eq!(reply, json!({ "id": 9, "ok": { "a": 1 } }));
 }
 
 #[test]
 fn nesting_without_end_is_malformed_and_no_crash() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peer = site.connect();
-    let told = answer(&mut peer, &vec![b'['; 500_000]);
-    assert_eq!(told["error"]["code"], "SR0014");
+    let reply = answer(&mut peer, &vec![b'['; 500_000]);
+    assert_eq!(reply["error"]["code"], "SR0014");
     assert_eq!(answer(&mut peer, b"{\"id\":1,\"do\":\"count\"}")["ok"], 0);
 }
 
 #[test]
 fn a_line_that_is_too_long_is_refused_once_and_the_connection_stays() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peer = site.connect();
-    let told = answer(&mut peer, &vec![b'x'; 3 << 20]);
-    assert!(told["error"]["cause"].as_str().unwrap().contains("longer than 1048576"), "{told}");
+    let reply = answer(&mut peer, &vec![b'x'; 3 << 20]);
+    assert!(reply["error"]["cause"].as_str().unwrap().contains("longer than 1048576"), "{reply}");
     assert_eq!(answer(&mut peer, b"{\"id\":1,\"do\":\"count\"}")["ok"], 0);
 }
 
 #[test]
 fn requests_sent_at_once_are_answered_in_turn() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peer = site.connect();
     let lines: String = (0..100).map(|id| format!("{{\"id\":{id},\"do\":\"count\"}}\n")).collect();
@@ -132,7 +132,7 @@ fn requests_sent_at_once_are_answered_in_turn() {
 
 #[test]
 fn many_clients_are_answered_at_the_same_time() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peers: Vec<_> = (0..100).map(|_| site.connect()).collect();
     let mut seen: Vec<_> = peers
@@ -146,7 +146,7 @@ fn many_clients_are_answered_at_the_same_time() {
 
 #[test]
 fn clients_that_do_not_read_delay_neither_others_nor_the_end() {
-    let site = Site::new();
+    let site = RunDir::new();
     let server = site.serve(None);
     let mut deaf: Vec<_> = (0..5).map(|_| site.connect()).collect();
     for peer in &mut deaf {
@@ -166,7 +166,7 @@ fn clients_that_do_not_read_delay_neither_others_nor_the_end() {
 
 #[test]
 fn a_watch_goes_on_until_the_next_request() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     let mut peer = site.connect();
     assert_eq!(answer(&mut peer, b"{\"id\":1,\"do\":\"watch\"}"), json!({ "id": 1, "ok": 0 }));
@@ -184,7 +184,7 @@ fn a_watch_goes_on_until_the_next_request() {
 
 #[test]
 fn a_client_watches_until_it_has_enough_or_the_run_ends() {
-    let site = Site::new();
+    let site = RunDir::new();
     let server = site.serve(None);
     let mut seen = 0;
     let period = Duration::from_millis(1);
@@ -208,7 +208,7 @@ fn a_client_watches_until_it_has_enough_or_the_run_ends() {
 
 #[test]
 fn a_run_is_found_by_name_by_number_or_alone() {
-    let site = Site::new();
+    let site = RunDir::new();
     let server = site.serve(Some("lab"));
     let pid = std::process::id();
     for target in [None, Some("lab"), Some(&*pid.to_string())] {
@@ -225,7 +225,7 @@ fn a_run_is_found_by_name_by_number_or_alone() {
 
 #[test]
 fn errors_list_those_that_run() {
-    let site = Site::new();
+    let site = RunDir::new();
     assert!(matches!(site.find(None), Err(ControlError::NothingRuns { .. })));
     let _server = site.serve(Some("lab"));
     let _other = UnixListener::bind(site.path().join("1.sock")).unwrap();
@@ -242,7 +242,7 @@ fn errors_list_those_that_run() {
 
 #[test]
 fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
-    let site = Site::new();
+    let site = RunDir::new();
     let dir = site.path();
     std::fs::create_dir(&dir).unwrap();
     drop(UnixListener::bind(dir.join("4000000.sock")).unwrap());
@@ -260,12 +260,13 @@ fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
 
 #[test]
 fn a_name_belongs_to_one_run() {
-    let site = Site::new();
+    let site = RunDir::new();
     let dir = site.path();
     std::fs::create_dir(&dir).unwrap();
     let _other = UnixListener::bind(dir.join("1.sock")).unwrap();
     symlink("1.sock", dir.join("lab.sock")).unwrap();
-    let open = |name: &str| ControlServer::open(&dir, Some(name), Box::new(Told::default()));
+    let open =
+        |name: &str| ControlServer::open(&dir, Some(name), Box::new(CountingService::default()));
     assert!(matches!(open("lab"), Err(ControlError::NameTaken { .. })));
     for name in ["42", "../x", ""] {
         assert!(matches!(open(name), Err(ControlError::BadName { .. })), "{name}");
@@ -279,20 +280,20 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn only_the_owner_reaches_the_socket() {
-    let site = Site::new();
+    let site = RunDir::new();
     let _server = site.serve(None);
     assert_eq!((mode(&site.path()), mode(&site.socket())), (0o700, 0o600));
 }
 
 #[test]
 fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
-    let site = Site::new();
+    let site = RunDir::new();
     let dir = site.path();
     let server = site.serve(Some("lab"));
     assert!(site.find(Some("lab")).is_ok());
     for mode in [0o777, 0o1777, 0o770] {
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
-        let opened = ControlServer::open(&dir, None, Box::new(Told::default()));
+        let opened = ControlServer::open(&dir, None, Box::new(CountingService::default()));
         assert!(matches!(opened, Err(ControlError::Untrusted(_))));
         for target in [Some("lab"), None] {
             assert!(matches!(site.find(target), Err(ControlError::Untrusted(_))), "{target:?}");
@@ -305,7 +306,7 @@ fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
 
 #[test]
 fn a_lock_on_the_directory_that_anybody_can_take_delays_no_start() {
-    let site = Site::new();
+    let site = RunDir::new();
     std::fs::create_dir(site.path()).unwrap();
     // A user who may read a directory may lock it.
     let squatter = std::fs::File::open(site.path()).unwrap();

@@ -164,7 +164,7 @@ pub(crate) fn open(
     let driver = of(&name.kind);
     if name.pipe.is_some() && !name.kind.has(kind::ON_DEVICE) {
         return match daemon_of(host, name, options) {
-            Some(door) => native::open(request.display_name(), name, door)
+            Some(socket) => native::open(request.display_name(), name, socket)
                 .map_err(|cause| OpenError::new(request.display_name(), cause)),
             None => host.pipes.open(name, region, options),
         };
@@ -184,8 +184,8 @@ pub(crate) fn open(
 
 /// The daemon that a pipe belongs to; `None` for a pipe of this process.
 fn daemon_of<'o>(host: &Host, name: &PortName, options: &'o OpenOptions) -> Option<&'o Path> {
-    let door = options.daemon.as_deref().filter(|_| !host.pipes.has_waiting_end(name))?;
-    native::is_served(door).then_some(door)
+    let socket = options.daemon.as_deref().filter(|_| !host.pipes.has_waiting_end(name))?;
+    native::is_served(socket).then_some(socket)
 }
 
 #[cfg(test)]

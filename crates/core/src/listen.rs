@@ -151,11 +151,11 @@ mod tests {
         let mut buffer: Vec<u8> = (0..40).collect();
         let tag = [0x81, 0, 0, 7];
         let received = FrameInfo { len: 20, ts_ns: 1, outgoing: true, vlan: Some(tag) };
-        let heard = with_vlan_tag(&mut buffer, &received);
-        assert_eq!(heard.wire_len, 24);
-        assert_eq!(heard.frame[..12], (4..16).collect::<Vec<u8>>());
-        assert_eq!(heard.frame[12..16], tag);
-        assert_eq!(heard.frame[16..], (16..24).collect::<Vec<u8>>());
+        let frame = with_vlan_tag(&mut buffer, &received);
+        assert_eq!(frame.wire_len, 24);
+        assert_eq!(frame.frame[..12], (4..16).collect::<Vec<u8>>());
+        assert_eq!(frame.frame[12..16], tag);
+        assert_eq!(frame.frame[16..], (16..24).collect::<Vec<u8>>());
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             Ok(netns) => netns,
             Err(error) => return slipring_test_support::skip!("no network namespace: {error}"),
         };
-        let heard = netns.run(|| {
+        let frame = netns.run(|| {
             Netlink::open()?.set_up(1)?;
             let mut listener = InterfaceListener::open("lo").unwrap();
             let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -174,14 +174,14 @@ mod tests {
             let mut payloads = Vec::new();
             while payloads.len() < 3 {
                 poll(&mut [PollFd::new(&listener, PollFlags::IN)], None)?;
-                while let Some(heard) = listener.recv()? {
-                    assert!(!heard.outgoing && heard.ts_ns > 0);
-                    payloads.push(heard.frame[42..].to_vec());
+                while let Some(frame) = listener.recv()? {
+                    assert!(!frame.outgoing && frame.ts_ns > 0);
+                    payloads.push(frame.frame[42..].to_vec());
                 }
             }
             assert_eq!(listener.dropped()?, 0);
             Ok(payloads)
         });
-        assert_eq!(heard.unwrap(), [vec![0; 5], vec![1; 5], vec![2; 5]]);
+        assert_eq!(frame.unwrap(), [vec![0; 5], vec![1; 5], vec![2; 5]]);
     }
 }

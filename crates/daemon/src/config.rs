@@ -122,10 +122,10 @@ fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
         Ok(_) => (SR0010, "has an unknown or unfit key"),
         Err(_) => (SR0009, "is not TOML"),
     };
-    let place = text.location(error.span().map_or(0, |span| span.start));
+    let location = text.location(error.span().map_or(0, |span| span.start));
     let message = error.message().trim_end_matches('.').replace('\n', ", ");
     Diagnostic::new(code, format!("{} {what}", text.name))
-        .with_cause(format!("{place}: {message}"))
+        .with_cause(format!("{location}: {message}"))
         .with_help(
             "see all keys: man slipring-daemon; an example: /etc/slipring/daemon.toml.example",
         )
@@ -181,12 +181,12 @@ impl DaemonConfigReader<'_> {
             trial.set(key, *value.get_ref()).map_err(|error| match error {
                 SetParameterError::Unknown => {
                     let known: Vec<_> = PARAMETERS.iter().map(|one| one.name).collect();
-                    let said = format!("there is no parameter `{key}`");
-                    self.text.refusal(name.span().start, said, known.join(", "))
+                    let message = format!("there is no parameter `{key}`");
+                    self.text.refusal(name.span().start, message, known.join(", "))
                 }
                 SetParameterError::Invalid(one) => {
-                    let said = format!("{key} cannot be {}", value.get_ref());
-                    self.text.refusal(value.span().start, said, one.allowed())
+                    let message = format!("{key} cannot be {}", value.get_ref());
+                    self.text.refusal(value.span().start, message, one.allowed())
                 }
             })?;
             values.push((key.clone(), *value.get_ref()));

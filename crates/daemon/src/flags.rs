@@ -34,7 +34,7 @@ pub(crate) fn command() -> Command {
 }
 
 fn of_the_device() -> [Arg; 6] {
-    let who = |name: &'static str, help: &'static str| {
+    let names = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("ID").value_parser(value_parser!(u32)).help(help)
     };
     [
@@ -43,8 +43,8 @@ fn of_the_device() -> [Arg; 6] {
             .value_name("OCTAL")
             .value_parser(|text: &str| permissions(&text.to_owned()))
             .help("Who may open the device [default: 660 where there is a group netmap, else 600]"),
-        who("owner", "User ID of the device's owner [default: 0]"),
-        who("group", "Group ID of the device [default: that of group netmap, else 0]"),
+        names("owner", "User ID of the device's owner [default: 0]"),
+        names("group", "Group ID of the device [default: that of group netmap, else 0]"),
         Arg::new("workers")
             .long("workers")
             .value_name("N")

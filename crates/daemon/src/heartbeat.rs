@@ -57,11 +57,11 @@ impl Heartbeat {
 
     /// Consumes the worker's signals; returns whether there were any.
     pub(crate) fn take_beats(&mut self) -> bool {
-        let heard = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
-        if heard {
+        let has_beaten = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
+        if has_beaten {
             (self.missed_periods, self.last_states) = (0, ThreadStates::default());
         }
-        heard
+        has_beaten
     }
 
     /// Records a period without a signal; returns whether the worker hangs.
@@ -69,9 +69,9 @@ impl Heartbeat {
         self.is_hung(ThreadStates::read_threads(worker), serves)
     }
 
-    fn is_hung(&mut self, look: ThreadStates, serves: bool) -> bool {
-        let counts = !look.was_runnable_since(&self.last_states);
-        self.last_states = look;
+    fn is_hung(&mut self, states: ThreadStates, serves: bool) -> bool {
+        let counts = !states.was_runnable_since(&self.last_states);
+        self.last_states = states;
         self.missed_periods += u32::from(counts);
         self.missed_periods >= if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START }
     }

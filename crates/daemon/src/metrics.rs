@@ -39,8 +39,8 @@ fn ports(text: &mut MetricsText, ports: &Value) {
             ("netns", value_text(&port["netns"])),
         ]
     };
-    let of = |way: &str| -> Vec<MetricRow> {
-        let count = |port: &&Value| Some((labels(port), port[way]["packets"].as_u64()?));
+    let of = |direction: &str| -> Vec<MetricRow> {
+        let count = |port: &&Value| Some((labels(port), port[direction]["packets"].as_u64()?));
         ports.iter().filter_map(count).collect()
     };
     let bound: Vec<MetricRow> = ports.iter().map(|port| (labels(port), 1)).collect();

@@ -48,21 +48,21 @@ fn namespaces_with(ports: Vec<(u64, String)>, name: &str) -> Vec<u64> {
 
 /// Selects the namespace that the request refers to.
 fn choose_namespace(
-    places: Vec<u64>,
+    offsets: Vec<u64>,
     ours: Option<u64>,
     owner: &str,
     name: &str,
 ) -> Result<u64, ControlRefusal> {
-    match places[..] {
+    match offsets[..] {
         [] => Err(not_found(owner, name)),
         [only] => Ok(only),
-        _ => ours.filter(|ours| places.contains(ours)).ok_or_else(|| ControlRefusal {
+        _ => ours.filter(|ours| offsets.contains(ours)).ok_or_else(|| ControlRefusal {
             help: Some(
                 "ask in the namespace that is meant: nsenter --net=/proc/PID/ns/net slipring vale .."
                     .to_owned(),
             ),
             ..refusal(
-                format!("{} network namespaces have a port {name} of user {owner}", places.len()),
+                format!("{} network namespaces have a port {name} of user {owner}", offsets.len()),
                 "none of them is yours".to_owned(),
             )
         }),

@@ -52,11 +52,11 @@ pub(crate) struct AccessRule {
 }
 
 impl AccessRule {
-    fn applies_to(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
+    fn applies_to(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
         let everybody = self.uids.is_empty() && self.gids.is_empty();
         let meant = everybody
-            || self.uids.contains(&who.uid)
-            || self.gids.iter().any(|gid| who.gids.contains(gid));
+            || self.uids.contains(&requester.uid)
+            || self.gids.iter().any(|gid| requester.gids.contains(gid));
         let everything =
             self.interfaces.is_empty() && self.ports.is_empty() && self.kinds.is_empty();
         let any = |patterns: &[String]| patterns.iter().any(|one| matches(one, port.name));
@@ -107,16 +107,16 @@ pub(crate) struct AccessRules {
 
 impl AccessRules {
     /// Whether the user may bind the port.
-    pub(crate) fn admits(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
-        let any = |rules: &[AccessRule]| rules.iter().any(|rule| rule.applies_to(who, port));
+    pub(crate) fn admits(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
+        let any = |rules: &[AccessRule]| rules.iter().any(|rule| rule.applies_to(requester, port));
         let without_rules =
-            who.uid == 0 || port.kind != PortKind::Interface || self.flags.all_users;
+            requester.uid == 0 || port.kind != PortKind::Interface || self.flags.all_users;
         !any(&self.deny) && (without_rules || any(&self.allow))
     }
 
     /// Whether the user may also take over the interface of the default route.
-    fn may_take_over(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
-        self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(who, port))
+    fn may_take_over(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
+        self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(requester, port))
     }
 }
 
@@ -131,21 +131,25 @@ impl ActiveAccessRules {
     }
 
     /// Returns EPERM if the user may not bind the port.
-    pub(crate) fn admit(&self, who: Requester<'_>, port: PortAccess<'_>) -> Result<(), Errno> {
-        let admitted = self.with_rules(|book| book.admits(who, port));
+    pub(crate) fn admit(
+        &self,
+        requester: Requester<'_>,
+        port: PortAccess<'_>,
+    ) -> Result<(), Errno> {
+        let admitted = self.with_rules(|book| book.admits(requester, port));
         if admitted { Ok(()) } else { Err(Errno::PERM) }
     }
 
     /// Returns the user's rights on an interface.
-    pub(crate) fn access(&self, who: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
+    pub(crate) fn access(&self, requester: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
         self.with_rules(|book| NicAccess {
-            all_users: book.admits(who, port),
-            take_over: book.may_take_over(who, port),
+            all_users: book.admits(requester, port),
+            take_over: book.may_take_over(requester, port),
         })
     }
 
-    fn with_rules<T>(&self, look: impl FnOnce(&AccessRules) -> T) -> T {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    fn with_rules<T>(&self, read: impl FnOnce(&AccessRules) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -65,16 +65,17 @@ pub(crate) fn run(
     let journal = Arc::new(Journal::new()?);
     let netmap = Netmap::new(Box::new(GuardedNics::new(reload.rules.clone(), journal.clone())));
     let control_socket = take_fd(&mut handed, CONTROL_FD_NAME);
-    let mut door = open_device(&config, netmap, &manager, handed, session)?;
+    let mut device = open_device(&config, netmap, &manager, handed, session)?;
     let native = run_dir.join(slipring_native_proto::SOCKET_NAME);
-    if let Err(error) = door.open_native(&native) {
+    if let Err(error) = device.open_native(&native) {
         let native = native.display();
         session.reporter.warn(format_args!("no native socket at {native}: {error}"))?;
     }
-    let links = links(&settings, &run_dir, door.path(), session)?;
+    let links = links(&settings, &run_dir, device.path(), session)?;
     let answers = || {
-        let switches = Box::new(SwitchService::new(door.domain_lister()));
-        let (domains, tidy) = (Box::new(door.domain_lister()), Box::new(door.memory_releaser()));
+        let switches = Box::new(SwitchService::new(device.domain_lister()));
+        let (domains, tidy) =
+            (Box::new(device.domain_lister()), Box::new(device.memory_releaser()));
         DaemonService::new(reload.clone(), switches, domains, tidy)
     };
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
@@ -82,12 +83,12 @@ pub(crate) fn run(
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
     // Sent before the mode line, because readers of that line rely on it.
     manager.notify("READY=1\nSTATUS=serves the device");
-    report_mode(&door, &settings, session)?;
-    report_transport(door.transport(), config.uring, session)?;
-    serve(&signals, &journal, &manager, &door, &reload, session)?;
+    report_mode(&device, &settings, session)?;
+    report_transport(device.transport(), config.uring, session)?;
+    serve(&signals, &journal, &manager, &device, &reload, session)?;
     manager.notify("STOPPING=1");
     drop(links);
-    if door.close() {
+    if device.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
     // Dropped last, so that a client that waits for the daemon's end can send requests until now.
@@ -126,7 +127,7 @@ fn open_device(
     }
     let store: Arc<dyn FdStore> = manager.clone();
     let opened = FuseDevice::open_persistent(config, netmap, &store, handed);
-    let (door, outcome) = opened.map_err(|error| refused(&error))?;
+    let (device, outcome) = opened.map_err(|error| refused(&error))?;
     match outcome {
         ResumeOutcome::Refused(why) => session.reporter.warn(format_args!(
             "programs that had the device open have to open it again: what was kept for them \
@@ -146,7 +147,7 @@ fn open_device(
         }
         ResumeOutcome::New => {}
     }
-    Ok(door)
+    Ok(device)
 }
 
 /// Removes and returns the descriptor of this name.
@@ -177,7 +178,7 @@ fn serve(
     signals: &Signals,
     journal: &Journal,
     manager: &ServiceManager,
-    door: &FuseDevice,
+    device: &FuseDevice,
     reload: &Reload,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
@@ -196,7 +197,7 @@ fn serve(
             }
             manager.notify("READY=1");
         }
-        if manager.watchdog().is_some() && door.is_healthy() {
+        if manager.watchdog().is_some() && device.is_healthy() {
             manager.send_watchdog();
         }
     }
@@ -250,11 +251,11 @@ fn control(
 
 /// Warns about a transport that a reader of the mode line would not expect.
 fn report_transport(
-    way: RequestTransport,
+    transport: RequestTransport,
     wanted: UringMode,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    match way {
+    match transport {
         RequestTransport::Uring { switched: true } if wanted == UringMode::On => {
             session.reporter.warn(format_args!(
                 "FUSE over io_uring was disabled; it was enabled for the start of this device only"
@@ -269,18 +270,18 @@ fn report_transport(
 
 /// Prints the mode line.
 fn report_mode(
-    door: &FuseDevice,
+    device: &FuseDevice,
     settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    let device = door.path().display().to_string();
+    let path = device.path().display().to_string();
     let mode = format!("{:03o}", settings.mode.unwrap_or_default());
-    let way = if matches!(door.transport(), RequestTransport::Uring { .. }) {
+    let transport = if matches!(device.transport(), RequestTransport::Uring { .. }) {
         "fuse-uring"
     } else {
         "fuse"
     };
-    let workers = door.workers();
+    let workers = device.workers();
     let nics = if settings.access_rules.flags.all_users { "all" } else { "root" };
     let rules = [
         &settings.access_rules.allow,
@@ -295,11 +296,11 @@ fn report_mode(
         other => format!(" scheduling={other}"),
     };
     let start = json!({
-        "device": device, "door": way, "memory": "passthrough", "workers": workers,
+        "device": path, "transport": transport, "memory": "passthrough", "workers": workers,
         "mode": mode, "nics": nics, "rules": rules, "scheduling": scheduling.to_string(),
     });
     session.reporter.write_started(&start, format_args!(
-        "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{told_rules}{told_scheduling}"
+        "# slipringd {path} transport={transport} memory=passthrough workers={workers} mode={mode} nics={nics}{told_rules}{told_scheduling}"
     ))
 }
 
@@ -356,8 +357,8 @@ fn refused(error: &FuseError) -> Diagnostic {
         _ => "run it as root; modprobe fuse where /dev/fuse is missing",
     };
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    let said = Diagnostic::new(SR0303, error.to_string()).with_help(help);
-    cause.into_iter().fold(said, Diagnostic::with_cause)
+    let diagnostic = Diagnostic::new(SR0303, error.to_string()).with_help(help);
+    cause.into_iter().fold(diagnostic, Diagnostic::with_cause)
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Diagnostic {

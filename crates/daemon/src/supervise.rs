@@ -275,7 +275,7 @@ impl Supervisor {
     }
 
     fn handle_message(&mut self, text: &str, fd: Option<OwnedFd>) {
-        let has = |line: &str| text.lines().any(|said| said == line);
+        let has = |line: &str| text.lines().any(|other| other == line);
         let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
         self.is_ready |= has("READY=1");
         self.is_stopping |= has("STOPPING=1");
@@ -331,10 +331,10 @@ impl NotifySocket {
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [io::IoSliceMut::new(&mut bytes)];
-            let heard = rustix::io::retry_on_intr(|| {
+            let is_readable = rustix::io::retry_on_intr(|| {
                 recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
             });
-            let len = heard.ok()?.bytes;
+            let len = is_readable.ok()?.bytes;
             let (mut fd, mut is_ours) = (None, false);
             for message in control.drain() {
                 match message {

@@ -55,15 +55,15 @@ struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl OutputBuffer {
     fn text(&self) -> String {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&said).into_owned()
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 
 impl Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend_from_slice(bytes);
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

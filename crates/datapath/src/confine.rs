@@ -68,12 +68,12 @@ impl Confinement {
     /// Keeps the capabilities that the program needs to serve metrics at `place`, if any: an
     /// address with a port, or the path of a socket. [`Self::begin`] handles the address of
     /// `--metrics` itself.
-    pub fn serving_metrics(self, place: Option<&str>) -> Self {
-        let Some(place) = place else { return self };
-        if place.contains('/') {
+    pub fn serving_metrics(self, address: Option<&str>) -> Self {
+        let Some(address) = address else { return self };
+        if address.contains('/') {
             return self.opening_files();
         }
-        self.with_reserved_port(metrics::is_reserved(place))
+        self.with_reserved_port(metrics::is_reserved(address))
     }
 
     /// Keeps the capability that the program needs to listen on this TCP port, if any.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn metrics_keep_the_right_to_the_place_where_they_are_served() {
-        let kept = |place| Confinement::drop_all().serving_metrics(Some(place)).kept;
+        let kept = |address| Confinement::drop_all().serving_metrics(Some(address)).kept;
         assert_eq!(kept("127.0.0.1:443"), CapabilitySet::NET_BIND_SERVICE);
         assert_eq!(kept("[::1]:443"), CapabilitySet::NET_BIND_SERVICE);
         assert_eq!(kept("/run/x/metrics:1.sock"), CapabilitySet::DAC_OVERRIDE);

@@ -56,8 +56,8 @@ impl RunFile {
     }
 
     fn with_stream(path: &Path, stream: &str, is_written: bool) -> Self {
-        let place = if path == Path::new("-") { Path::new(stream) } else { path };
-        Self { path: path.to_owned(), identity: FileIdentity::at(place), is_written }
+        let target = if path == Path::new("-") { Path::new(stream) } else { path };
+        Self { path: path.to_owned(), identity: FileIdentity::at(target), is_written }
     }
 }
 
@@ -102,10 +102,10 @@ pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
 /// # Errors
 /// The first existing capture that would be written.
 pub fn check_overwrite(files: &[RunFile]) -> Result<(), Failure> {
-    let there = |named: &&RunFile| {
+    let exists = |named: &&RunFile| {
         named.is_written && fs::metadata(&named.path).is_ok_and(|file| file.is_file())
     };
-    let Some(RunFile { path, .. }) = files.iter().find(there) else { return Ok(()) };
+    let Some(RunFile { path, .. }) = files.iter().find(exists) else { return Ok(()) };
     let path = path.display();
     let error =
         Diagnostic::new(SR0206, format!("{path} exists, and frames are to be written to it"));

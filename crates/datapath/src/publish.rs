@@ -89,8 +89,8 @@ pub fn start(
     match MetricsSource::new(meter, links).publish(&session.run_dir) {
         Ok(publishing) => Ok(Some(publishing)),
         Err(error) => {
-            let told = format_args!("# nothing to see for slipring top: {error}");
-            session.reporter.say_at(1, told).map(|()| None)
+            let message = format_args!("# nothing to see for slipring top: {error}");
+            session.reporter.say_at(1, message).map(|()| None)
         }
     }
 }
@@ -218,9 +218,9 @@ mod tests {
     use super::*;
 
     /// A link that counts how often it is sampled.
-    struct Looks(Arc<AtomicU64>);
+    struct SampleCount(Arc<AtomicU64>);
 
-    impl LinkMetrics for Looks {
+    impl LinkMetrics for SampleCount {
         fn run(&self) -> (Option<String>, u64) {
             (None, 0)
         }
@@ -251,7 +251,7 @@ mod tests {
     fn figures_are_published_for_those_who_look_and_for_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
-        let links: Box<dyn LinkMetrics> = Box::new(Looks(looks.clone()));
+        let links: Box<dyn LinkMetrics> = Box::new(SampleCount(looks.clone()));
         let publishing =
             MetricsSource::new(PortMeter::new(&[]), Some(links)).publish(dir.path()).unwrap();
         let count = || looks.load(Ordering::Relaxed);
@@ -279,7 +279,7 @@ mod tests {
     fn figures_are_published_though_waiting_fails_and_the_end_comes_soon() {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
-        let links: Box<dyn LinkMetrics> = Box::new(Looks(looks.clone()));
+        let links: Box<dyn LinkMetrics> = Box::new(SampleCount(looks.clone()));
         let mut source = MetricsSource::new(PortMeter::new(&[]), Some(links));
         source.wait = |_, _| Err(Errno::NOMEM);
         let publishing = source.publish(dir.path()).unwrap();

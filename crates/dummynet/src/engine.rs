@@ -169,8 +169,8 @@ impl<H: Copy> Dummynet<H> {
             ObjectKind::Sched => number.into(),
             ObjectKind::Queue => return None,
         };
-        let &place = self.objects.sched_places.get(&number)?;
-        Some(self.objects.sched(place).counters)
+        let &index = self.objects.sched_indices.get(&number)?;
+        Some(self.objects.sched(index).counters)
     }
 
     /// When to call [`Self::release`] next: no packet is due before that time, but there may be
@@ -190,11 +190,11 @@ impl<H: Copy> Dummynet<H> {
         self.serve_all(now_ns, tell);
         let one_pass = self.settings.one_pass;
         let mut none = ShaperCounters::default();
-        while let Some((at_ns, place, outgoing)) = self.delay_lines.pop(now_ns) {
+        while let Some((at_ns, index, outgoing)) = self.delay_lines.pop(now_ns) {
             let DelayedPacket { handle, rule, lost } = outgoing;
             // A packet in the delay outlives its scheduler.
             none.delayed = 1;
-            let own = self.objects.counters(place, &mut none);
+            let own = self.objects.counters(index, &mut none);
             let mut sink = EventSink::new(&mut self.counters, own, tell);
             if lost {
                 sink.lose_delayed(handle, at_ns, ShaperDropCause::Profile);
@@ -226,12 +226,12 @@ impl<H: Copy> Dummynet<H> {
         if instance.due_ns > now_ns {
             return;
         }
-        let place = instance.sched;
-        let Sched { link, mask, counters, .. } = self.objects.sched_mut(place);
+        let index = instance.sched;
+        let Sched { link, mask, counters, .. } = self.objects.sched_mut(index);
         let overtakes = !mask.is_none();
         let delayed = &mut self.delay_lines;
         let mut sink = EventSink::new(&mut self.counters, counters, tell);
-        let mut out = |at_ns, outgoing| delayed.push(place, at_ns, outgoing, overtakes);
+        let mut out = |at_ns, outgoing| delayed.push(index, at_ns, outgoing, overtakes);
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 

@@ -213,12 +213,12 @@ pub fn from_port(port: PortName, promisc: bool, opening: PortOpening) -> FrameOr
 }
 
 fn selected(program: CbpfProgram, matches: &ArgMatches) -> FrameSelector {
-    let ways = match matches.get_one::<String>("direction").map(String::as_str) {
+    let directions = match matches.get_one::<String>("direction").map(String::as_str) {
         Some("in") => DirectionFilter::In,
         Some("out") => DirectionFilter::Out,
         _ => DirectionFilter::Both,
     };
-    FrameSelector::new(program, ways)
+    FrameSelector::new(program, directions)
 }
 
 fn output(matches: &ArgMatches, snaplen: u32) -> DumpOutput {

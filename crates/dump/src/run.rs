@@ -53,9 +53,9 @@ impl DumpCounts {
     }
 
     fn count(&mut self, frame: &DumpFrame<'_>) {
-        let way = if frame.outgoing == Some(true) { &mut self.tx } else { &mut self.rx };
-        way.packets += 1;
-        way.bytes += u64::from(frame.wire_len);
+        let counts = if frame.outgoing == Some(true) { &mut self.tx } else { &mut self.rx };
+        counts.packets += 1;
+        counts.bytes += u64::from(frame.wire_len);
     }
 }
 
@@ -162,8 +162,8 @@ impl DumpPlan {
         }
         let listed = |ifname| holders(list(&session.run_dir), ifname);
         for holder in source.listens_on().map(listed).unwrap_or_default() {
-            let told = format_args!("# frames that {holder} takes by XDP are not seen here");
-            session.reporter.say(told)?;
+            let warning = format_args!("# frames that {holder} takes by XDP are not seen here");
+            session.reporter.say(warning)?;
         }
         Ok(())
     }

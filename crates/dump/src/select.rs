@@ -89,14 +89,17 @@ mod tests {
 
     #[test]
     fn a_direction_refuses_the_other_one_only() {
-        let select = |ways| FrameSelector::new(compile("", 68).unwrap(), ways);
-        for (ways, kept) in [
+        let select = |directions| FrameSelector::new(compile("", 68).unwrap(), directions);
+        for (directions, kept) in [
             (DirectionFilter::Both, [60, 60, 60]),
             (DirectionFilter::In, [60, 60, 0]),
             (DirectionFilter::Out, [60, 0, 60]),
         ] {
-            let select = select(ways);
-            assert_eq!([None, Some(false), Some(true)].map(|way| select.keep(&frame(way))), kept);
+            let select = select(directions);
+            assert_eq!(
+                [None, Some(false), Some(true)].map(|direction| select.keep(&frame(direction))),
+                kept
+            );
         }
     }
 

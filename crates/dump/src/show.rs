@@ -61,9 +61,9 @@ impl FramePrinter {
         }
         self.stamps.write(out, frame.ts_ns);
         // Writing to a string cannot fail.
-        let told = described(frame, &self.style, Some(&mut self.conversations));
-        let _ = writeln!(out, "{}", told.text);
-        let from = if self.style.whole { 0 } else { told.link_len };
+        let description = described(frame, &self.style, Some(&mut self.conversations));
+        let _ = writeln!(out, "{}", description.text);
+        let from = if self.style.whole { 0 } else { description.link_len };
         let bytes = frame.bytes.get(from..).unwrap_or_default();
         let _ = match self.style.bytes {
             PrintedBytes::None => Ok(()),

@@ -188,11 +188,11 @@ impl DumpSource {
     ///
     /// # Errors
     /// If the port is lost, or the error of `look`.
-    pub fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
+    pub fn take(&mut self, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
-            Self::Listening(listening) => listening.take(look),
-            Self::Reading { name, reader } => read(name, reader, look),
-            Self::Opened(opened) => opened.receive(look),
+            Self::Listening(listening) => listening.take(visit),
+            Self::Reading { name, reader } => read(name, reader, visit),
+            Self::Opened(opened) => opened.receive(visit),
         }
     }
 
@@ -228,17 +228,17 @@ impl DumpSource {
 /// Processes received frames. The outer error is the system's, the inner error that of `look`.
 fn listen(
     listener: &mut InterfaceListener,
-    look: FrameVisitor<'_>,
+    visit: FrameVisitor<'_>,
 ) -> io::Result<Result<(), Failure>> {
     for _ in 0..MAX_BATCH {
-        let Some(heard) = listener.recv()? else { break };
+        let Some(received) = listener.recv()? else { break };
         let frame = DumpFrame {
-            ts_ns: heard.ts_ns,
-            outgoing: Some(heard.outgoing),
-            wire_len: heard.wire_len,
-            bytes: heard.frame,
+            ts_ns: received.ts_ns,
+            outgoing: Some(received.outgoing),
+            wire_len: received.wire_len,
+            bytes: received.frame,
         };
-        match look(&frame) {
+        match visit(&frame) {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => break,
             Err(failure) => return Ok(Err(failure)),
@@ -248,10 +248,10 @@ fn listen(
 }
 
 impl ListenSource {
-    fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
-        let heard = listen(&mut self.listener, look)
+    fn take(&mut self, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
+        let frame = listen(&mut self.listener, visit)
             .or_else(|error| self.tolerate_link_down(error).map(Ok));
-        heard.map_err(|cause| RunError::new(&self.name, cause))??;
+        frame.map_err(|cause| RunError::new(&self.name, cause))??;
         if self.changes.clear() {
             self.check_link().map_err(|cause| RunError::new(&self.name, cause))?;
         }
@@ -277,7 +277,7 @@ impl ListenSource {
     }
 }
 
-fn read(name: &str, reader: &mut FileReader, look: FrameVisitor<'_>) -> Result<bool, Failure> {
+fn read(name: &str, reader: &mut FileReader, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
     loop {
         let path = reader.path().to_owned();
         let packet =
@@ -285,18 +285,18 @@ fn read(name: &str, reader: &mut FileReader, look: FrameVisitor<'_>) -> Result<b
         let Some(packet) = packet else { return Ok(false) };
         let frame = DumpFrame {
             ts_ns: packet.ts_ns,
-            outgoing: packet.direction.map(|way| way == PcapDirection::Outbound),
+            outgoing: packet.direction.map(|direction| direction == PcapDirection::Outbound),
             wire_len: packet.orig_len,
             bytes: packet.data,
         };
-        if look(&frame)?.is_break() {
+        if visit(&frame)?.is_break() {
             return Ok(false);
         }
     }
 }
 
 impl PortSource {
-    fn receive(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
+    fn receive(&mut self, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
         for queue in &mut self.port.queues {
             queue.rx_sync()?;
             let ts_ns = wall_clock();
@@ -305,7 +305,7 @@ impl PortSource {
                 let outgoing = self.is_monitor && rx.avail() > 0 && was_sent(rx);
                 let seen = rx.packet(&mut self.scratch, |bytes| {
                     let wire_len = bytes.len() as u32;
-                    look(&DumpFrame { ts_ns, outgoing: Some(outgoing), wire_len, bytes })
+                    visit(&DumpFrame { ts_ns, outgoing: Some(outgoing), wire_len, bytes })
                 });
                 let Some(seen) = seen else { break };
                 if seen?.is_break() {

@@ -40,10 +40,10 @@ fn captured(dir: &Path, name: &str, lengths: &[usize]) {
     let mut file = FileWriter::create(path.to_str().unwrap(), &["x"]).unwrap();
     for (at, &length) in lengths.iter().enumerate() {
         let frame = FrameSpec::default().build(length).unwrap().bytes;
-        let way =
+        let direction =
             [slipring_pcap::PcapDirection::Inbound, slipring_pcap::PcapDirection::Outbound][at % 2];
         let time = 1_700_000_000_000_000_000 + at as u64 * 1_000_000;
-        file.packet(0, time, &frame, Some(way)).unwrap();
+        file.packet(0, time, &frame, Some(direction)).unwrap();
     }
 }
 
@@ -51,12 +51,12 @@ fn captured(dir: &Path, name: &str, lengths: &[usize]) {
 fn a_file_is_printed_line_by_line_and_filtered() {
     let dir = tempfile::tempdir().unwrap();
     captured(dir.path(), "a.pcapng", &[60, 100, 200]);
-    let told = dump("-r @a.pcapng -tt -n", dir.path());
+    let run = dump("-r @a.pcapng -tt -n", dir.path());
     let line = |ms, length| {
         format!("1700000000.00{ms}000 IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length {length}\n")
     };
-    assert_eq!((told.status, told.stdout), (0, line(0, 18) + &line(1, 58) + &line(2, 158)));
-    assert!(told.stderr.starts_with("reading from file "), "{}", told.stderr);
+    assert_eq!((run.status, run.stdout), (0, line(0, 18) + &line(1, 58) + &line(2, 158)));
+    assert!(run.stderr.starts_with("reading from file "), "{}", run.stderr);
     assert_eq!(dump("-r @a.pcapng -tt greater 150", dir.path()).stdout, line(2, 158));
     assert_eq!(dump("-r @a.pcapng -tt -c 1", dir.path()).stdout, line(0, 18));
     assert_eq!(dump("-r @a.pcapng -tt -Q out", dir.path()).stdout, line(1, 58));
@@ -69,16 +69,16 @@ fn what_was_saved_is_read_again_cut_to_its_length() {
     let dir = tempfile::tempdir().unwrap();
     captured(dir.path(), "a.pcapng", &[60, 100, 200]);
     for (name, flag) in [("b.pcap", ""), ("b.pcapng", ""), ("c", "--pcapng")] {
-        let told = dump(&format!("-r @a.pcapng -w @{name} -s 64 {flag}"), dir.path());
-        assert_eq!((told.status, told.stdout.as_str()), (0, ""), "{}", told.stderr);
+        let run = dump(&format!("-r @a.pcapng -w @{name} -s 64 {flag}"), dir.path());
+        assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{}", run.stderr);
         let lines = dump(&format!("-r @{name} -t"), dir.path()).stdout;
         assert_eq!(lines.lines().count(), 3);
         assert!(lines.ends_with("UDP, length 158\n"), "{lines}");
         let magic = &fs::read(dir.path().join(name)).unwrap()[..4];
         assert_eq!(magic == [0x0a, 0x0d, 0x0d, 0x0a], name != "b.pcap");
     }
-    let told = dump("-r @a.pcapng -w @d.pcap --print -t udp", dir.path());
-    assert_eq!(told.stdout.lines().count(), 3);
+    let run = dump("-r @a.pcapng -w @d.pcap --print -t udp", dir.path());
+    assert_eq!(run.stdout.lines().count(), 3);
     assert!(dir.path().join("d.pcap").exists());
 }
 
@@ -87,9 +87,9 @@ fn a_capture_is_never_written_over_itself() {
     let dir = tempfile::tempdir().unwrap();
     captured(dir.path(), "a.pcap", &[60, 80]);
     std::fs::hard_link(dir.path().join("a.pcap"), dir.path().join("b.pcap")).unwrap();
-    let told = dump("-r @a.pcap -w @b.pcap", dir.path());
-    assert_eq!(told.status, 2, "{}", told.stderr);
-    assert!(told.stderr.contains("would overwrite what is read"), "{}", told.stderr);
+    let run = dump("-r @a.pcap -w @b.pcap", dir.path());
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("would overwrite what is read"), "{}", run.stderr);
     assert_eq!(dump("-r @a.pcap -t", dir.path()).stdout.lines().count(), 2);
 }
 
@@ -115,9 +115,9 @@ fn json_has_every_frame_and_the_sum() {
 
 #[test]
 fn lists_are_printed_and_nothing_is_opened() {
-    let told = dump("-D", Path::new(""));
+    let run = dump("-D", Path::new(""));
     let line = "1.packet:eth0 [Up, Running] (veth, native; netmap:eth0 takes it from the host)\n";
-    assert_eq!((told.status, told.stdout.as_str()), (0, line));
+    assert_eq!((run.status, run.stdout.as_str()), (0, line));
     let json: Value = serde_json::from_str(&dump("-D --json", Path::new("")).stdout).unwrap();
     assert_eq!(json["interfaces"][0]["port"], "packet:eth0");
     assert!(dump("-L", Path::new("")).stdout.contains("EN10MB"));
@@ -133,10 +133,10 @@ fn a_compiled_filter_prints_in_three_forms() {
 
 #[test]
 fn a_port_is_opened_counted_and_said_to_be_taken() {
-    let told = dump("-i null: -c 5 -t --take-over", Path::new(""));
-    assert_eq!(told.status, 0, "{}", told.stderr);
-    assert_eq!(told.stdout.lines().count(), 5);
-    let talk = &told.stderr;
+    let run = dump("-i null: -c 5 -t --take-over", Path::new(""));
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert_eq!(run.stdout.lines().count(), 5);
+    let talk = &run.stderr;
     assert!(talk.starts_with("taking from null:, link-type EN10MB (Ethernet), "), "{talk}");
     assert!(talk.contains("# null: is taken for this capture"), "{talk}");
     assert!(talk.contains("\n5 packets captured\n5 packets received by filter\n"), "{talk}");
@@ -158,10 +158,10 @@ fn what_cannot_be_meant_is_refused_with_a_way_out() {
         ("-r @nothing", "cannot open pcap:"),
         ("-i eth0 -F @nothing", "cannot read the filter in "),
     ] {
-        let told = dump(args, Path::new("/nowhere"));
-        assert_eq!(told.status, 2, "{args}: {}", told.stderr);
-        assert!(told.stderr.contains(summary), "{args}: {}", told.stderr);
-        assert!(told.stderr.contains("help: "), "{args}: {}", told.stderr);
+        let run = dump(args, Path::new("/nowhere"));
+        assert_eq!(run.status, 2, "{args}: {}", run.stderr);
+        assert!(run.stderr.contains(summary), "{args}: {}", run.stderr);
+        assert!(run.stderr.contains("help: "), "{args}: {}", run.stderr);
     }
 }
 
@@ -182,8 +182,8 @@ fn a_pipe_is_captured_as_any_port_is() {
         assert!(port.queues[0].rings().tx.push(&frame));
     }
     port.tx_sync().unwrap();
-    let told = dump("-i dumped}1 -c 3 -w @a.pcapng", dir.path());
-    assert!(told.stderr.contains("\n3 packets captured\n"), "{}", told.stderr);
+    let run = dump("-i dumped}1 -c 3 -w @a.pcapng", dir.path());
+    assert!(run.stderr.contains("\n3 packets captured\n"), "{}", run.stderr);
     let lines = dump("-r @a.pcapng -t", dir.path()).stdout;
     assert_eq!(lines, "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18\n".repeat(3));
 }
@@ -205,11 +205,11 @@ fn an_interface_that_is_listened_to_keeps_its_frames() {
         }
         while lengths.len() < 3 {
             source.wait(&signals).unwrap();
-            let mut look = |frame: &crate::source::DumpFrame<'_>| {
+            let mut visit = |frame: &crate::source::DumpFrame<'_>| {
                 lengths.push(frame.wire_len);
                 Ok(std::ops::ControlFlow::Continue(()))
             };
-            assert!(source.take(&mut look).unwrap());
+            assert!(source.take(&mut visit).unwrap());
         }
         let mut bytes = [0; 16];
         assert_eq!(socket.recv(&mut bytes)?, 5, "the host has its datagrams, too");

@@ -31,10 +31,10 @@ impl ChangeBounds {
         let mut bounds = Self::default();
         let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
         let mut at = 0;
-        for (place, word) in text.split(',').enumerate() {
+        for (position, word) in text.split(',').enumerate() {
             let node = ConfigNode::text(word, classic::flag(matches, "-M").advanced_by(at));
             at += word.chars().count() + 1;
-            match place {
+            match position {
                 0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),
                 1 => bounds.bps = Some(units::rate_bps("the greatest rate", &node)?),
                 2 => bounds.hold_ns = Some(units::time_ns("the longest hold", &node)?),
@@ -198,8 +198,8 @@ mod tests {
             (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
             (format!("\"steps({steps})\""), false),
         ] {
-            let told = refused(bounds, &format!("rate = {rate}"));
-            assert_eq!(told.as_deref(), (!allowed).then_some(too_fast), "{rate}");
+            let message = refused(bounds, &format!("rate = {rate}"));
+            assert_eq!(message.as_deref(), (!allowed).then_some(too_fast), "{rate}");
         }
     }
 
@@ -232,9 +232,9 @@ mod tests {
             ("hold = \"const(0.1, 5ms)\"", None),
             ("hold = \"const(0.1, 6ms)\"", Some("hold")),
         ] {
-            let told = refused(bounds, settings);
+            let message = refused(bounds, settings);
             let want = what.map(|what| format!("the {what} of up is beyond its bound"));
-            assert_eq!(told, want, "{settings}");
+            assert_eq!(message, want, "{settings}");
         }
     }
 }

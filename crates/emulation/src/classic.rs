@@ -120,10 +120,10 @@ fn refuse_repeated_setting(
     key: &str,
     flag: &ConfigLocation,
 ) -> Result<(), Failure> {
-    let Some(said) = table.get(key) else { return Ok(()) };
+    let Some(value) = table.get(key) else { return Ok(()) };
     let summary = format!("{key} of {part} is given twice");
     let error =
-        Diagnostic::new(SR0003, summary).with_cause(format!("at {flag} and {}", said.location));
+        Diagnostic::new(SR0003, summary).with_cause(format!("at {flag} and {}", value.location));
     Err(error.with_help("give it once").into())
 }
 

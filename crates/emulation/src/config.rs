@@ -287,8 +287,8 @@ impl EmulationConfig {
     }
 
     fn check_top(&self) -> Result<(), EmulationConfigError> {
-        let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
-        let mut section = ConfigSection::of_table("", &self.root, &place);
+        let location = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
+        let mut section = ConfigSection::of_table("", &self.root, &location);
         for key in TOP_LEVEL_KEYS {
             section.get(key);
         }
@@ -316,10 +316,10 @@ pub(crate) fn entries<'v>(
 /// Parses a value of a control message.
 fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, EmulationConfigError> {
     use serde_json::Value as Json;
-    let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
+    let location = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
         // `ctl set` cannot express the type of a value.
-        Json::String(text) => return Ok(ConfigNode::unquoted(text, place)),
+        Json::String(text) => return Ok(ConfigNode::unquoted(text, location)),
         Json::Number(number) => ConfigValue::Number(number.to_string()),
         Json::Bool(flag) => ConfigValue::Flag(*flag),
         Json::Array(list) => ConfigValue::List(
@@ -337,7 +337,7 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
             return Err(error.help("to switch a part off, set it to none"));
         }
     };
-    Ok(ConfigNode { location: place, value })
+    Ok(ConfigNode { location, value })
 }
 
 /// Why settings of the run cannot change.
@@ -352,21 +352,21 @@ fn no_such(
     path: &str,
     name: &str,
     table: &ConfigTable,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
 ) -> EmulationConfigError {
     let names: Vec<_> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
     let near = error::nearest(name, &names);
-    let running = place.origin == ConfigOrigin::Message;
+    let running = location.origin == ConfigOrigin::Message;
     if running && near == Some(name) {
         let error = EmulationConfigError::key(
             format!("{path} cannot be set as a whole"),
             FIXED_LINKS_CAUSE,
         )
-        .at(place);
+        .at(location);
         return error.help(format!("set its parts: {name}.rate=20Mbit; or {RESTART_HELP}"));
     }
     let cause = if running { FIXED_LINKS_CAUSE } else { "" };
-    let error = EmulationConfigError::key(format!("there is no {path}"), cause).at(place);
+    let error = EmulationConfigError::key(format!("there is no {path}"), cause).at(location);
     if running && near.is_none() {
         let names = names.join(", ");
         return error.help(format!("there are: {names}; or {RESTART_HELP}"));

@@ -58,45 +58,45 @@ type LinkWord = (&'static str, &'static str, bool, fn(&LinkSample<'_>) -> u64);
 
 /// All metrics except losses.
 const LINK_WORDS: [LinkWord; 28] = [
-    ("input.packets", "packets", true, |look| look.counters.input.packets),
-    ("input.bytes", "bytes", true, |look| look.counters.input.bytes),
-    ("copies.packets", "packets", true, |look| look.counters.copies.packets),
-    ("output.packets", "packets", true, |look| look.counters.output.packets),
-    ("output.bytes", "bytes", true, |look| look.counters.output.bytes),
-    ("inside.packets", "packets", false, |look| look.counters.in_flight.packets),
-    ("inside.bytes", "bytes", false, |look| look.counters.in_flight.bytes),
-    ("marked.packets", "packets", true, |look| look.counters.marked.packets),
-    ("mangled.packets", "packets", true, |look| look.counters.mangled.packets),
-    ("corrupted.packets", "packets", true, |look| look.counters.corrupted.packets),
-    ("held.packets", "packets", true, |look| look.counters.held.packets),
-    ("clamped.packets", "packets", true, |look| look.counters.clamped.packets),
-    ("late.packets", "packets", true, |look| look.now.map_or(0, |measured| measured.late)),
-    ("asked.rate", "bit/s", false, |look| match look.rate {
+    ("input.packets", "packets", true, |sample| sample.counters.input.packets),
+    ("input.bytes", "bytes", true, |sample| sample.counters.input.bytes),
+    ("copies.packets", "packets", true, |sample| sample.counters.copies.packets),
+    ("output.packets", "packets", true, |sample| sample.counters.output.packets),
+    ("output.bytes", "bytes", true, |sample| sample.counters.output.bytes),
+    ("inside.packets", "packets", false, |sample| sample.counters.in_flight.packets),
+    ("inside.bytes", "bytes", false, |sample| sample.counters.in_flight.bytes),
+    ("marked.packets", "packets", true, |sample| sample.counters.marked.packets),
+    ("mangled.packets", "packets", true, |sample| sample.counters.mangled.packets),
+    ("corrupted.packets", "packets", true, |sample| sample.counters.corrupted.packets),
+    ("held.packets", "packets", true, |sample| sample.counters.held.packets),
+    ("clamped.packets", "packets", true, |sample| sample.counters.clamped.packets),
+    ("late.packets", "packets", true, |sample| sample.now.map_or(0, |measured| measured.late)),
+    ("asked.rate", "bit/s", false, |sample| match sample.rate {
         RateSpec::Unlimited => 0,
         RateSpec::Constant { bps } => *bps,
         _ => NO_VALUE,
     }),
-    ("asked.delay.p50", "ns", false, |look| {
-        look.requested.delay_ns.map_or(NO_VALUE, |ns| ns.p50 as u64)
+    ("asked.delay.p50", "ns", false, |sample| {
+        sample.requested.delay_ns.map_or(NO_VALUE, |ns| ns.p50 as u64)
     }),
-    ("asked.delay.p99", "ns", false, |look| {
-        look.requested.delay_ns.map_or(NO_VALUE, |ns| ns.p99 as u64)
+    ("asked.delay.p99", "ns", false, |sample| {
+        sample.requested.delay_ns.map_or(NO_VALUE, |ns| ns.p99 as u64)
     }),
-    ("asked.loss", "1e-9", false, |look| {
-        look.requested.loss_share.map_or(NO_VALUE, |share| (share * 1e9).round() as u64)
+    ("asked.loss", "1e-9", false, |sample| {
+        sample.requested.loss_share.map_or(NO_VALUE, |share| (share * 1e9).round() as u64)
     }),
-    ("delay.p50", "ns", false, |look| look.recent(0.5, |measured| &measured.delay)),
-    ("delay.p99", "ns", false, |look| look.recent(0.99, |measured| &measured.delay)),
-    ("error.p50", "ns", false, |look| look.recent(0.5, |measured| &measured.error)),
-    ("error.p99", "ns", false, |look| look.recent(0.99, |measured| &measured.error)),
-    ("queue.p50", "bytes", false, |look| look.recent(0.5, |measured| &measured.queue_bytes)),
-    ("queue.p99", "bytes", false, |look| look.recent(0.99, |measured| &measured.queue_bytes)),
-    ("total.delay.p50", "ns", false, |look| look.total(0.5, |measured| &measured.delay)),
-    ("total.delay.p99", "ns", false, |look| look.total(0.99, |measured| &measured.delay)),
-    ("total.error.p50", "ns", false, |look| look.total(0.5, |measured| &measured.error)),
-    ("total.error.p99", "ns", false, |look| look.total(0.99, |measured| &measured.error)),
-    ("total.reordered", "packets", true, |look| {
-        look.now.map_or(0, |measured| measured.order.reordered())
+    ("delay.p50", "ns", false, |sample| sample.recent(0.5, |measured| &measured.delay)),
+    ("delay.p99", "ns", false, |sample| sample.recent(0.99, |measured| &measured.delay)),
+    ("error.p50", "ns", false, |sample| sample.recent(0.5, |measured| &measured.error)),
+    ("error.p99", "ns", false, |sample| sample.recent(0.99, |measured| &measured.error)),
+    ("queue.p50", "bytes", false, |sample| sample.recent(0.5, |measured| &measured.queue_bytes)),
+    ("queue.p99", "bytes", false, |sample| sample.recent(0.99, |measured| &measured.queue_bytes)),
+    ("total.delay.p50", "ns", false, |sample| sample.total(0.5, |measured| &measured.delay)),
+    ("total.delay.p99", "ns", false, |sample| sample.total(0.99, |measured| &measured.delay)),
+    ("total.error.p50", "ns", false, |sample| sample.total(0.5, |measured| &measured.error)),
+    ("total.error.p99", "ns", false, |sample| sample.total(0.99, |measured| &measured.error)),
+    ("total.reordered", "packets", true, |sample| {
+        sample.now.map_or(0, |measured| measured.order.reordered())
     }),
 ];
 
@@ -160,15 +160,15 @@ impl LinkMetrics for LinkPublisher {
         let before = self.states.front();
         let nothing = LinkCounters::default();
         for (at, link) in self.network.links.iter().enumerate() {
-            let look = LinkSample {
+            let sample = LinkSample {
                 rate: &link.spec.rate,
                 requested: &self.requested[at],
                 counters: state.account.links.get(at).unwrap_or(&nothing),
                 now: state.measured.get(at),
                 before: before.and_then(|before| before.measured.get(at)),
             };
-            words.extend(LINK_WORDS.iter().map(|(.., value)| value(&look)));
-            words.extend(look.counters.drops.iter().map(|(_, tally)| tally.packets));
+            words.extend(LINK_WORDS.iter().map(|(.., value)| value(&sample)));
+            words.extend(sample.counters.drops.iter().map(|(_, tally)| tally.packets));
         }
         self.states.push_back(state);
         at_ns

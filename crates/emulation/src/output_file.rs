@@ -25,9 +25,9 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be created.
     pub(crate) fn create(path: &str) -> Result<Self, Failure> {
-        let place = if path == "-" { "/dev/stdout" } else { path };
-        let file =
-            File::create(place).map_err(|error| Diagnostic::unwritable(Path::new(path), &error))?;
+        let target = if path == "-" { "/dev/stdout" } else { path };
+        let file = File::create(target)
+            .map_err(|error| Diagnostic::unwritable(Path::new(path), &error))?;
         Ok(Self {
             path: path.to_owned(),
             file,

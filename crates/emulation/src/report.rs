@@ -102,6 +102,6 @@ impl<'m> EmulationReport<'m> {
 
 /// Returns the errors of user models, a sentence for each.
 pub(crate) fn model_failures(link: &LinkSpec) -> Vec<String> {
-    let told = link.user_model_errors().into_iter();
-    told.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()
+    let errors = link.user_model_errors().into_iter();
+    errors.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()
 }

@@ -47,7 +47,7 @@ impl RunServices {
         session: &mut Session<'_>,
     ) -> Result<Option<Reservation>, Failure> {
         match control::reserve(&session.run_dir, plan) {
-            Ok(place) => Ok(Some(place)),
+            Ok(reservation) => Ok(Some(reservation)),
             Err(Failure::Error(error)) if plan.name.is_none() => {
                 session.reporter.say(format_args!("# no live control: {}", error.summary()))?;
                 Ok(None)
@@ -64,7 +64,7 @@ impl RunServices {
         ports: Vec<Port>,
         plan: &EmulationPlan,
         options: &RealtimeOptions,
-        place: Option<Reservation>,
+        reservation: Option<Reservation>,
         session: &mut Session<'_>,
     ) -> Result<(Emulation, Self), Failure> {
         let meter = PortMeter::new(&ports);
@@ -73,10 +73,10 @@ impl RunServices {
             None => (prepare(ports, &plan.network, options, ())?, None),
             Some((tap, log)) => (prepare(ports, &plan.network, options, tap)?, Some(log)),
         };
-        let board = emulation.channel.clone();
+        let channel = emulation.channel.clone();
         let start = RunStart { at_ns: now(), storage_bytes: options.storage_bytes };
-        let desk = Self::open(plan, start, board, meter, place, session)?;
-        Ok((emulation, desk.with_log(log)))
+        let services = Self::open(plan, start, channel, meter, reservation, session)?;
+        Ok((emulation, services.with_log(log)))
     }
 
     /// Starts the services for `board`, without a log of frames. Submits the scheduled changes
@@ -87,16 +87,16 @@ impl RunServices {
     pub fn open(
         plan: &EmulationPlan,
         start: RunStart,
-        board: Arc<EmulatorChannel>,
+        channel: Arc<EmulatorChannel>,
         meter: PortMeter,
-        place: Option<Reservation>,
+        reservation: Option<Reservation>,
         session: &mut Session<'_>,
     ) -> Result<Self, Failure> {
-        let versions = Arc::new(SettingsHistory::start(plan, start, board.clone())?);
+        let versions = Arc::new(SettingsHistory::start(plan, start, channel.clone())?);
         let published = LinkPublisher::new(PublishedRun {
             name: plan.name.clone(),
             seed: plan.seed,
-            channel: board.clone(),
+            channel: channel.clone(),
             network: Box::new({
                 let versions = versions.clone();
                 move || versions.network()
@@ -104,13 +104,13 @@ impl RunServices {
         });
         Ok(Self {
             _publishing: publish::start(meter.clone(), Some(Box::new(published)), session)?,
-            _endpoint: endpoint(plan, &board, &versions)?,
-            _control: place
-                .map(|place| control::serve(place, plan, &versions, meter))
+            _endpoint: endpoint(plan, &channel, &versions)?,
+            _control: reservation
+                .map(|reservation| control::serve(reservation, plan, &versions, meter))
                 .transpose()?,
             log: None,
             reports_all: plan.stats,
-            channel: board,
+            channel,
             history: versions,
         })
     }
@@ -161,7 +161,7 @@ impl RunServices {
             }
         });
         match read {
-            Ok(told) => session.reporter.say(format_args!("# {told}")),
+            Ok(line) => session.reporter.say(format_args!("# {line}")),
             Err(Failure::Error(error)) => {
                 session.reporter.report_error(&error);
                 Ok(())
@@ -198,11 +198,11 @@ impl RunServices {
 
 fn endpoint(
     plan: &EmulationPlan,
-    board: &Arc<EmulatorChannel>,
+    channel: &Arc<EmulatorChannel>,
     versions: &Arc<SettingsHistory>,
 ) -> Result<Option<MetricsEndpoint>, Failure> {
-    let Some(place) = &plan.outputs.metrics else { return Ok(None) };
-    let (board, versions) = (board.clone(), versions.clone());
-    let metrics = move || report(&versions.network(), &board.request_state()).openmetrics();
-    slipring_cli::metrics::open(place, move || Ok(metrics())).map(Some)
+    let Some(reservation) = &plan.outputs.metrics else { return Ok(None) };
+    let (channel, versions) = (channel.clone(), versions.clone());
+    let metrics = move || report(&versions.network(), &channel.request_state()).openmetrics();
+    slipring_cli::metrics::open(reservation, move || Ok(metrics())).map(Some)
 }

@@ -108,7 +108,7 @@ struct StoreChunk {
     /// Frames not yet freed.
     live_frames: u32,
     /// The lane of these frames.
-    lane: LifetimeClass,
+    class: LifetimeClass,
     /// Whether a lane is filling the chunk.
     open: bool,
 }
@@ -205,10 +205,10 @@ impl EmulationStore {
     #[inline]
     pub(crate) fn load<'s>(
         &'s mut self,
-        lane: LifetimeClass,
+        class: LifetimeClass,
         bursts: &'s mut Vec<Burst>,
     ) -> BatchLoader<'s> {
-        BatchLoader::begin(self, lane, bursts)
+        BatchLoader::begin(self, class, bursts)
     }
 
     /// Returns the latest time set.
@@ -231,11 +231,11 @@ impl EmulationStore {
     /// Stores a copy of a frame, with the same arrival time; `None` if there is no room.
     pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let lane = self.chunks[number(handle)].lane;
+        let class = self.chunks[number(handle)].class;
         let StoredFrame { bytes, arrival_ns, .. } = self.get(handle);
         scratch.clear();
         scratch.extend_from_slice(bytes);
-        let copy = self.put_as(lane, StoreHeader::new(arrival_ns, scratch.len(), true), &scratch);
+        let copy = self.put_as(class, StoreHeader::new(arrival_ns, scratch.len(), true), &scratch);
         self.scratch = scratch;
         copy
     }
@@ -244,14 +244,14 @@ impl EmulationStore {
     #[inline]
     pub(crate) fn put(
         &mut self,
-        lane: LifetimeClass,
+        class: LifetimeClass,
         arrival_ns: u64,
         frame: &[u8],
     ) -> Option<Burst> {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
             return None;
         }
-        let handle = self.put_as(lane, StoreHeader::new(arrival_ns, frame.len(), false), frame)?;
+        let handle = self.put_as(class, StoreHeader::new(arrival_ns, frame.len(), false), frame)?;
         let (bytes, first_ns, last_ns) = (frame.len() as u64, arrival_ns, arrival_ns);
         Some(Burst { handle, packets: 1, bytes, first_ns, last_ns })
     }
@@ -259,15 +259,15 @@ impl EmulationStore {
     #[inline]
     fn put_as(
         &mut self,
-        lane: LifetimeClass,
+        class: LifetimeClass,
         head: StoreHeader,
         frame: &[u8],
     ) -> Option<FrameHandle> {
-        let mut number = self.open_chunks[lane.index()];
+        let mut number = self.open_chunks[class.index()];
         let mut offset =
             self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
         if offset.is_none() {
-            number = self.next_chunk(lane)?;
+            number = self.next_chunk(class)?;
             offset = self.chunks[number as usize].add(head, frame);
         }
         offset.map(|offset| FrameHandle(number << OFFSET_BITS | offset))
@@ -294,9 +294,9 @@ impl EmulationStore {
 
     /// Closes the lane's chunk and opens another one.
     #[cold]
-    fn next_chunk(&mut self, lane: LifetimeClass) -> Option<u32> {
+    fn next_chunk(&mut self, class: LifetimeClass) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
-        let last = std::mem::replace(&mut self.open_chunks[lane.index()], next);
+        let last = std::mem::replace(&mut self.open_chunks[class.index()], next);
         if let Some(chunk) = self.chunks.get_mut(last as usize) {
             chunk.open = false;
             if chunk.live_frames == 0 {
@@ -304,7 +304,7 @@ impl EmulationStore {
             }
         }
         let chunk = &mut self.chunks[next as usize];
-        (chunk.open, chunk.lane) = (true, lane);
+        (chunk.open, chunk.class) = (true, class);
         Some(next)
     }
 
@@ -361,8 +361,8 @@ impl StoreChunk {
     #[inline]
     fn add(&mut self, head: StoreHeader, frame: &[u8]) -> Option<u32> {
         let (start, end) = (self.bytes_used, self.bytes_used + HEADER_ALIGN + frame.len());
-        let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
-        *place = head.0.to_ne_bytes();
+        let (header, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
+        *header = head.0.to_ne_bytes();
         copy_frame(room, frame);
         self.bytes_used = start + next_header_offset(frame.len());
         self.live_frames += 1;

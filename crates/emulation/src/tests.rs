@@ -49,10 +49,10 @@ fn up(args: &str) -> LinkSpec {
 
 /// Returns summary, cause and help of a refusal, without the code.
 fn refusal(args: &str) -> String {
-    told(&plan(&format!("--virtual a b {args}")).unwrap_err())
+    message(&plan(&format!("--virtual a b {args}")).unwrap_err())
 }
 
-fn told(error: &Diagnostic) -> String {
+fn message(error: &Diagnostic) -> String {
     use slipring_cli::Diagnose;
     let parts = [Some(error.summary()), error.cause(), error.help()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
@@ -61,7 +61,7 @@ fn told(error: &Diagnostic) -> String {
 /// Returns the network of a file's text.
 fn network(text: &str) -> Result<NetworkSpec, String> {
     let config = EmulationConfig::parse("link.toml", text);
-    config.and_then(|config| config.network()).map_err(|error| told(&Diagnostic::of(&error)))
+    config.and_then(|config| config.network()).map_err(|error| message(&Diagnostic::of(&error)))
 }
 
 /// Returns a file with these settings for the link up, and a plain link down.

@@ -52,7 +52,7 @@ pub struct VirtualRun<'p> {
     /// Frames captured this many ns or more after the first frame are left out.
     pub duration_ns: Option<u64>,
     /// The captures: frames of the first one enter at the first entry of the network.
-    pub lanes: Vec<CaptureDirection>,
+    pub directions: Vec<CaptureDirection>,
     /// Path of the packet log.
     pub log: Option<String>,
     /// Path prefix of the logs in mahimahi's format.
@@ -118,11 +118,11 @@ impl VirtualRun<'_> {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
         // An unreadable capture must not overwrite earlier output.
-        self.lanes.iter_mut().try_for_each(|lane| lane.input.begin())?;
+        self.directions.iter_mut().try_for_each(|direction| direction.input.begin())?;
         let hub = self.carrier()?;
         let until_ns = self.duration_ns;
-        let feeds = self.lanes.into_iter().enumerate().map(|(index, lane)| {
-            InputFeed::new(lane.input, EntryId(index as u16), lane.retime, index)
+        let feeds = self.directions.into_iter().enumerate().map(|(index, direction)| {
+            InputFeed::new(direction.input, EntryId(index as u16), direction.retime, index)
         });
         let feeds = feeds.collect();
         let mut run = VirtualLoop {
@@ -142,14 +142,14 @@ impl VirtualRun<'_> {
     }
 
     fn carrier(&self) -> Result<OfflineCarrier, Failure> {
-        let output = |(entry, lane): (usize, &CaptureDirection)| {
-            CaptureOutput::create(&lane.output, &exits_of(self.network, entry))
+        let output = |(entry, direction): (usize, &CaptureDirection)| {
+            CaptureOutput::create(&direction.output, &exits_of(self.network, entry))
         };
         let links = self.network.links.iter();
         Ok(OfflineCarrier {
             chunks: ChunkTable::within(storage_bytes()),
             sent: vec![PacketCounts::default(); self.network.exits.len()],
-            outputs: self.lanes.iter().enumerate().map(output).collect::<Result<_, _>>()?,
+            outputs: self.directions.iter().enumerate().map(output).collect::<Result<_, _>>()?,
             unrouted: Default::default(),
             measured: links.map(|_| LinkMeasurement::new(u64::MAX)).collect(),
             hop_times: Default::default(),
@@ -174,7 +174,7 @@ impl VirtualRun<'_> {
         let packets = self.log.as_ref().map(|path| PacketLog::create(path, &ports, &self.command));
         let mut mahimahi = Vec::new();
         if let Some(path) = &self.mahimahi {
-            for entry in 0..self.lanes.len() {
+            for entry in 0..self.directions.len() {
                 let link = first_link(self.network, LinkSource::Entry(entry));
                 let link = link.ok_or_else(|| nowhere(self.network, entry))?;
                 let path = format!("{path}.{}", link.spec.name);
@@ -184,7 +184,7 @@ impl VirtualRun<'_> {
         Ok(OfflineLogs {
             packets: packets.transpose()?,
             mahimahi,
-            entry_ports: (0..self.lanes.len()).collect(),
+            entry_ports: (0..self.directions.len()).collect(),
             exit_ports,
             links: self.network.links.iter().map(|link| link.spec.name.clone()).collect(),
         })

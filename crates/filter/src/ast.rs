@@ -170,17 +170,17 @@ pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
 impl Expr {
     /// Joins two expressions and flattens chains of one operator. The order is kept, because a
     /// `vlan` shifts the offsets of later tests.
-    pub(crate) fn join(join: BoolOp, left: Self, right: Self) -> Self {
-        let mut parts = left.into_parts(join);
-        parts.extend(right.into_parts(join));
-        match join {
+    pub(crate) fn join(op: BoolOp, left: Self, right: Self) -> Self {
+        let mut parts = left.into_parts(op);
+        parts.extend(right.into_parts(op));
+        match op {
             BoolOp::And => Self::And(parts),
             BoolOp::Or => Self::Or(parts),
         }
     }
 
-    fn into_parts(self, join: BoolOp) -> Vec<Self> {
-        match (join, self) {
+    fn into_parts(self, op: BoolOp) -> Vec<Self> {
+        match (op, self) {
             (BoolOp::And, Self::And(parts)) | (BoolOp::Or, Self::Or(parts)) => parts,
             (_, other) => vec![other],
         }

@@ -200,15 +200,15 @@ impl CbpfGenerator<'_> {
         offsets: LayerOffsets,
         slot: usize,
     ) -> CodegenResult {
-        let place = offsets.header(base);
-        let start = match place {
+        let location = offsets.header(base);
+        let start = match location {
             FieldLocation::Frame(start) => start,
             FieldLocation::AfterIpv4 { header, .. } => header,
         };
         let fixed = fold(index)
             .and_then(|index| index.checked_add(start))
             .filter(|at| *at < FIRST_NEGATIVE_OFFSET);
-        match (place, fixed) {
+        match (location, fixed) {
             (FieldLocation::Frame(_), Some(at)) => self.assembly.load(load_abs(size), at),
             (FieldLocation::Frame(_), None) => {
                 self.value(index, offsets, slot)?;

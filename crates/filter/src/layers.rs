@@ -416,7 +416,7 @@ fn address_words(at: u32, address: Ipv6Addr, prefix_len: u8) -> Cond<'static> {
 
 fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'static> {
     let at = if src { 0 } else { 2 };
-    let place = match header {
+    let location = match header {
         FieldLocation::Frame(base) => FieldLocation::Frame(base + at),
         FieldLocation::AfterIpv4 { header, offset } => {
             FieldLocation::AfterIpv4 { header, offset: offset + at }
@@ -424,7 +424,7 @@ fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'stati
     };
     let test = |compare, value| {
         let field = FieldTest::eq(FieldSize::Half, 0, value).compare(compare);
-        Cond::Field(FieldTest { location: place, ..field })
+        Cond::Field(FieldTest { location, ..field })
     };
     if low == high {
         return test(Compare::Eq, low);

@@ -160,51 +160,57 @@ impl RuleBench {
     /// starts when frames are admitted, and stops early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
-        mut join: Dataplane,
-        (mail, board, events): (&TaskQueue, &SharedDataplaneStats, Arc<LogEvents>),
+        mut dataplane: Dataplane,
+        (task_queue, stats, events): (&TaskQueue, &SharedDataplaneStats, Arc<LogEvents>),
         is_over: &dyn Fn() -> bool,
     ) -> RuleBenchReport {
-        let (mut aside, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
-        while !mail.has_admitted_frames() && !is_over() {
+        let (mut deferred, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
+        while !task_queue.has_admitted_frames() && !is_over() {
             // A new task ends the wait; the timeout limits how long a signal remains unnoticed.
             let _ = poll(
-                &mut [PollFd::from_borrowed_fd(mail.wake_fd(), PollFlags::IN)],
+                &mut [PollFd::from_borrowed_fd(task_queue.wake_fd(), PollFlags::IN)],
                 Some(&SIGNAL_POLL_INTERVAL),
             );
-            run_tasks(mail, &mut join, &mut aside, now());
+            run_tasks(task_queue, &mut dataplane, &mut deferred, now());
         }
         let (begin, cpu) = (now(), cpu_ns());
         let until = self.time.map_or(DataplaneNanos::MAX, |time| begin.saturating_add(time));
         let frames = &mut self.frames;
         let (mut at, mut count, mut time) = (0, 0_u64, begin);
-        let mut ways = Vec::new();
+        let mut outputs = Vec::new();
         while time < until && !is_over() {
-            run_tasks(mail, &mut join, &mut aside, time);
+            run_tasks(task_queue, &mut dataplane, &mut deferred, time);
             let burst = (frames.len() - at).min(FRAMES_PER_BATCH);
-            join.offer_all(&mut frames[at..at + burst], burst, (0, time), &mut void, &mut ways);
-            std::hint::black_box(&ways);
+            dataplane.offer_all(
+                &mut frames[at..at + burst],
+                burst,
+                (0, time),
+                &mut void,
+                &mut outputs,
+            );
+            std::hint::black_box(&outputs);
             at = if at + burst == frames.len() { 0 } else { at + burst };
             count += burst as u64;
             time = now();
-            join.run(time, &mut void);
-            board.publish(&join, 0);
+            dataplane.run(time, &mut void);
+            stats.publish(&dataplane, 0);
         }
-        mail.close();
-        RuleBenchReport { dataplane: join, count, wall_ns: time - begin, cpu_ns: cpu_ns() - cpu }
+        task_queue.close();
+        RuleBenchReport { dataplane, count, wall_ns: time - begin, cpu_ns: cpu_ns() - cpu }
     }
 }
 
 /// Executes queued tasks. Frames that they send are discarded, like all others.
 fn run_tasks(
-    mail: &TaskQueue,
-    join: &mut Dataplane,
-    aside: &mut DeferredOutput,
+    task_queue: &TaskQueue,
+    dataplane: &mut Dataplane,
+    deferred: &mut DeferredOutput,
     now: DataplaneNanos,
 ) {
-    for letter in mail.drain() {
-        letter(join, aside, now);
+    for task in task_queue.drain() {
+        task(dataplane, deferred, now);
     }
-    aside.frames.clear();
+    deferred.frames.clear();
 }
 
 /// The result of a run.
@@ -218,13 +224,13 @@ pub(crate) struct RuleBenchReport {
 impl RuleBenchReport {
     /// Prints the result.
     pub(crate) fn print(&self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { dataplane: join, count, wall_ns, cpu_ns } = self;
+        let Self { dataplane, count, wall_ns, cpu_ns } = self;
         let (count, wall_ns, cpu_ns) = (*count, *wall_ns, *cpu_ns);
         let rate = |ns: DataplaneNanos| count as f64 * 1e9 / ns.max(1) as f64;
-        let tally = join.counters();
+        let tally = dataplane.counters();
         let lost: std::collections::BTreeMap<String, u64> =
             tally.losses().filter(|(_, count)| *count > 0).collect();
-        let rules = join.firewall().config().list.len();
+        let rules = dataplane.firewall().config().list.len();
         let fields = json!({ "bench": {
             "packets": count,
             "wall_ns": wall_ns,
@@ -274,9 +280,9 @@ mod tests {
         assert_eq!(read("1000x64"), Ok(RuleBenchSource::Pattern { flows: 1000, len: 64 }));
         for text in ["99999999999x64", "99999999999999999999", "0", "16x59", "16x99999999999", "1x"]
         {
-            let said = read(text).unwrap_err();
-            assert!(said.contains("is no pattern of frames"), "{text}: {said}");
-            assert!(said.contains("--bench=1000x64"), "the flag takes its value by `=`: {said}");
+            let error = read(text).unwrap_err();
+            assert!(error.contains("is no pattern of frames"), "{text}: {error}");
+            assert!(error.contains("--bench=1000x64"), "the flag takes its value by `=`: {error}");
         }
         for path in ["./1000", "traffic.pcap", "x64", "-1x64"] {
             assert_eq!(read(path), Ok(RuleBenchSource::Capture(path.to_owned())));

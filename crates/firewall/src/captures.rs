@@ -29,7 +29,7 @@ mod tests {
     }
 
     /// Returns how many captures would be written.
-    fn told(names: &[String], map: &[&str], overwrites: bool) -> Result<usize, String> {
+    fn check(names: &[String], map: &[&str], overwrites: bool) -> Result<usize, String> {
         let ports = ports(names);
         let map = PortMap::read(map.iter().copied(), ports.len()).unwrap();
         let opening = PortOpening::plain(OpenOptions::default()).overwriting(overwrites);
@@ -50,16 +50,16 @@ mod tests {
         let (a, b, new) = (name("a"), name("b"), name("new"));
         let null = "null:".to_owned();
         let pair = |one: &String, two: &String| [one.clone(), two.clone()];
-        assert_eq!(told(&pair(&a, &new), &[], false), Ok(1), "read, and made");
-        assert_eq!(told(&pair(&a, &null), &[], false), Ok(0), "read");
+        assert_eq!(check(&pair(&a, &new), &[], false), Ok(1), "read, and made");
+        assert_eq!(check(&pair(&a, &null), &[], false), Ok(0), "read");
         for first in [&a, &null] {
-            let refused = told(&pair(first, &b), &[], false).unwrap_err();
+            let refused = check(&pair(first, &b), &[], false).unwrap_err();
             assert!(refused.contains("b exists") && refused.contains("--overwrite"), "{refused}");
-            assert_eq!(told(&pair(first, &b), &[], true), Ok(1));
+            assert_eq!(check(&pair(first, &b), &[], true), Ok(1));
         }
         let three = [a, b, null];
-        assert_eq!(told(&three, &["1=3", "2=3"], false), Ok(0), "both are sources alone");
-        assert!(told(&three, &["1=2", "3=2"], false).is_err());
+        assert_eq!(check(&three, &["1=3", "2=3"], false), Ok(0), "both are sources alone");
+        assert!(check(&three, &["1=2", "3=2"], false).is_err());
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
         let name = |file: &str| format!("pcap:{}", dir.path().join(file).display());
         for output in ["a", "link"] {
-            let refused = told(&[name("a"), name(output)], &[], true).unwrap_err();
+            let refused = check(&[name("a"), name(output)], &[], true).unwrap_err();
             assert!(refused.contains("would overwrite what is read"), "{refused}");
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"frames");

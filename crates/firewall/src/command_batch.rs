@@ -381,11 +381,11 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
         MAX_FAULTS.. => format!("{MAX_FAULTS} mistakes, and perhaps more"),
         count => format!("{count} mistakes"),
     };
-    let said = |fault: &CommandFault| match &fault.expected {
+    let message = |fault: &CommandFault| match &fault.expected {
         Some(expected) => format!("\n  {}; expected {expected}", fault.message),
         None => format!("\n  {}", fault.message),
     };
-    let all: String = faults.iter().take(MAX_FAULTS).map(said).collect();
+    let all: String = faults.iter().take(MAX_FAULTS).map(message).collect();
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
 }
 

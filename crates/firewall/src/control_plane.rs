@@ -133,7 +133,7 @@ impl ControlPlane {
 
     /// Admits frames, once the initial rules are in force.
     pub(crate) fn admit_frames(&self) {
-        self.engines.iter().for_each(|mail| mail.admit_frames());
+        self.engines.iter().for_each(|task_queue| task_queue.admit_frames());
     }
 
     /// Executes a batch.
@@ -216,15 +216,16 @@ impl ControlPlane {
             return Ok(Vec::new());
         }
         let states = self.run_on_engines(|| {
-            |join: &mut Dataplane, _: &mut _, _| join.firewall().states().snapshot()
+            |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().states().snapshot()
         })?;
         Ok(master.state_commands(&states, now))
     }
 
     /// Returns the state of the shaper. The first engine has all pipes.
     fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
-        let all =
-            self.run_on_engines(|| |join: &mut Dataplane, _: &mut _, _| ShaperState::of(join))?;
+        let all = self.run_on_engines(|| {
+            |dataplane: &mut Dataplane, _: &mut _, _| ShaperState::of(dataplane)
+        })?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
@@ -263,8 +264,8 @@ impl ControlPlane {
         steps: &[CommandStep],
         now: DataplaneNanos,
     ) -> Result<CommandOutcome, CommandFault> {
-        let manner = order.options();
-        self.fetch(master, steps, manner)?;
+        let flags = order.options();
+        self.fetch(master, steps, flags)?;
         let before = master.before();
         let (mut texts, fault) = match dry_run(master, order, steps, now) {
             Ok(tried) => tried,
@@ -286,20 +287,20 @@ impl ControlPlane {
                 .map(|step| step.command.clone())
                 .collect(),
             states,
-            options: manner,
+            options: flags,
             rows: order.rows(),
         };
         let mut shown = BTreeMap::new();
         let mut warnings = unrestored_states(refused);
         match self.apply_to_engines(change) {
-            Ok(ChangeReport { replies: said, states_without_room: without_room }) => {
+            Ok(ChangeReport { replies: reply, states_without_room: without_room }) => {
                 if without_room > 0 {
                     let most = "there are as many as net.inet.ip.fw.dyn_max allows";
                     warnings.push(format!("{without_room} states are left out: {most}"));
                 }
-                for said in said {
-                    texts[said.at].push_str(&said.text);
-                    shown.extend(said.shown.map(|shown| (said.at, shown)));
+                for reply in reply {
+                    texts[reply.at].push_str(&reply.text);
+                    shown.extend(reply.listing.map(|shown| (reply.at, shown)));
                 }
             }
             Err(unmade) => {
@@ -329,9 +330,9 @@ impl ControlPlane {
         });
         let mut all: Vec<LineFault> = of_rules.collect();
         let commands = of_shaper(steps);
-        if let (Some(mail), false) = (self.engines.first(), commands.is_empty()) {
-            let tried = mail.submit(move |join: &mut Dataplane, _: &mut _, now| {
-                let mut trial = join.shaper_mut().clone();
+        if let (Some(task_queue), false) = (self.engines.first(), commands.is_empty()) {
+            let tried = task_queue.submit(move |dataplane: &mut Dataplane, _: &mut _, now| {
+                let mut trial = dataplane.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
             // An engine that is shutting down reports no mistakes; those of the rules remain.
@@ -349,26 +350,26 @@ impl ControlPlane {
         &self,
         master: &mut Firewall,
         steps: &[CommandStep],
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<(), CommandFault> {
         let lists = steps.iter().any(|step| matches!(step.command, IpfwCommand::List { .. }));
         let counts = steps.iter().any(|step| matches!(step.command, IpfwCommand::Sysctl { .. }));
         if lists {
             let counters: Vec<Vec<RuleCounters>> = self.run_on_engines(|| {
-                |join: &mut Dataplane, _: &mut _, _| join.firewall().counters().to_vec()
+                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().counters().to_vec()
             })?;
             master.show_counters(&counters);
         }
         if steps.iter().any(|step| shows_translations(&step.command)) {
             let figures = self.run_on_engines(|| {
-                |join: &mut Dataplane, _: &mut _, _| join.firewall().translation_stats()
+                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().translation_stats()
             })?;
             master.show_translations(figures);
         }
-        let with_states = manner.list.states != slipring_ipfw::run::StateListing::None;
+        let with_states = flags.list.states != slipring_ipfw::run::StateListing::None;
         if counts || (lists && with_states) {
             let states = self.run_on_engines(|| {
-                |join: &mut Dataplane, _: &mut _, _| join.firewall().states().snapshot()
+                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().states().snapshot()
             })?;
             master.show_states(states);
         }
@@ -378,7 +379,7 @@ impl ControlPlane {
     /// Makes every engine apply a change. If an engine refuses a shaper command, the change has no
     /// effect in any engine.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
-        let DataplaneChange { ruleset, shaper, counters, states, options: manner, rows } = change;
+        let DataplaneChange { ruleset, shaper, counters, states, options: flags, rows } = change;
         let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
         if is_nothing && states.is_empty() {
             return Ok(ChangeReport::default());
@@ -390,16 +391,16 @@ impl ControlPlane {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
             let states = states.next().unwrap_or_default();
-            move |join: &mut Dataplane, aside: &mut DeferredOutput, now: DataplaneNanos| {
-                let (changed, events) = shape(join.shaper_mut(), &shaper, rows, now);
-                join.apply_shaper_events(events, now, aside);
+            move |dataplane: &mut Dataplane, deferred: &mut DeferredOutput, now: DataplaneNanos| {
+                let (changed, events) = shape(dataplane.shaper_mut(), &shaper, rows, now);
+                dataplane.apply_shaper_events(events, now, deferred);
                 let mut without_room = 0;
                 if changed.is_ok() {
-                    ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
-                    without_room = join.firewall_mut().restore(states, now);
+                    ruleset.iter_mut().for_each(|ruleset| dataplane.adopt(ruleset));
+                    without_room = dataplane.firewall_mut().restore(states, now);
                     for command in &counters {
                         // The master has already executed the command successfully.
-                        let _ = join.firewall_mut().execute(command, now, manner);
+                        let _ = dataplane.firewall_mut().execute(command, now, flags);
                     }
                 }
                 // The old ruleset returns to the caller's thread, which drops it.
@@ -426,8 +427,8 @@ impl ControlPlane {
         }
         let tried = self.run_on_engines(|| {
             let commands = commands.to_vec();
-            move |join: &mut Dataplane, _: &mut _, now| {
-                shape(&mut join.shaper_mut().clone(), &commands, rows, now).0
+            move |dataplane: &mut Dataplane, _: &mut _, now| {
+                shape(&mut dataplane.shaper_mut().clone(), &commands, rows, now).0
             }
         });
         replies_of(tried.map_err(|fault| vec![(fault, None)])?).map(drop)
@@ -458,7 +459,7 @@ impl ControlPlane {
         T: Send + 'static,
         F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     {
-        let posted = self.engines.iter().map(|mail| mail.submit(act())).collect();
+        let posted = self.engines.iter().map(|task_queue| task_queue.submit(act())).collect();
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
@@ -470,11 +471,13 @@ impl ControlPlane {
         F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     {
         let claim = ChangeClaim::default();
-        let post = |mail: &Arc<TaskQueue>| {
+        let post = |task_queue: &Arc<TaskQueue>| {
             let (claim, act) = (claim.clone(), act());
-            mail.submit(move |join: &mut Dataplane, aside: &mut DeferredOutput, now| {
-                claim.begin().then(|| act(join, aside, now))
-            })
+            task_queue.submit(
+                move |dataplane: &mut Dataplane, deferred: &mut DeferredOutput, now| {
+                    claim.begin().then(|| act(dataplane, deferred, now))
+                },
+            )
         };
         let posted = self.engines.iter().map(post).collect();
         engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
@@ -483,14 +486,14 @@ impl ControlPlane {
     /// Calls `look` with the master, whose counters are first updated from the engines.
     pub(crate) fn with_master<T>(
         &self,
-        look: impl FnOnce(&Firewall) -> T,
+        read: impl FnOnce(&Firewall) -> T,
     ) -> Result<T, CommandFault> {
         let mut master = self.lock();
         let counters = self.run_on_engines(|| {
-            |join: &mut Dataplane, _: &mut _, _| join.firewall().counters().to_vec()
+            |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().counters().to_vec()
         })?;
         master.show_counters(&counters);
-        Ok(look(&master))
+        Ok(read(&master))
     }
 
     /// A poisoned lock is usable: commands are tried before they change state.

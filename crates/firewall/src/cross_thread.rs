@@ -98,27 +98,29 @@ impl CrossThreadLink {
     }
 
     /// Sends frames and learned neighbours from this dataplane to the other threads.
-    pub(crate) fn exchange(&self, join: &mut Dataplane) {
-        let parcels = join.take_handoffs();
+    pub(crate) fn exchange(&self, dataplane: &mut Dataplane) {
+        let handoffs = dataplane.take_handoffs();
         if self.own_id == 0 {
-            self.common.remote_packets.fetch_sub(join.take_foreign_losses(), Ordering::Relaxed);
-            self.send_to_owners(parcels);
+            self.common
+                .remote_packets
+                .fetch_sub(dataplane.take_foreign_losses(), Ordering::Relaxed);
+            self.send_to_owners(handoffs);
         } else {
-            self.send_to_shaper(parcels);
-            join.set_congested(self.common.posted.load(Ordering::Relaxed) > MAX_POSTED_FRAMES);
+            self.send_to_shaper(handoffs);
+            dataplane.set_congested(self.common.posted.load(Ordering::Relaxed) > MAX_POSTED_FRAMES);
         }
-        let news = join.take_learned_neighbors();
+        let news = dataplane.take_learned_neighbors();
         if news.is_empty() {
             return;
         }
-        for (_, mail) in (0..).zip(&self.task_queues).filter(|(place, _)| *place != self.own_id) {
+        for (_, task_queue) in (0..).zip(&self.task_queues).filter(|(id, _)| *id != self.own_id) {
             let news = news.clone();
-            mail.push(Box::new(move |join, _, _| join.merge_neighbors(news)));
+            task_queue.push(Box::new(move |dataplane, _, _| dataplane.merge_neighbors(news)));
         }
     }
 
-    fn send_to_shaper(&self, parcels: Vec<Handoff>) {
-        let count = parcels.len() as u64;
+    fn send_to_shaper(&self, handoffs: Vec<Handoff>) {
+        let count = handoffs.len() as u64;
         if count == 0 {
             return;
         }
@@ -126,24 +128,26 @@ impl CrossThreadLink {
         self.common.remote_packets.fetch_add(count, Ordering::Relaxed);
         self.common.posted.fetch_add(count, Ordering::Relaxed);
         let common = self.common.clone();
-        self.task_queues[0].push(Box::new(move |join, aside, now| {
+        self.task_queues[0].push(Box::new(move |dataplane, deferred, now| {
             common.posted.fetch_sub(count, Ordering::Relaxed);
-            join.accept_handoffs(parcels, now, aside);
+            dataplane.accept_handoffs(handoffs, now, deferred);
         }));
     }
 
-    fn send_to_owners(&self, parcels: Vec<Handoff>) {
-        let mut by_home: Vec<Vec<Handoff>> = Vec::new();
-        by_home.resize_with(self.task_queues.len(), Vec::new);
-        parcels.into_iter().for_each(|parcel| by_home[usize::from(parcel.owner())].push(parcel));
-        for (mail, parcels) in self.task_queues.iter().zip(by_home) {
-            let count = parcels.len() as u64;
+    fn send_to_owners(&self, handoffs: Vec<Handoff>) {
+        let mut by_owner: Vec<Vec<Handoff>> = Vec::new();
+        by_owner.resize_with(self.task_queues.len(), Vec::new);
+        handoffs
+            .into_iter()
+            .for_each(|handoff| by_owner[usize::from(handoff.owner())].push(handoff));
+        for (task_queue, handoffs) in self.task_queues.iter().zip(by_owner) {
+            let count = handoffs.len() as u64;
             if count == 0 {
                 continue;
             }
             let common = self.common.clone();
-            mail.push(Box::new(move |join, aside, now| {
-                join.accept_handoffs(parcels, now, aside);
+            task_queue.push(Box::new(move |dataplane, deferred, now| {
+                dataplane.accept_handoffs(handoffs, now, deferred);
                 // The frames are back at their owner and are no longer remote, whether it sends or
                 // drops them.
                 common.remote_packets.fetch_sub(count, Ordering::Relaxed);

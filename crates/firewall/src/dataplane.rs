@@ -17,7 +17,7 @@
 //!
 //! # Design decisions
 //! - **The second check.** A frame is checked as it comes in. It is also checked as it goes out if
-//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`Passes::Auto`]). Rules for
+//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`RuleCheckPasses::Auto`]). Rules for
 //!   routers then have the meaning of FreeBSD's manual. With all other lists, each frame is counted
 //!   and shaped once, as users expect between two ports.
 //! - **`fwd` to an address** sends the frame to the MAC address that has answered for this address
@@ -65,7 +65,7 @@ pub type DataplaneNanos = u64;
 
 /// How many times a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Passes {
+pub enum RuleCheckPasses {
     /// On input, and on output too if any rule depends on the direction.
     #[default]
     Auto,
@@ -82,7 +82,7 @@ pub struct Dataplane {
     shaper: Dummynet<u32>,
     frames: FrameStore,
     map: PortMap,
-    passes: Passes,
+    passes: RuleCheckPasses,
     /// Whether `passes` requires a check on output with the current rules.
     checks_out: bool,
     /// Whether frames of a burst can be checked together, because no rule depends on earlier frames
@@ -99,8 +99,13 @@ pub struct Dataplane {
 impl Dataplane {
     /// Creates a dataplane that drops all frames until it receives rules.
     #[must_use]
-    pub fn new(firewall: Firewall, shaper: Dummynet<u32>, map: PortMap, passes: Passes) -> Self {
-        let mut join = Self {
+    pub fn new(
+        firewall: Firewall,
+        shaper: Dummynet<u32>,
+        map: PortMap,
+        passes: RuleCheckPasses,
+    ) -> Self {
+        let mut dataplane = Self {
             firewall,
             shaper,
             frames: FrameStore::default(),
@@ -115,8 +120,8 @@ impl Dataplane {
             events: Vec::new(),
             counters: DataplaneCounters::default(),
         };
-        join.inspect_rules();
-        join
+        dataplane.inspect_rules();
+        dataplane
     }
 
     /// Returns the rules, states and counters.
@@ -173,9 +178,9 @@ impl Dataplane {
     fn inspect_rules(&mut self) {
         let config = self.firewall.config();
         self.checks_out = match self.passes {
-            Passes::In => false,
-            Passes::Both => true,
-            Passes::Auto => asks_directions(config),
+            RuleCheckPasses::In => false,
+            RuleCheckPasses::Both => true,
+            RuleCheckPasses::Auto => asks_directions(config),
         };
         let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
         // A reassembled packet is sent before the next frame is checked.
@@ -196,13 +201,13 @@ impl Dataplane {
     ) -> Option<PortIndex> {
         self.counters.offered += 1;
         self.learn(frame, from);
-        let way = match bypass(&self.firewall.config().settings, frame) {
+        let output = match bypass(&self.firewall.config().settings, frame) {
             Some(what) => self.forward_bypassed(what, frame, from, outlet),
             None => self.process(frame, PacketMetadata::incoming(from), now, outlet),
         };
         self.process_shaper_events(now, outlet);
-        self.counters.sent += u64::from(way.is_some());
-        way
+        self.counters.sent += u64::from(output.is_some());
+        output
     }
 
     /// Processes `count` frames that a port received together, in order. `ways` receives the result
@@ -213,11 +218,11 @@ impl Dataplane {
         count: usize,
         (from, now): (PortIndex, DataplaneNanos),
         outlet: &mut impl DataplaneOutput,
-        ways: &mut Vec<Option<PortIndex>>,
+        outputs: &mut Vec<Option<PortIndex>>,
     ) {
-        ways.clear();
+        outputs.clear();
         if !self.checks_together {
-            ways.extend((0..count).map(|at| self.offer(frames.frame(at), from, now, outlet)));
+            outputs.extend((0..count).map(|at| self.offer(frames.frame(at), from, now, outlet)));
             return;
         }
         let mut first = 0;
@@ -226,12 +231,12 @@ impl Dataplane {
             let asks = |&at: &usize| bypass(&settings, frames.frame(at)).is_none();
             let asked = (first..count).take_while(asks).count();
             if asked == 0 {
-                ways.push(self.offer(frames.frame(first), from, now, outlet));
+                outputs.push(self.offer(frames.frame(first), from, now, outlet));
                 first += 1;
                 continue;
             }
             let mut range = FrameRange { frames, first };
-            self.check_together(&mut range, asked, (from, now), outlet, ways);
+            self.check_together(&mut range, asked, (from, now), outlet, outputs);
             first += asked;
         }
     }
@@ -243,7 +248,7 @@ impl Dataplane {
         count: usize,
         (from, now): (PortIndex, DataplaneNanos),
         outlet: &mut impl DataplaneOutput,
-        ways: &mut Vec<Option<PortIndex>>,
+        outputs: &mut Vec<Option<PortIndex>>,
     ) {
         self.counters.offered += count as u64;
         (0..count).for_each(|at| self.learn(frames.frame(at), from));
@@ -259,7 +264,7 @@ impl Dataplane {
             let (verdict, crossing) = match checked {
                 CheckResult::Accepted if only.is_some() => {
                     self.counters.sent += 1;
-                    ways.push(only);
+                    outputs.push(only);
                     continue;
                 }
                 CheckResult::Accepted => (RuleVerdict::Accept, PacketMetadata::incoming(from)),
@@ -268,10 +273,10 @@ impl Dataplane {
                 }
                 CheckResult::Other(verdict, crossing) => (verdict, crossing),
             };
-            let way = self.act(verdict, frames.frame(at), crossing, now, outlet);
+            let output = self.act(verdict, frames.frame(at), crossing, now, outlet);
             self.process_shaper_events(now, outlet);
-            self.counters.sent += u64::from(way.is_some());
-            ways.push(way);
+            self.counters.sent += u64::from(output.is_some());
+            outputs.push(output);
         }
         self.batch = batch;
     }
@@ -279,16 +284,16 @@ impl Dataplane {
     #[inline]
     fn learn(&mut self, frame: &[u8], from: PortIndex) {
         if self.neighbors.is_needed
-            && let Some(told) = self.neighbors.learn(frame, from)
+            && let Some(neighbor) = self.neighbors.learn(frame, from)
         {
-            self.remote.announce(told);
+            self.remote.announce(neighbor);
         }
     }
 
     /// Reports that the frame could not be sent to the port that [`Self::offer`] returned.
-    pub fn count_unsent(&mut self, why: DataplaneLoss) {
+    pub fn count_unsent(&mut self, cause: DataplaneLoss) {
         self.counters.sent -= 1;
-        self.counters.count_loss(why);
+        self.counters.count_loss(cause);
     }
 
     /// Returns when [`Self::run`] must be called next.
@@ -355,8 +360,8 @@ impl Dataplane {
             // Fragments that waited take the same path, before the fragment that completed the
             // packet.
             for mut part in std::mem::take(&mut self.outputs.released) {
-                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
-                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+                let output = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                output.into_iter().for_each(|port| self.send(port, &part, outlet));
             }
         }
         self.emit_outputs(outlet);
@@ -374,7 +379,7 @@ impl Dataplane {
         match verdict {
             RuleVerdict::Accept => return self.accepted(frame, crossing, now, outlet),
             RuleVerdict::Forward(hop) => return self.forward(&hop, frame, crossing, now, outlet),
-            RuleVerdict::Deny(why) => self.counters.count_denied(why),
+            RuleVerdict::Deny(cause) => self.counters.count_denied(cause),
             RuleVerdict::Pipe(number) => {
                 self.shape(ShaperTarget::Pipe, number, frame, crossing, now)
             }

@@ -112,7 +112,7 @@ impl LogEvents {
     /// Returns the lines after number `seq`; waits up to `patience` if there is none yet.
     pub(crate) fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
         let is_old = |kept: &mut LogBuffers| {
-            kept.recent.back().is_none_or(|told| told.seq <= seq) && !self.is_over()
+            kept.recent.back().is_none_or(|event| event.seq <= seq) && !self.is_over()
         };
         let mut kept = self.lock();
         self.keep(&mut kept);
@@ -120,7 +120,7 @@ impl LogEvents {
         let waited = self.for_monitors.wait_timeout_while(kept, patience, is_old);
         let (mut kept, _) = waited.unwrap_or_else(PoisonError::into_inner);
         kept.waiting_monitors -= 1;
-        let first = kept.recent.partition_point(|told| told.seq <= seq);
+        let first = kept.recent.partition_point(|event| event.seq <= seq);
         kept.recent.range(first..).cloned().collect()
     }
 

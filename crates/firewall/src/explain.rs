@@ -16,7 +16,7 @@ use crate::deferred_output::DeferredOutput;
 
 /// Answers `explain`: `frames` in hexadecimal, each as if `port` had received it.
 pub(crate) fn answer(
-    desk: &ControlPlane,
+    control_plane: &ControlPlane,
     args: &Map<String, Value>,
     now: DataplaneNanos,
 ) -> Result<Value, CommandFault> {
@@ -25,10 +25,10 @@ pub(crate) fn answer(
     let frames = frames.ok_or_else(|| wrong("`frames` is no list"))?;
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
-    let mut firewall = desk.with_master(Firewall::before)?.into_firewall();
+    let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
     // Each flow is known to one engine only, so the copy takes the flows of all engines.
-    let known = desk.run_on_engines(|| {
-        |join: &mut Dataplane, _: &mut DeferredOutput, _| join.firewall().flow_snapshot()
+    let known = control_plane.run_on_engines(|| {
+        |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| dataplane.firewall().flow_snapshot()
     })?;
     known.into_iter().for_each(|known| firewall.take_flows(known));
     let port = match args.get("port").and_then(Value::as_str) {
@@ -42,18 +42,18 @@ pub(crate) fn answer(
             at.ok_or_else(missing)? as PortIndex
         }
     };
-    let targets = desk.run_on_engines(|| {
-        move |join: &mut Dataplane, _: &mut DeferredOutput, _| egress_ports(join, port)
+    let targets = control_plane.run_on_engines(|| {
+        move |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| egress_ports(dataplane, port)
     })?;
     let targets = targets.into_iter().next().unwrap_or_default();
     let is_out = args.get("out") == Some(&Value::Bool(true));
-    let mut way = PacketWalk { firewall: &mut firewall, port, targets, now };
-    Ok(frames.into_iter().map(|frame| way.explained(frame, is_out)).collect())
+    let mut walk = PacketWalk { firewall: &mut firewall, port, targets, now };
+    Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
 /// Returns the output ports for frames from `port`, if rules are checked again on output.
-fn egress_ports(join: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
-    join.checks_out().then(|| join.map().targets(port).to_vec())
+fn egress_ports(dataplane: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
+    dataplane.checks_out().then(|| dataplane.map().targets(port).to_vec())
 }
 
 /// Follows frames through the firewall.
@@ -75,13 +75,13 @@ impl PacketWalk<'_> {
         if let Some(what) = bypass(settings, &frame) {
             return json!({ "rules": [], "verdict": bypass_text(what) });
         }
-        let (verdict, mut told) = self.pass(&mut frame, &mut crossing);
+        let (verdict, mut explanation) = self.pass(&mut frame, &mut crossing);
         if !is_out && let Some(targets) = &self.targets {
             let out = self.egress_of(&verdict, targets).into_iter();
             let out = out.map(|to| self.explain_egress(frame.clone(), &crossing, to));
-            told["out"] = out.collect();
+            explanation["out"] = out.collect();
         }
-        told
+        explanation
     }
 
     /// Returns the output ports as far as they are known here. The neighbour for the address of a
@@ -107,17 +107,17 @@ impl PacketWalk<'_> {
         crossing: &PacketMetadata,
         to: PortIndex,
     ) -> Value {
-        let (_, mut told) = self.pass(&mut frame, &mut crossing.clone().outgoing(to));
-        told["port"] = json!(self.firewall.config().port_name(Some(to)));
-        told
+        let (_, mut explanation) = self.pass(&mut frame, &mut crossing.clone().outgoing(to));
+        explanation["port"] = json!(self.firewall.config().port_name(Some(to)));
+        explanation
     }
 
     fn pass(&mut self, frame: &mut [u8], crossing: &mut PacketMetadata) -> (RuleVerdict, Value) {
         let mut outputs = CheckOutputs::default();
         let (crossed, verdict) = self.firewall.explain(frame, crossing, self.now, &mut outputs);
         let rules: Vec<_> = crossed.iter().map(row).collect();
-        let told = json!({ "rules": rules, "verdict": verdict_text(&verdict) });
-        (verdict, told)
+        let explanation = json!({ "rules": rules, "verdict": verdict_text(&verdict) });
+        (verdict, explanation)
     }
 }
 

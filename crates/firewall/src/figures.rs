@@ -46,7 +46,7 @@ struct FirewallReport {
 
 impl FirewallFigures {
     pub(crate) fn dataplane_stats(&self) -> DataplaneStats {
-        let all = self.stats.iter().map(|board| board.snapshot());
+        let all = self.stats.iter().map(|stats| stats.snapshot());
         let sum = all.reduce(|sum, one| DataplaneStats {
             counters: sum.counters.plus(&one.counters),
             pending_frames: sum.pending_frames + one.pending_frames,
@@ -54,11 +54,11 @@ impl FirewallFigures {
             suppressed_errors: sum.suppressed_errors + one.suppressed_errors,
             ..one
         });
-        let mut shown = sum.unwrap_or_default();
+        let mut stats = sum.unwrap_or_default();
         // Add the frames in transit between threads.
-        let DataplaneCounters { handed_off: away, foreign: guests, .. } = shown.counters;
-        shown.counters.waiting += away.saturating_sub(guests);
-        shown
+        let DataplaneCounters { handed_off: away, foreign: guests, .. } = stats.counters;
+        stats.counters.waiting += away.saturating_sub(guests);
+        stats
     }
 
     /// Returns the lines that rules with `log` have produced.
@@ -78,29 +78,29 @@ impl FirewallFigures {
     }
 
     pub(crate) fn sample(&self) -> ReportSample<FirewallReportExtra> {
-        let shown = self.dataplane_stats();
+        let stats = self.dataplane_stats();
         let DataplaneCounters { offered, made, bypassed, sent, waiting, copies, .. } =
-            shown.counters;
-        let told = FirewallReport {
+            stats.counters;
+        let report = FirewallReport {
             offered,
             made,
             bypassed,
             sent,
             waiting,
             unread: self.unread(offered),
-            lost: shown.counters.losses().filter(|(_, count)| *count > 0).collect(),
-            states: shown.states,
-            suppressed_errors: shown.suppressed_errors,
-            checks_out: shown.checks_out,
+            lost: stats.counters.losses().filter(|(_, count)| *count > 0).collect(),
+            states: stats.states,
+            suppressed_errors: stats.suppressed_errors,
+            checks_out: stats.checks_out,
             log_lines: self.log_lines(),
             log_missed: self.log_missed(),
         };
         ReportSample {
             elapsed: self.meter.elapsed(),
             ports: self.meter.reports(),
-            in_flight: self.meter.in_flight() + waiting + shown.pending_frames + told.unread,
+            in_flight: self.meter.in_flight() + waiting + stats.pending_frames + report.unread,
             copies,
-            extra: FirewallReportExtra { firewall: told },
+            extra: FirewallReportExtra { firewall: report },
         }
     }
 
@@ -113,8 +113,8 @@ impl FirewallFigures {
     }
 
     pub(crate) fn summary(&self) -> String {
-        let shown = self.dataplane_stats();
-        let DataplaneCounters { offered, copies, made, sent, waiting, .. } = shown.counters;
+        let stats = self.dataplane_stats();
+        let DataplaneCounters { offered, copies, made, sent, waiting, .. } = stats.counters;
         let mut text =
             format!("{} in all\n{offered} frames came", human::span(self.meter.elapsed()));
         for (count, what) in [(copies, "copied"), (made, "made here")] {
@@ -122,8 +122,8 @@ impl FirewallFigures {
                 text += &format!(", {count} {what}");
             }
         }
-        text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.counters.lost());
-        let BypassCounters { arp, non_ip } = shown.counters.bypassed;
+        text += &format!(", {sent} sent, {} lost, {waiting} wait", stats.counters.lost());
+        let BypassCounters { arp, non_ip } = stats.counters.bypassed;
         for (count, what) in [(arp, "of ARP"), (non_ip, "neither IP nor ARP")] {
             if count > 0 {
                 text += &format!("\n{count} frames {what} passed and met no rules");
@@ -133,10 +133,10 @@ impl FirewallFigures {
         if unread > 0 {
             text += &format!("\n{unread} frames were received and not looked at");
         }
-        for (cause, count) in shown.counters.losses().filter(|(_, count)| *count > 0) {
+        for (cause, count) in stats.counters.losses().filter(|(_, count)| *count > 0) {
             text += &format!("\nlost: {count} ({cause})");
         }
-        let suppressed = shown.suppressed_errors;
+        let suppressed = stats.suppressed_errors;
         if suppressed > 0 {
             text += &format!("\n{suppressed} ICMP errors were not sent: their rate is limited");
         }

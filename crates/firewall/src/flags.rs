@@ -14,7 +14,7 @@ use slipring_ipfw::run::NonIpPolicy;
 
 use crate::bench::RuleBenchSource;
 use crate::captures;
-use crate::dataplane::{Passes, PortMap, PortMapError};
+use crate::dataplane::{PortMap, PortMapError, RuleCheckPasses};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,7 +115,7 @@ pub(crate) struct FirewallPlan {
     pub(crate) ports: Vec<PortName>,
     pub(crate) opening: PortOpening,
     pub(crate) map: PortMap,
-    pub(crate) passes: Passes,
+    pub(crate) passes: RuleCheckPasses,
     pub(crate) bench: Option<RuleBenchSource>,
     /// `--default`: whether the last rule accepts. `None`: the name of the command decides.
     pub(crate) is_open: Option<bool>,
@@ -165,9 +165,9 @@ impl FirewallPlan {
             map,
             bench,
             passes: match matches.get_one::<String>("passes").map(String::as_str) {
-                Some("in") => Passes::In,
-                Some("both") => Passes::Both,
-                _ => Passes::Auto,
+                Some("in") => RuleCheckPasses::In,
+                Some("both") => RuleCheckPasses::Both,
+                _ => RuleCheckPasses::Auto,
             },
             is_open: matches.get_one::<String>("default").map(|word| word == "accept"),
             arp_meets_rules: matches.get_one::<String>("arp").is_some_and(|word| word == "rules"),

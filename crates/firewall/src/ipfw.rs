@@ -20,7 +20,7 @@ use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{IpfwCommand, StyledRule};
 
 use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, CommandStep, sysexits};
-use crate::file_trial::{FileTrial, TrialPorts, try_file};
+use crate::dry_run::{DryRun, DryRunPorts, dry_run_file};
 use crate::rules_file;
 use crate::shaper_commands::sysctl_exit;
 use error::IpfwCommandError;
@@ -127,8 +127,8 @@ fn no_command() -> CommandFault {
 /// for which it is meant, so it is only parsed.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
-        let tried = try_file(order, Firewall::new(0, [0; 2]), TrialPorts::Any);
-        let FileTrial { steps, warnings } = tried.map_err(|fault| input.with_file(fault))?;
+        let tried = dry_run_file(order, Firewall::new(0, [0; 2]), DryRunPorts::Any);
+        let DryRun { steps, warnings } = tried.map_err(|fault| input.with_file(fault))?;
         input.allows(&steps)?;
         (steps, warnings)
     } else {

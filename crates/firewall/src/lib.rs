@@ -16,7 +16,7 @@
 //! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: the owner of the ports with several threads; `bench` |
 //! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: text to steps, and back; `captures`, `flags` |
 //! | running them | `threads`, `state_file`; `control_plane`: commands, tried and compiled outside
-//! the loop, then passed to it as one change; `file_trial` |
+//! the loop, then passed to it as one change; `dry_run` |
 //! | answers | `figures`, `metrics`, `explain`, `service` |
 //! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
@@ -32,10 +32,10 @@ mod cross_thread;
 pub mod dataplane;
 mod deferred_output;
 mod distributor;
+mod dry_run;
 mod events;
 mod explain;
 mod figures;
-mod file_trial;
 mod flags;
 mod ipfw;
 mod lint;

@@ -37,7 +37,7 @@ fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
 
 /// Numbers of pipes, queues and schedulers.
 #[derive(Default)]
-struct LintedObjects {
+struct DefinedObjects {
     pipes: BTreeSet<u32>,
     queues: BTreeSet<u32>,
     scheds: BTreeSet<u32>,
@@ -47,7 +47,7 @@ struct LintedObjects {
     parents: BTreeSet<(u32, u32)>,
 }
 
-impl LintedObjects {
+impl DefinedObjects {
     fn of(shaper: &[ShaperConfig]) -> Self {
         let mut objects = Self::default();
         for config in shaper {
@@ -69,7 +69,7 @@ impl LintedObjects {
 }
 
 fn pipes(config: &IpfwConfig, shaper: &[ShaperConfig], all: &mut Vec<String>) {
-    let objects = LintedObjects::of(shaper);
+    let objects = DefinedObjects::of(shaper);
     let (mut pipes, mut queues) = (BTreeSet::new(), BTreeSet::new());
     let mut by_table = false;
     for (number, rule) in rules(config) {

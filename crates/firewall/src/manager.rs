@@ -42,9 +42,9 @@ mod tests {
         for (socket, to) in [(at_path, path.into_os_string()), (at_name, format!("@{name}").into())]
         {
             notify_manager(&to, b"READY=1").unwrap();
-            let mut told = [0; 16];
-            let length = socket.recv(&mut told).unwrap();
-            assert_eq!(&told[..length], b"READY=1");
+            let mut message = [0; 16];
+            let length = socket.recv(&mut message).unwrap();
+            assert_eq!(&message[..length], b"READY=1");
         }
         assert!(notify_manager(dir.path().join("nobody").as_os_str(), b"READY=1").is_err());
     }

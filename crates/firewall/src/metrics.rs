@@ -12,17 +12,20 @@ use crate::deferred_output::DeferredOutput;
 use crate::figures::FirewallFigures;
 
 /// Returns the current metrics, with the end mark.
-pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<String, CommandFault> {
+pub(crate) fn text(
+    control_plane: &ControlPlane,
+    figures: &FirewallFigures,
+) -> Result<String, CommandFault> {
     let mut text = MetricsText::default();
-    rules(&mut text, desk)?;
-    pipes(&mut text, &summed(desk.run_on_engines(|| pipes_of)?));
+    rules(&mut text, control_plane)?;
+    pipes(&mut text, &summed(control_plane.run_on_engines(|| pipes_of)?));
     totals(&mut text, figures);
     Ok(text.finish())
 }
 
 /// Writes the counters of rules. Rules with the same number are distinguished by their order.
-fn rules(text: &mut MetricsText, desk: &ControlPlane) -> Result<(), CommandFault> {
-    let rules = desk.with_master(|master| {
+fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), CommandFault> {
+    let rules = control_plane.with_master(|master| {
         let mut before = (0, 0);
         let row = |(entry, counters): (
             &slipring_ipfw::run::RuleEntry,
@@ -53,11 +56,11 @@ fn rules(text: &mut MetricsText, desk: &ControlPlane) -> Result<(), CommandFault
 type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
 fn pipes_of(
-    join: &mut Dataplane,
+    dataplane: &mut Dataplane,
     _: &mut DeferredOutput,
     now: DataplaneNanos,
 ) -> ShaperCounterRows {
-    let shaper = join.shaper_mut();
+    let shaper = dataplane.shaper_mut();
     let pipes = shaper.show_pipes(now).into_iter().map(|pipe| (ObjectKind::Pipe, pipe.link.number));
     let pipes: Vec<_> = pipes.collect();
     let scheds = shaper.show_scheds(now).into_iter();
@@ -114,8 +117,8 @@ fn pipes(text: &mut MetricsText, pipes: &BTreeMap<(&'static str, u32), Vec<Shape
 
 /// Writes the values that exist once for the whole firewall.
 fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
-    let shown = figures.dataplane_stats();
-    let counters = &shown.counters;
+    let stats = figures.dataplane_stats();
+    let counters = &stats.counters;
     let lost = counters.losses().map(|(cause, count)| ([("cause", cause)], count));
     text.counter("slipring_firewall_lost_packets", "Frames lost, by cause", lost);
     let BypassCounters { arp, non_ip } = counters.bypassed;
@@ -129,7 +132,7 @@ fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
         (
             "suppressed_errors",
             "ICMP errors not sent because of the limits on their rate",
-            shown.suppressed_errors,
+            stats.suppressed_errors,
         ),
         ("log_lines", "Lines of rules with log", figures.log_lines()),
         ("log_missed_lines", "Lines that the log has missed", figures.log_missed()),
@@ -137,7 +140,7 @@ fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
         text.counter(&format!("slipring_firewall_{name}"), help, [(NO_LABELS, count)]);
     }
     for (name, help, count) in [
-        ("states", "States there are", shown.states),
+        ("states", "States there are", stats.states),
         ("waiting_packets", "Frames in pipes, and fragments", counters.waiting),
     ] {
         text.gauge(&format!("slipring_firewall_{name}"), help, [(NO_LABELS, count)]);

@@ -15,11 +15,11 @@ use slipring_dummynet::text::QueueCaps;
 use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let shown = path.display().to_string();
-    read_file(&shown).map_err(|fault| {
-        Diagnostic::new(SR0201, format!("cannot open {shown}"))
+    let path_text = path.display().to_string();
+    read_file(&path_text).map_err(|fault| {
+        Diagnostic::new(SR0201, format!("cannot open {path_text}"))
             .with_cause(fault.message)
-            .with_help(format!("check the path: ls -l {shown}"))
+            .with_help(format!("check the path: ls -l {path_text}"))
             .into()
     })
 }

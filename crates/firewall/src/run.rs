@@ -24,9 +24,9 @@ use crate::command_batch::{CommandBatch, CommandOutcome};
 use crate::control_plane::ControlPlane;
 use crate::dataplane::Dataplane;
 use crate::distributor::FlowDistribution;
+use crate::dry_run::{DryRunPorts, dry_run_file};
 use crate::events::{LogEvents, LogFileWriter};
 use crate::figures::FirewallFigures;
-use crate::file_trial::{TrialPorts, try_file};
 use crate::flags::FirewallPlan;
 use crate::manager;
 use crate::metrics;
@@ -55,7 +55,7 @@ impl FirewallPlan {
             let bench = RuleBench::new(source, self.duration)?;
             return self.run_bench(bench, begin.as_ref(), session);
         }
-        let place = self.reserve(session)?;
+        let reservation = self.reserve(session)?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(LogEvents::default());
@@ -67,21 +67,22 @@ impl FirewallPlan {
         Confinement::for_ports(&ports).opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);
-        let FirewallThreads { tasks, task_queues: mails, stats: boards } =
+        let FirewallThreads { tasks, task_queues, stats } =
             threads::threads(&self, ports, random, &events)?;
-        let mut figures = FirewallFigures { meter, stats: boards, events: events.clone() };
+        let mut figures = FirewallFigures { meter, stats, events: events.clone() };
         session.reporter.start(Some(random.seed), "monotonic", &figures.meter.reports())?;
-        let mut desk = ControlPlane::new(self.firewall(random), mails);
+        let mut control_plane = ControlPlane::new(self.firewall(random), task_queues);
         if self.threads > 1 {
-            desk = desk.with_distribution(FlowDistribution::new(random.secret, self.threads));
+            control_plane =
+                control_plane.with_distribution(FlowDistribution::new(random.secret, self.threads));
         }
-        let desk = Arc::new(desk.persist_to(kept, self.persists_states));
+        let control_plane = Arc::new(control_plane.persist_to(kept, self.persists_states));
         let workers = Workers::start(tasks)?;
         let result = self.serve_until_stopped(
             session,
             &workers,
             &signals,
-            (place, &desk, begin),
+            (reservation, &control_plane, begin),
             &mut figures,
         );
         let ended = workers.finish();
@@ -135,25 +136,30 @@ impl FirewallPlan {
         let log_file = self.log_file()?;
         Confinement::drop_all().opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
-        let place = self.reserve(session);
-        let (mail, board) = (Arc::new(TaskQueue::new()?), Arc::<SharedDataplaneStats>::default());
+        let reservation = self.reserve(session);
+        let (task_queue, stats) =
+            (Arc::new(TaskQueue::new()?), Arc::<SharedDataplaneStats>::default());
         let firewall = Firewall::new(random.seed, random.secret);
         let shaper = Dummynet::new(random.seed, random.secret);
-        let join = Dataplane::new(firewall, shaper, self.map.clone(), self.passes);
+        let dataplane = Dataplane::new(firewall, shaper, self.map.clone(), self.passes);
         let figures = FirewallFigures {
             meter: PortMeter::new(&[]),
-            stats: vec![board.clone()],
+            stats: vec![stats.clone()],
             events: events.clone(),
         };
-        let desk = Arc::new(ControlPlane::new(self.firewall(random), vec![mail.clone()]));
+        let control_plane =
+            Arc::new(ControlPlane::new(self.firewall(random), vec![task_queue.clone()]));
         let is_refused = AtomicBool::new(false);
         let is_over = || signals.stopping() || is_refused.load(Ordering::Relaxed);
         let (report, result) = std::thread::scope(|scope| {
-            let lane = (&*mail, &*board, events.clone());
-            let engine = scope.spawn(|| bench.run(join, lane, &is_over));
-            let result = self.load_initial_rules(session, &desk, begin);
+            let handles = (&*task_queue, &*stats, events.clone());
+            let engine = scope.spawn(|| bench.run(dataplane, handles, &is_over));
+            let result = self.load_initial_rules(session, &control_plane, begin);
             is_refused.store(result.is_err(), Ordering::Relaxed);
-            let serve = |()| place.and_then(|place| self.serve(place, &desk, &figures));
+            let serve = |()| {
+                reservation
+                    .and_then(|reservation| self.serve(reservation, &control_plane, &figures))
+            };
             let server = result.as_ref().ok().copied().map(serve);
             if let Some(Err(Failure::Error(error))) = &server {
                 // The measurement continues without a control socket.
@@ -173,16 +179,16 @@ impl FirewallPlan {
     fn load_initial_rules(
         &self,
         session: &mut Session<'_>,
-        desk: &ControlPlane,
+        control_plane: &ControlPlane,
         begin: Option<&CommandBatch>,
     ) -> Result<(), Failure> {
-        check_accepted(&desk.begin(), None)?;
+        check_accepted(&control_plane.begin(), None)?;
         if let Some(order) = begin {
-            let outcome = desk.execute(order, now());
+            let outcome = control_plane.execute(order, now());
             check_accepted(&outcome, self.initial_rules_path())?;
             outcome.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
         }
-        desk.admit_frames();
+        control_plane.admit_frames();
         Ok(())
     }
 
@@ -194,17 +200,17 @@ impl FirewallPlan {
     /// Starts to answer at the control socket.
     fn serve(
         &self,
-        place: Reservation,
-        desk: &Arc<ControlPlane>,
+        reservation: Reservation,
+        control_plane: &Arc<ControlPlane>,
         figures: &FirewallFigures,
     ) -> Result<ControlServer, Failure> {
         let service = FirewallService {
             name: self.name.clone(),
-            control_plane: desk.clone(),
+            control_plane: control_plane.clone(),
             events: figures.events.clone(),
             figures: figures.clone(),
         };
-        place.serve(Box::new(service)).map_err(control_failure)
+        reservation.serve(Box::new(service)).map_err(control_failure)
     }
 
     /// Answers commands and supervises the workers, once the initial rules are in force.
@@ -213,41 +219,49 @@ impl FirewallPlan {
         session: &mut Session<'_>,
         workers: &Workers,
         signals: &Signals,
-        (place, desk, begin): (Reservation, &Arc<ControlPlane>, Option<CommandBatch>),
+        (reservation, control_plane, begin): (
+            Reservation,
+            &Arc<ControlPlane>,
+            Option<CommandBatch>,
+        ),
         figures: &mut FirewallFigures,
     ) -> Result<(), Failure> {
-        self.load_initial_rules(session, desk, begin.as_ref())?;
-        let _server = self.serve(place, desk, figures)?;
+        self.load_initial_rules(session, control_plane, begin.as_ref())?;
+        let _server = self.serve(reservation, control_plane, figures)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
-        let (asked, counted) = (desk.clone(), figures.clone());
+        let (asked, counted) = (control_plane.clone(), figures.clone());
         let _metrics = slipring_cli::metrics::serve(session, move || {
             metrics::text(&asked, &counted).map_err(|fault| fault.message)
         })?;
         session.reporter.say("Ready to go")?;
         if let Err(error) = manager::ready() {
-            let told = "the service manager cannot be told that it is ready: see NOTIFY_SOCKET";
-            session.reporter.warn(format_args!("{told}: {error}"))?;
+            let problem = "the service manager cannot be told that it is ready: see NOTIFY_SOCKET";
+            session.reporter.warn(format_args!("{problem}: {error}"))?;
         }
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let ended = workers.watch_with_reload(signals, self.period, deadline, |due| match due {
             WorkersEvent::Interval => session.reporter.interval(&figures.sample(), figures.line()),
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
-            WorkersEvent::Reload => self.reload(session, desk),
+            WorkersEvent::Reload => self.reload(session, control_plane),
         });
         // States are saved while the threads that have them still run.
-        if let Some(warning) = desk.persist_states(now()) {
+        if let Some(warning) = control_plane.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
         ended
     }
 
     /// Loads the rules file again; if it has a mistake, the rules stay unchanged.
-    fn reload(&self, session: &mut Session<'_>, desk: &ControlPlane) -> Result<(), Failure> {
+    fn reload(
+        &self,
+        session: &mut Session<'_>,
+        control_plane: &ControlPlane,
+    ) -> Result<(), Failure> {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
         };
         let loaded = read_rules(path).and_then(|order| {
-            let outcome = desk.replace(&order, now());
+            let outcome = control_plane.replace(&order, now());
             check_accepted(&outcome, Some(path)).map(|()| outcome.warnings)
         });
         match loaded {
@@ -262,10 +276,10 @@ impl FirewallPlan {
 
     /// Dry run: executes rules on a separate firewall, as this firewall would at its start.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
-        let tried = try_file(
+        let tried = dry_run_file(
             rules,
             self.firewall(Randomness { seed: 0, secret: [0; 2] }),
-            TrialPorts::Known,
+            DryRunPorts::Known,
         );
         let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
         check_accepted(&outcome, Some(path))

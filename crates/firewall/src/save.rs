@@ -33,8 +33,8 @@ pub(crate) struct ShaperState {
 }
 
 impl ShaperState {
-    pub(crate) fn of(join: &mut Dataplane) -> Self {
-        let shaper = join.shaper_mut();
+    pub(crate) fn of(dataplane: &mut Dataplane) -> Self {
+        let shaper = dataplane.shaper_mut();
         Self { objects: shaper.configuration(), sysctls: sysctls_of(shaper) }
     }
 }
@@ -161,13 +161,13 @@ fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
 
 fn translators(text: &mut String, firewall: &mut Firewall) {
     let nat = IpfwCommand::Nat(NatCommand::Show { what: NatShow::Config, ranges: Vec::new() });
-    let said = |firewall: &mut Firewall, command| {
+    let texts = |firewall: &mut Firewall, command| {
         firewall
             .execute(&command, 0, CommandFlags::default())
             .map(|reply| reply.text)
             .unwrap_or_default()
     };
-    let configs = said(firewall, nat);
+    let configs = texts(firewall, nat);
     if !configs.is_empty() {
         line(text, format_args!("{NOT_SAVED_PREFIX}flows of nat, which end with the firewall"));
     }
@@ -175,7 +175,7 @@ fn translators(text: &mut String, firewall: &mut Firewall) {
         line(text, config.trim_start_matches("ipfw "));
     }
     let nptv6 = IpfwCommand::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
-    for listed in said(firewall, nptv6).lines() {
+    for listed in texts(firewall, nptv6).lines() {
         // `nptv6 NAME OPTIONS`
         let mut words = listed.splitn(3, ' ');
         if let (Some(_), Some(name), Some(options)) = (words.next(), words.next(), words.next()) {

@@ -55,7 +55,7 @@ impl FirewallService {
         // The first request only determines where to start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
-        let last = late.last().map_or(seq, |told| told.seq);
+        let last = late.last().map_or(seq, |event| event.seq);
         let lines = late.iter().map(
             |NumberedEvent { seq, event }| json!({ "seq": seq, "rule": event.number, "line": event.line }),
         );
@@ -70,8 +70,8 @@ impl ControlService for FirewallService {
             "ipfw" => self.execute(request)?,
             "events" => self.events(request),
             "explain" => {
-                let told = explain::answer(&self.control_plane, &request.args, now());
-                told.unwrap_or_else(|fault| json!({ "fault": fault }))
+                let answer = explain::answer(&self.control_plane, &request.args, now());
+                answer.unwrap_or_else(|fault| json!({ "fault": fault }))
             }
             "metrics" => {
                 let text = metrics::text(&self.control_plane, &self.figures);

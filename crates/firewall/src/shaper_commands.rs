@@ -14,7 +14,7 @@ pub(crate) struct ShaperReply {
     pub(crate) at: usize,
     pub(crate) text: String,
     /// The listing as data, if the command is a listing.
-    pub(crate) shown: Option<ShaperListing>,
+    pub(crate) listing: Option<ShaperListing>,
 }
 
 /// A failed command: index of its step, cause, exit code.
@@ -45,7 +45,7 @@ pub(crate) fn shape(
     let (mut texts, mut events, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (at, command) in commands {
         match shape_once(shaper, command, rows, (now, &mut events)) {
-            Ok(said) => texts.push(ShaperReply { at: *at, ..said }),
+            Ok(reply) => texts.push(ShaperReply { at: *at, ..reply }),
             Err((message, exit)) => failed.push((*at, message, exit)),
         }
         if failed.len() == MAX_FAULTS {
@@ -84,14 +84,14 @@ fn shape_once(
             }
         }
         ShaperCommand::Show(kind, ranges) => {
-            let shown = shaper.show(now, *kind, ranges, rows);
-            let text = shown.text(protocol);
-            return Ok(ShaperReply { text, shown: Some(shown), ..ShaperReply::default() });
+            let listing = shaper.show(now, *kind, ranges, rows);
+            let text = listing.text(protocol);
+            return Ok(ShaperReply { text, listing: Some(listing), ..ShaperReply::default() });
         }
         ShaperCommand::Sysctl(name, value) => {
-            let said = shaper.sysctl(name, *value);
-            let said = said.map_err(|error| (error.to_string(), sysctl_exit(&error)));
-            return said.map(|text| ShaperReply { text, ..ShaperReply::default() });
+            let reply = shaper.sysctl(name, *value);
+            let reply = reply.map_err(|error| (error.to_string(), sysctl_exit(&error)));
+            return reply.map(|text| ShaperReply { text, ..ShaperReply::default() });
         }
         ShaperCommand::Flush => {
             shaper.flush(now, tell);

@@ -26,16 +26,16 @@ pub(crate) struct DataplaneStats {
 
 impl SharedDataplaneStats {
     /// Publishes the current figures, unless they are being read.
-    pub(crate) fn publish(&self, join: &Dataplane, late: u64) {
-        if let Ok(mut shown) = self.latest.try_lock() {
-            *shown = DataplaneStats::of(join, late);
+    pub(crate) fn publish(&self, dataplane: &Dataplane, late: u64) {
+        if let Ok(mut latest) = self.latest.try_lock() {
+            *latest = DataplaneStats::of(dataplane, late);
         }
     }
 
     /// Publishes the final figures, even if the previous ones are being read.
-    pub(crate) fn publish_final(&self, join: &Dataplane, late: u64) {
-        let mut shown = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        *shown = DataplaneStats::of(join, late);
+    pub(crate) fn publish_final(&self, dataplane: &Dataplane, late: u64) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = DataplaneStats::of(dataplane, late);
     }
 
     pub(crate) fn snapshot(&self) -> DataplaneStats {
@@ -44,13 +44,13 @@ impl SharedDataplaneStats {
 }
 
 impl DataplaneStats {
-    fn of(join: &Dataplane, late: u64) -> Self {
+    fn of(dataplane: &Dataplane, late: u64) -> Self {
         Self {
-            counters: join.counters(),
+            counters: dataplane.counters(),
             pending_frames: late,
-            states: join.firewall().states().len() as u64,
-            suppressed_errors: join.firewall().suppressed_errors(),
-            checks_out: join.checks_out(),
+            states: dataplane.firewall().states().len() as u64,
+            suppressed_errors: dataplane.firewall().suppressed_errors(),
+            checks_out: dataplane.checks_out(),
         }
     }
 }

@@ -27,9 +27,9 @@ impl TaskQueue {
         act: impl FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     ) -> Receiver<T> {
         let (answer, answered) = mpsc::channel();
-        self.push(Box::new(move |join, aside, now| {
+        self.push(Box::new(move |dataplane, deferred, now| {
             // The caller may have stopped waiting.
-            let _ = answer.send(act(join, aside, now));
+            let _ = answer.send(act(dataplane, deferred, now));
         }));
         answered
     }

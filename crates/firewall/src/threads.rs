@@ -52,43 +52,43 @@ pub(crate) fn threads(
     random: Randomness,
     events: &Arc<LogEvents>,
 ) -> Result<FirewallThreads, Failure> {
-    let places = 0..plan.threads;
-    let mails = places.clone().map(|_| Ok(Arc::new(TaskQueue::new()?)));
-    let mails: Vec<_> = mails.collect::<Result<_, std::io::Error>>()?;
-    let boards: Vec<Arc<SharedDataplaneStats>> = places.map(|_| Arc::default()).collect();
+    let ids = 0..plan.threads;
+    let task_queues = ids.clone().map(|_| Ok(Arc::new(TaskQueue::new()?)));
+    let task_queues: Vec<_> = task_queues.collect::<Result<_, std::io::Error>>()?;
+    let stats: Vec<Arc<SharedDataplaneStats>> = ids.map(|_| Arc::default()).collect();
     let common = Arc::new(CrossThreadState::new()?);
-    let manner = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
+    let options = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
     // Pipes can always send, so workers need the capabilities of the ports at their other end.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
-    let worker = |place: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
+    let worker = |id: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
         // The firewall denies all packets until it receives the rules of the control plane.
-        let firewall = Firewall::new(random.of_thread(place).seed, random.secret);
+        let firewall = Firewall::new(random.of_thread(id).seed, random.secret);
         let shaper = Dummynet::new(random.seed, random.secret);
-        let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
-        let at = usize::from(place);
-        let own = (mails[at].clone(), boards[at].clone());
-        let aside = DeferredOutput::new(events.clone());
+        let dataplane = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
+        let at = usize::from(id);
+        let own = (task_queues[at].clone(), stats[at].clone());
+        let deferred = DeferredOutput::new(events.clone());
         if plan.threads == 1 {
-            return FirewallProcessor::new(join, own, aside, manner).into_worker(queues);
+            return FirewallProcessor::new(dataplane, own, deferred, options).into_worker(queues);
         }
-        let link = CrossThreadLink::new(place, mails.clone(), common.clone());
-        let processor = FirewallProcessor::new(join.with_id(place), own, aside, manner);
+        let link = CrossThreadLink::new(id, task_queues.clone(), common.clone());
+        let processor = FirewallProcessor::new(dataplane.with_id(id), own, deferred, options);
         processor.with_cross_thread(link).into_worker(queues)
     };
-    let patience = plan.opening.wait_policy;
+    let wait_policy = plan.opening.wait_policy;
     let tasks = if plan.threads == 1 {
         let queues = ports.into_iter().map(|port| port.queues).collect();
-        vec![worker(0, queues).into_task("firewall", patience)]
+        vec![worker(0, queues).into_task("firewall", wait_policy)]
     } else {
-        let (dealt, lanes) = distribute_queues(ports, plan.ports.len());
+        let (dealt, by_worker) = distribute_queues(ports, plan.ports.len());
         let distributor =
-            Distributor::worker(dealt, random.secret, manner, common.clone(), mails.clone());
-        let workers = (0..).zip(lanes).map(|(place, queues)| worker(place, queues));
-        let workers = workers.map(|worker| worker.into_task("firewall", patience));
-        workers.chain([distributor.into_task("firewall", patience)]).collect()
+            Distributor::worker(dealt, random.secret, options, common.clone(), task_queues.clone());
+        let workers = (0..).zip(by_worker).map(|(id, queues)| worker(id, queues));
+        let workers = workers.map(|worker| worker.into_task("firewall", wait_policy));
+        workers.chain([distributor.into_task("firewall", wait_policy)]).collect()
     };
-    Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
+    Ok(FirewallThreads { tasks, task_queues, stats })
 }
 
 /// Returns the queues of each port with this thread's ends of its pipes, and the other ends by
@@ -103,11 +103,11 @@ fn distribute_queues(
         if at % 2 == 0 { near.push(pipe.queues) } else { far.push(pipe.queues) }
     }
     let threads = far.first().map_or(0, Vec::len);
-    let mut lanes: Vec<Vec<PortQueues>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut by_worker: Vec<Vec<PortQueues>> = (0..threads).map(|_| Vec::new()).collect();
     for queues in far {
-        lanes.iter_mut().zip(queues).for_each(|(lane, queue)| lane.push(vec![queue]));
+        by_worker.iter_mut().zip(queues).for_each(|(worker, queue)| worker.push(vec![queue]));
     }
-    (ports.into_iter().map(|port| port.queues).zip(near).collect(), lanes)
+    (ports.into_iter().map(|port| port.queues).zip(near).collect(), by_worker)
 }
 
 /// Returns why flows cannot be distributed with these rules; `None` if they can be. Rules whose

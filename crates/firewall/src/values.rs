@@ -27,7 +27,7 @@ pub(crate) fn answer(
     master: &Firewall,
     command: &IpfwCommand,
     text: &str,
-    shown: Option<&ShaperListing>,
+    listing: Option<&ShaperListing>,
 ) -> Value {
     let (name, value) = match command {
         IpfwCommand::List { ranges, set, .. } => {
@@ -43,7 +43,7 @@ pub(crate) fn answer(
                 |number: u16| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
             ("nats", nats(master, is_meant))
         }
-        _ => match shown {
+        _ => match listing {
             Some(ShaperListing::Pipes(all)) => ("pipes", all.iter().map(pipe).collect()),
             Some(ShaperListing::Queues(all)) => ("queues", all.iter().map(queue).collect()),
             Some(ShaperListing::Scheds(all)) => ("scheds", all.iter().map(sched_shown).collect()),
@@ -98,7 +98,7 @@ fn table(set: u8, name: &ObjectName, table: &LookupTable, verb: &TableVerb) -> V
             let value = value.show(options.values, false);
             json!({ "key": key.show(options.kind), "value": value })
         };
-    let mut told = json!({
+    let mut value = json!({
         "name": name.as_str(),
         "set": set,
         "type": options.kind.to_string(),
@@ -108,15 +108,15 @@ fn table(set: u8, name: &ObjectName, table: &LookupTable, verb: &TableVerb) -> V
         "locked": options.locked,
     });
     match verb {
-        TableVerb::List => told["entries"] = table.sorted().into_iter().map(entry).collect(),
+        TableVerb::List => value["entries"] = table.sorted().into_iter().map(entry).collect(),
         TableVerb::Lookup(key) => {
             let key = slipring_ipfw::table::TableKey::parse(key, options.kind).ok();
-            told["entries"] =
+            value["entries"] =
                 key.and_then(|key| table.lookup(&key)).into_iter().map(entry).collect();
         }
         _ => {}
     }
-    told
+    value
 }
 
 fn sets(master: &Firewall) -> Value {
@@ -152,25 +152,25 @@ fn nats(master: &Firewall, is_meant: impl Fn(u16) -> bool) -> Value {
 }
 
 fn pipe(pipe: &PipeView) -> Value {
-    let mut told = link(&pipe.link);
-    told["queue"] = flowset(&pipe.flowset);
-    told["sched"] = sched(&pipe.sched);
-    told["flows"] = pipe.flows.iter().map(row).collect();
-    told
+    let mut value = link(&pipe.link);
+    value["queue"] = flowset(&pipe.flowset);
+    value["sched"] = sched(&pipe.sched);
+    value["flows"] = pipe.flows.iter().map(row).collect();
+    value
 }
 
 fn queue(queue: &ShaperQueueView) -> Value {
-    let mut told = flowset(&queue.flowset);
-    told["flows"] = queue.flows.iter().map(row).collect();
-    told
+    let mut value = flowset(&queue.flowset);
+    value["flows"] = queue.flows.iter().map(row).collect();
+    value
 }
 
-fn sched_shown(shown: &SchedListing) -> Value {
-    let mut told = sched(&shown.sched);
-    told["link"] = link(&shown.link);
-    told["queues"] = json!(shown.children);
-    told["flows"] = shown.flows.iter().map(row).collect();
-    told
+fn sched_shown(listing: &SchedListing) -> Value {
+    let mut value = sched(&listing.sched);
+    value["link"] = link(&listing.link);
+    value["queues"] = json!(listing.children);
+    value["flows"] = listing.flows.iter().map(row).collect();
+    value
 }
 
 fn link(link: &LinkView) -> Value {

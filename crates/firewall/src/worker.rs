@@ -315,8 +315,8 @@ impl FirewallProcessor {
             self.scratch.clear();
             self.scratch.extend_from_slice(rx.frame(at).map_or(&[], |frame| frame.bytes));
         }
-        if let Err(why) = self.ports[to].copy_out(queues, &self.scratch) {
-            self.dataplane.count_unsent(why);
+        if let Err(cause) = self.ports[to].copy_out(queues, &self.scratch) {
+            self.dataplane.count_unsent(cause);
         }
     }
 
@@ -326,8 +326,8 @@ impl FirewallProcessor {
             return;
         }
         for (port, frame) in self.deferred.frames.drain(..) {
-            if let Err(why) = self.ports[usize::from(port)].copy_out(queues, &frame) {
-                self.dataplane.count_unsent(why);
+            if let Err(cause) = self.ports[usize::from(port)].copy_out(queues, &frame) {
+                self.dataplane.count_unsent(cause);
             }
         }
     }

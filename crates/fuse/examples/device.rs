@@ -31,10 +31,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         uring: if by_uring { UringMode::On } else { UringMode::Off },
         parameters: Parameters::new(&MemoryParams::default()),
     };
-    let door = FuseDevice::open(&config, Netmap::new(Box::new(PipesOnly)))?;
-    println!("{}", door.path().display());
+    let device = FuseDevice::open(&config, Netmap::new(Box::new(PipesOnly)))?;
+    println!("{}", device.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;
-    door.close();
+    device.close();
     // A client that still has the device open must not keep the process alive.
     std::process::exit(0);
 }

@@ -90,9 +90,9 @@ mod tests {
 
     /// Whether the call with this number finds itself cancelled.
     fn is_cancelled(all: &Arc<LongCalls>, unique: u64) -> bool {
-        let (tell, told) = channel();
+        let (tell, finished) = channel();
         all.perform(unique, move |cancel| tell.send(cancel.is_requested()).unwrap());
-        told.recv().unwrap()
+        finished.recv().unwrap()
     }
 
     #[test]

@@ -124,8 +124,8 @@ mod tests {
         }
         let held = lock(FlockOperation::LockExclusive).expect("there is something to lock");
         let other = File::options().write(true).open(LOCK_PATH).unwrap();
-        let look = || flock(&other, FlockOperation::NonBlockingLockShared);
-        assert_eq!(look(), Err(rustix::io::Errno::WOULDBLOCK));
+        let try_lock = || flock(&other, FlockOperation::NonBlockingLockShared);
+        assert_eq!(try_lock(), Err(rustix::io::Errno::WOULDBLOCK));
         drop(held);
         // Another test may hold the lock at this moment.
         flock(&other, FlockOperation::LockShared).unwrap();

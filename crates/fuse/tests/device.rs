@@ -78,14 +78,14 @@ fn serve() {
         uring: if requests == Requests::Device { UringMode::Off } else { UringMode::On },
         parameters: Parameters::new(&MemoryParams::default()),
     };
-    let door = FuseDevice::open(&config, Netmap::new(Box::new(PipesOnly))).unwrap();
+    let fuse_device = FuseDevice::open(&config, Netmap::new(Box::new(PipesOnly))).unwrap();
     assert_eq!(
-        matches!(door.transport(), RequestTransport::Device { .. }),
+        matches!(fuse_device.transport(), RequestTransport::Device { .. }),
         requests == Requests::Device
     );
     eprintln!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    door.close();
+    fuse_device.close();
     std::process::exit(0);
 }
 
@@ -131,9 +131,9 @@ impl Device {
     /// Starts a client that binds `x}1` and runs until the server is gone.
     fn run_forever(&self) -> Child {
         let mut client = self.client("forever").stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(client.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said, "bound\n");
+        let mut output = String::new();
+        BufReader::new(client.stdout.take().unwrap()).read_line(&mut output).unwrap();
+        assert_eq!(output, "bound\n");
         client
     }
 }
@@ -156,9 +156,9 @@ fn start(dir: &Path, requests: Requests) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = BufReader::new(server.stderr.take().unwrap()).lines();
+    let output = BufReader::new(server.stderr.take().unwrap()).lines();
     let lines: Vec<String> =
-        said.map_while(Result::ok).take_while(|line| line != "ready").collect();
+        output.map_while(Result::ok).take_while(|line| line != "ready").collect();
     assert!(server.try_wait().unwrap().is_none(), "the server ended: {lines:?}");
     server
 }
@@ -177,8 +177,8 @@ fn program() -> &'static Path {
 }
 
 fn good(output: Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -230,8 +230,8 @@ fn a_port_can_be_bound_at_once_when_it_was_closed() {
 #[test]
 fn many_frames_arrive_in_order_and_none_is_lost() {
     for device in Device::each() {
-        let said = device.run("rate");
-        assert!(said.contains("Mpps"), "{said}");
+        let output = device.run("rate");
+        assert!(output.contains("Mpps"), "{output}");
     }
 }
 

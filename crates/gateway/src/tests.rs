@@ -459,12 +459,12 @@ fn nobody_is_told_about_errors_or_too_often() {
     error[24..26].copy_from_slice(&sum.to_be_bytes());
     assert_eq!(left.receive(&error, 0), GatewayVerdict::Drop(GatewayDropReason::Expired));
     assert!(all(&mut left).is_empty());
-    let told = (0..1_000).filter(|ms| {
+    let sent = (0..1_000).filter(|ms| {
         left.receive(&packet("10.2.0.9", 1), ms * SECOND / 1_000);
         !all(&mut left).is_empty()
     });
-    let told = told.count();
-    assert!((15..=21).contains(&told), "{told} in a second");
+    let sent = sent.count();
+    assert!((15..=21).contains(&sent), "{sent} in a second");
 }
 
 #[test]
@@ -472,14 +472,14 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     let own = side(RIGHT, &[("10.0.0.1", 8)], &[]);
     let mut gate = GatewayPort::new(own, left(), TtlPolicy::Preserve);
     gate.send(&mut packet("10.0.0.9", 64), 0);
-    let told = ArpPacket {
+    let sent = ArpPacket {
         operation: ArpOperation::Reply,
         sender_mac: HOST,
         sender: v4("10.0.0.9"),
         target_mac: RIGHT,
         target: v4("10.0.0.1"),
     };
-    gate.receive(&told.frame(RIGHT), 0);
+    gate.receive(&sent.frame(RIGHT), 0);
     let mut refused = 0;
     for host in 0..20_000u32 {
         let to = std::format!("{}", Ipv4Addr::from(0x0a01_0000 + host));

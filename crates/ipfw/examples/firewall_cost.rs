@@ -111,8 +111,8 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let start = cpu_seconds();
     // Some prefixes are drawn twice: `-q`, as when a file of prefixes is loaded.
-    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
-    firewall.batch(&commands, 0, manner)?;
+    let flags = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
+    firewall.batch(&commands, 0, flags)?;
     row("loads of a million prefixes", 1.0 / (cpu_seconds() - start), 0.5);
     let rate =
         flows_rate(&mut firewall, &prefixes.iter().map(|prefix| prefix.0).collect::<Vec<_>>());
@@ -140,8 +140,8 @@ fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     text.push_str("add deny ip6 from any to table(t,2)\nadd count ip6 from any to table(t)");
     let mut firewall = Firewall::open(1, [1, 2]);
     let commands = slipring_ipfw::text::parse_file(&text)?;
-    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
-    firewall.batch(&commands, 0, manner)?;
+    let flags = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
+    firewall.batch(&commands, 0, flags)?;
     let ip = IpSpec::V6(slipring_wire::frame::Ipv6Spec::default());
     let frame = FrameSpec { ip, ..Default::default() }.build(64)?.bytes;
     let write = |frame: &mut [u8], to: &u128| frame[38..54].copy_from_slice(&to.to_be_bytes());
@@ -149,7 +149,7 @@ fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     row("million packets, two rules that ask a table of IPv6", rate, 30.0 / 2.0);
     let one = slipring_ipfw::text::parse_command("table t add 2001:db8::/48 1")?;
     let start = cpu_seconds();
-    firewall.execute(&one, 0, manner)?;
+    firewall.execute(&one, 0, flags)?;
     println!("one more prefix added to it in {:.3} ms", (cpu_seconds() - start) * 1e3);
     Ok(())
 }

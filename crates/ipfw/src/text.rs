@@ -94,8 +94,8 @@ fn parse_line(text: &str, line: u32) -> Result<Option<IpfwCommand>, RuleTextErro
 /// Refuses words with characters that a terminal would not show. Comments may contain any
 /// characters: unprintable ones are replaced when a comment is parsed.
 fn refuse_unprintable(words: &[words::SourceWord]) -> Result<(), RuleTextError> {
-    let said = words.iter().take_while(|word| !word.text.starts_with("//"));
-    let wrong = said.into_iter().find(|word| word.text.contains(error::is_unprintable));
+    let command = words.iter().take_while(|word| !word.text.starts_with("//"));
+    let wrong = command.into_iter().find(|word| word.text.contains(error::is_unprintable));
     wrong.map_or(Ok(()), |word| {
         let message = format!("`{}` has characters that cannot be seen", word.text);
         Err(RuleTextError::at(word, message, "text"))

@@ -45,8 +45,8 @@ impl Burst {
     /// # Panics
     /// If the carrier does not support bursts.
     pub fn front(&self, carrier: &mut impl Carrier) -> Option<BurstItem> {
-        let told = "who pushes trains tells of their frames";
-        (self.packets > 0).then(|| carrier.burst_item(self.handle).expect(told))
+        let invariant = "a carrier that pushes bursts knows their frames";
+        (self.packets > 0).then(|| carrier.burst_item(self.handle).expect(invariant))
     }
 
     /// Removes and returns the first frame; `None` if the burst is empty.
@@ -99,21 +99,21 @@ impl BurstFifo {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, train: Burst) {
-        self.packets += u64::from(train.packets);
-        self.fifo.push(train);
+    pub(crate) fn push(&mut self, burst: Burst) {
+        self.packets += u64::from(burst.packets);
+        self.fifo.push(burst);
     }
 
     /// Arrival time of the oldest frame.
     #[inline]
     pub(crate) fn first_ns(&self) -> Option<u64> {
-        self.fifo.front().map(|train| train.first_ns)
+        self.fifo.front().map(|burst| burst.first_ns)
     }
 
     /// Removes the first burst, or the part of it that arrived no later than `until_ns`.
     #[inline]
     pub(crate) fn pop(&mut self, until_ns: u64, carrier: &mut impl Carrier) -> Option<Burst> {
-        let first = self.fifo.front_mut().filter(|train| train.first_ns <= until_ns)?;
+        let first = self.fifo.front_mut().filter(|burst| burst.first_ns <= until_ns)?;
         let due = if first.last_ns <= until_ns {
             self.fifo.pop()?
         } else {
@@ -131,8 +131,8 @@ impl BurstFifo {
         carrier: &mut impl Carrier,
         mut send: impl FnMut(InFlightFrame),
     ) {
-        while let Some(mut train) = self.pop(u64::MAX, carrier) {
-            while let Some(frame) = train.pop_front(carrier) {
+        while let Some(mut burst) = self.pop(u64::MAX, carrier) {
+            while let Some(frame) = burst.pop_front(carrier) {
                 let FrameArrival { arrival_ns, handle, len } = frame;
                 send(InFlightFrame {
                     release_ns: arrival_ns.saturating_add(delay_ns),

@@ -172,22 +172,22 @@ pub trait Carrier {
     }
 
     /// Appends all frames of a burst to `frames`.
-    fn split_burst(&mut self, train: &Burst, frames: &mut Vec<FrameArrival>)
+    fn split_burst(&mut self, burst: &Burst, frames: &mut Vec<FrameArrival>)
     where
         Self: Sized,
     {
-        let mut train = *train;
-        frames.extend(core::iter::from_fn(|| train.pop_front(self)));
+        let mut burst = *burst;
+        frames.extend(core::iter::from_fn(|| burst.pop_front(self)));
     }
 
     /// Takes over frames that leave one link at one exit, each `delay_ns` after its arrival.
     /// Equivalent to [`Self::deliver`] for each of them.
-    fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Burst)
+    fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, burst: Burst)
     where
         Self: Sized,
     {
-        let mut train = train;
-        while let Some(FrameArrival { arrival_ns, handle, len }) = train.pop_front(self) {
+        let mut burst = burst;
+        while let Some(FrameArrival { arrival_ns, handle, len }) = burst.pop_front(self) {
             let release_ns = arrival_ns.saturating_add(delay_ns);
             self.deliver(Delivery { release_ns, handle, len, exit, link });
         }

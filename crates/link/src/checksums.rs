@@ -48,9 +48,9 @@ impl FrameChecksums {
     }
 
     fn update(&self, field: &ChecksumField, frame: &mut [u8]) {
-        let place = field.at..field.at + 2;
+        let range = field.at..field.at + 2;
         // The checksum field itself is excluded on both sides.
-        frame[place.clone()].copy_from_slice(&self.before[place.clone()]);
+        frame[range.clone()].copy_from_slice(&self.before[range.clone()]);
         let checksum = u16::from_be_bytes([frame[field.at], frame[field.at + 1]]);
         let covers = field.covers.clone();
         let mut delta = Delta::new().bytes(&self.before[covers.clone()], &frame[covers]);
@@ -58,7 +58,7 @@ impl FrameChecksums {
             let addresses = self.addresses.clone();
             delta = delta.bytes(&self.before[addresses.clone()], &frame[addresses]);
         }
-        frame[place].copy_from_slice(&delta.apply(checksum).to_be_bytes());
+        frame[range].copy_from_slice(&delta.apply(checksum).to_be_bytes());
     }
 }
 

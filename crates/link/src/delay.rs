@@ -216,20 +216,20 @@ impl LineDeparture {
 /// Returns the delay for a frame number; the list repeats. Frames numbered before `from` get the
 /// first delay.
 fn in_turn(delays_ns: &[u64], from: u64, number: u64) -> u64 {
-    let place = number.saturating_sub(from) % (delays_ns.len() as u64).max(1);
-    delays_ns.get(place as usize).copied().unwrap_or(0)
+    let index = number.saturating_sub(from) % (delays_ns.len() as u64).max(1);
+    delays_ns.get(index as usize).copied().unwrap_or(0)
 }
 
 impl DelayTrace {
     fn at(&self, now_ns: u64) -> FrameDelay {
-        let Some(place) = self.schedule.position(now_ns) else {
+        let Some(position) = self.schedule.position(now_ns) else {
             return FrameDelay::of(0);
         };
-        let index = self.steps.partition_point(|step| step.at_ns <= place.offset_ns).max(1) - 1;
+        let index = self.steps.partition_point(|step| step.at_ns <= position.offset_ns).max(1) - 1;
         let step = self.steps[index];
         let delay_ns = match self.steps.get(index + 1) {
-            Some(next) if self.smooth && place.offset_ns >= step.at_ns => {
-                between(&step, next, place.offset_ns)
+            Some(next) if self.smooth && position.offset_ns >= step.at_ns => {
+                between(&step, next, position.offset_ns)
             }
             _ => step.delay_ns,
         };

@@ -95,7 +95,7 @@ impl<T: Copy> BlockFifo<T> {
             let last = self.more.back_mut().unwrap_or(&mut self.first);
             let room = &mut last[self.end..];
             self.end += room.len().min(frames.len());
-            room.iter_mut().zip(&mut frames).for_each(|(place, frame)| *place = frame);
+            room.iter_mut().zip(&mut frames).for_each(|(slot, frame)| *slot = frame);
         }
     }
 

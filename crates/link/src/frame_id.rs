@@ -99,8 +99,8 @@ impl FirstFrameNumbers {
         if frame.entered_by() == 0 {
             return self.local;
         }
-        let place = self.by_link.binary_search_by_key(&frame.entered_by(), |(key, _)| *key);
-        place.map_or(0, |place| self.by_link[place].1)
+        let found = self.by_link.binary_search_by_key(&frame.entered_by(), |(key, _)| *key);
+        found.map_or(0, |found| self.by_link[found].1)
     }
 }
 

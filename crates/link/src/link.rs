@@ -152,15 +152,15 @@ impl Link {
     /// Takes a burst into a plain link. Returns `false` without an effect if its frames have to be
     /// pushed one by one.
     #[inline]
-    pub(crate) fn arrive_burst(&mut self, train: Burst) -> bool {
+    pub(crate) fn arrive_burst(&mut self, burst: Burst) -> bool {
         // A single frame takes less memory as a plain entry than as a burst.
-        let alone = train.packets == 1 && !self.far_end.has_bursts();
+        let alone = burst.packets == 1 && !self.far_end.has_bursts();
         if alone || self.early_delivery || !matches!(self.to, LinkTarget::Exit(_)) {
             return false;
         }
-        let sent = self.far_end.send_burst(train, self.plain_delay_ns);
+        let sent = self.far_end.send_burst(burst, self.plain_delay_ns);
         if sent {
-            self.input += train.counts();
+            self.input += burst.counts();
         }
         sent
     }
@@ -371,9 +371,9 @@ impl Link {
             *output += PacketCounts { packets: flights.len() as u64, bytes };
             carrier.deliver_all(exit, *id, flights);
         });
-        while let Some(train) = far_end.pop_burst(until_ns, *plain_delay_ns, carrier) {
-            *output += train.counts();
-            carrier.deliver_burst(exit, *id, *plain_delay_ns, train);
+        while let Some(burst) = far_end.pop_burst(until_ns, *plain_delay_ns, carrier) {
+            *output += burst.counts();
+            carrier.deliver_burst(exit, *id, *plain_delay_ns, burst);
         }
     }
 

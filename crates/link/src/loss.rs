@@ -116,14 +116,14 @@ impl LossChain {
         if self.recent_losses.is_empty() {
             self.recent_losses.resize((MAX_REMEMBERED / 64) as usize, 0);
         }
-        let place = |number: u64| ((number % MAX_REMEMBERED / 64) as usize, number % 64);
+        let index = |number: u64| ((number % MAX_REMEMBERED / 64) as usize, number % 64);
         while self.next <= number {
-            let (word, bit) = place(self.next);
+            let (word, bit) = index(self.next);
             let lost = self.step(draws, state_draws);
             self.recent_losses[word] =
                 self.recent_losses[word] & !(1 << bit) | u64::from(lost) << bit;
         }
-        let (word, bit) = place(number);
+        let (word, bit) = index(number);
         self.next - number <= MAX_REMEMBERED && self.recent_losses[word] >> bit & 1 == 1
     }
 
@@ -357,10 +357,10 @@ fn chance(p: f64) -> Chance {
 }
 
 fn chance_at(windows: &[LossWindow], schedule: &TraceSchedule, at_ns: u64) -> Chance {
-    let Some(place) = schedule.position(at_ns) else { return Chance::NEVER };
-    let after = windows.partition_point(|window| window.from_ns <= place.offset_ns);
+    let Some(index) = schedule.position(at_ns) else { return Chance::NEVER };
+    let after = windows.partition_point(|window| window.from_ns <= index.offset_ns);
     match windows[..after].last() {
-        Some(window) if place.offset_ns < window.until_ns => window.chance,
+        Some(window) if index.offset_ns < window.until_ns => window.chance,
         _ => Chance::NEVER,
     }
 }

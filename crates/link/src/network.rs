@@ -138,15 +138,15 @@ impl Network {
     /// If the network has no such entry, or the carrier does not [support](Carrier::burst_item)
     /// bursts.
     #[inline]
-    pub fn push_burst(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
-        if self.try_push_burst(entry, train) {
+    pub fn push_burst(&mut self, entry: EntryId, burst: Burst, carrier: &mut impl Carrier) {
+        if self.try_push_burst(entry, burst) {
             return;
         }
-        if train.packets == 1 {
-            let Burst { first_ns: arrival_ns, handle, bytes, .. } = train;
+        if burst.packets == 1 {
+            let Burst { first_ns: arrival_ns, handle, bytes, .. } = burst;
             self.push(entry, &[FrameArrival { arrival_ns, handle, len: bytes as u32 }], carrier);
         } else {
-            self.push_burst_frames(entry, train, carrier);
+            self.push_burst_frames(entry, burst, carrier);
         }
     }
 
@@ -227,9 +227,9 @@ impl Network {
             arrivals.iter().for_each(|arrival| route.refuse(*arrival, carrier));
             return;
         };
-        let place = &mut self.components[component as usize];
+        let target = &mut self.components[component as usize];
         if let Some(only) = route.only_link()
-            && place.is_single()
+            && target.is_single()
         {
             let link = &mut self.links[only];
             route.count_all(arrivals);
@@ -240,8 +240,8 @@ impl Network {
             }
         } else {
             for arrival in arrivals {
-                place.run(arrival.arrival_ns, &mut self.links, &mut self.routes, carrier);
-                place.push(entry, *arrival, &mut self.links, &mut self.routes, carrier);
+                target.run(arrival.arrival_ns, &mut self.links, &mut self.routes, carrier);
+                target.push(entry, *arrival, &mut self.links, &mut self.routes, carrier);
             }
         }
         self.arm(component);
@@ -250,8 +250,8 @@ impl Network {
     /// Takes a whole burst if it enters a plain link on which no change is due; returns whether it
     /// was taken.
     #[inline]
-    fn try_push_burst(&mut self, entry: EntryId, train: Burst) -> bool {
-        if self.pending.next_ns().is_some_and(|at_ns| at_ns <= train.last_ns) {
+    fn try_push_burst(&mut self, entry: EntryId, burst: Burst) -> bool {
+        if self.pending.next_ns().is_some_and(|at_ns| at_ns <= burst.last_ns) {
             return false;
         }
         let route = self.routes.entry_mut(entry);
@@ -261,19 +261,19 @@ impl Network {
         let link = &mut self.links[only];
         if !self.components[component as usize].is_single()
             || !link.is_plain()
-            || !link.arrive_burst(train)
+            || !link.arrive_burst(burst)
         {
             return false;
         }
-        route.count_train(&train);
+        route.count_burst(&burst);
         self.arm(component);
         true
     }
 
     /// Pushes the frames of a burst one by one.
-    fn push_burst_frames(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
+    fn push_burst_frames(&mut self, entry: EntryId, burst: Burst, carrier: &mut impl Carrier) {
         let mut frames = core::mem::take(&mut self.burst_frames);
-        carrier.split_burst(&train, &mut frames);
+        carrier.split_burst(&burst, &mut frames);
         self.push(entry, &frames, carrier);
         frames.clear();
         self.burst_frames = frames;

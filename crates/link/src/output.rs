@@ -275,13 +275,13 @@ impl LinkOutput {
     /// Puts a burst in flight whose frames all have the delay `delay_ns`; `false` if they have to
     /// be sent one by one.
     #[inline]
-    pub(crate) fn send_burst(&mut self, train: Burst, delay_ns: u64) -> bool {
+    pub(crate) fn send_burst(&mut self, burst: Burst, delay_ns: u64) -> bool {
         // If the first frame need not wait for earlier frames, no later one does.
-        if train.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
+        if burst.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
             return false;
         }
-        self.last_release_ns = train.last_ns.saturating_add(delay_ns);
-        self.bursts.get_or_insert_with(|| Box::new(BurstFifo::new())).push(train);
+        self.last_release_ns = burst.last_ns.saturating_add(delay_ns);
+        self.bursts.get_or_insert_with(|| Box::new(BurstFifo::new())).push(burst);
         true
     }
 

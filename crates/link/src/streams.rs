@@ -37,11 +37,11 @@ impl LinkStreams<'_> {
     pub(crate) fn loss_stages(
         &self,
         spec: &LinkSpec,
-        place: LossPosition,
+        position: LossPosition,
         start_ns: u64,
     ) -> Vec<LossStage> {
         let stage = |(name, loss): (String, &LossSpec)| self.loss(&name, loss, start_ns);
-        named_losses(spec, place).iter().cloned().map(stage).collect()
+        named_losses(spec, position).iter().cloned().map(stage).collect()
     }
 
     /// Switches to other losses; unchanged ones keep their state.
@@ -50,14 +50,14 @@ impl LinkStreams<'_> {
         stages: &mut Vec<LossStage>,
         old: &LinkSpec,
         new: &LinkSpec,
-        place: LossPosition,
+        position: LossPosition,
         at_ns: u64,
     ) {
-        let before = named_losses(old, place);
+        let before = named_losses(old, position);
         let mut kept: Vec<_> = stages.drain(..).map(Some).collect();
-        stages.extend(named_losses(new, place).iter().map(|(name, loss)| {
-            let place = before.iter().position(|before| before == &(name.clone(), *loss));
-            let stays = place.and_then(|place| kept.get_mut(place)?.take());
+        stages.extend(named_losses(new, position).iter().map(|(name, loss)| {
+            let position = before.iter().position(|before| before == &(name.clone(), *loss));
+            let stays = position.and_then(|position| kept.get_mut(position)?.take());
             stays.unwrap_or_else(|| self.loss(name, loss, at_ns))
         }));
     }
@@ -75,13 +75,13 @@ impl LinkStreams<'_> {
 }
 
 /// Returns the losses at a position, each with the name of its stage.
-fn named_losses(spec: &LinkSpec, place: LossPosition) -> Vec<(String, &LossSpec)> {
-    let before = match place {
+fn named_losses(spec: &LinkSpec, position: LossPosition) -> Vec<(String, &LossSpec)> {
+    let before = match position {
         LossPosition::Pre => "pre",
         LossPosition::Post => "post",
     };
     let mut named: Vec<(String, &LossSpec)> = Vec::new();
-    for loss in losses_at(spec, place) {
+    for loss in losses_at(spec, position) {
         let kind = kind(&loss.model);
         let of_kind = named.iter().filter(|(_, other)| self::kind(&other.model) == kind).count();
         named.push((format!("loss/{before}/{kind}/{of_kind}"), loss));
@@ -105,6 +105,6 @@ const fn kind(model: &LossModel) -> &'static str {
     }
 }
 
-fn losses_at(spec: &LinkSpec, place: LossPosition) -> impl Iterator<Item = &LossSpec> {
-    spec.loss.iter().filter(move |loss| loss.position == place)
+fn losses_at(spec: &LinkSpec, position: LossPosition) -> impl Iterator<Item = &LossSpec> {
+    spec.loss.iter().filter(move |loss| loss.position == position)
 }

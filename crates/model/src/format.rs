@@ -89,8 +89,8 @@ fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
 
 /// The words of one line, separated by white space.
 fn words_of(line: &str, number: usize) -> impl Iterator<Item = FormatWord<'_>> {
-    let said = without_comment(line);
-    said.split_whitespace().map(move |text| {
+    let content = without_comment(line);
+    content.split_whitespace().map(move |text| {
         // `text` is a slice of `line`, so the difference of their addresses is its offset.
         let before = text.as_ptr() as usize - line.as_ptr() as usize;
         FormatWord { text, line: number, column: column_of(line, before) }

@@ -225,8 +225,8 @@ fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<
     spare.clear();
     spare.extend_from_slice(entries);
     for (entry, key) in spare.iter().zip(keys) {
-        let place: i32 = keys.iter().map(|other| i32::from(*other < key)).sum();
-        entries[place as usize] = *entry;
+        let rank: i32 = keys.iter().map(|other| i32::from(*other < key)).sum();
+        entries[rank as usize] = *entry;
     }
 }
 
@@ -239,20 +239,20 @@ fn distribute<H: Copy>(
 ) {
     const DIGITS: usize = 1 << SLOT_BITS.div_ceil(2);
     let digit = |entry: &WheelEntry<H>| (entry.release_ns >> shift) as usize % DIGITS;
-    let mut places = [0u32; DIGITS];
+    let mut offsets = [0u32; DIGITS];
     for entry in &*entries {
-        places[digit(entry)] += 1;
+        offsets[digit(entry)] += 1;
     }
     let mut sum = 0;
-    for place in &mut places {
-        sum += core::mem::replace(place, sum);
+    for offset in &mut offsets {
+        sum += core::mem::replace(offset, sum);
     }
     spare.clear();
     spare.extend_from_slice(entries);
     for entry in &*entries {
-        let place = &mut places[digit(entry)];
-        spare[*place as usize] = *entry;
-        *place += 1;
+        let offset = &mut offsets[digit(entry)];
+        spare[*offset as usize] = *entry;
+        *offset += 1;
     }
     core::mem::swap(entries, spare);
 }

@@ -122,7 +122,7 @@ impl NatFlow {
             (IpProto::ICMP, _) => life.icmp,
             (IpProto::UDP, _) => life.udp,
             (IpProto::TCP, [TcpSideState::FinOrRst, TcpSideState::FinOrRst]) => life.tcp_closed,
-            (IpProto::TCP, said) if said.contains(&TcpSideState::FinOrRst) => life.tcp_closing,
+            (IpProto::TCP, states) if states.contains(&TcpSideState::FinOrRst) => life.tcp_closing,
             (IpProto::TCP, [TcpSideState::Syn, TcpSideState::Syn]) => life.tcp_open,
             (IpProto::TCP, _) => life.tcp_opening,
             _ => life.other,

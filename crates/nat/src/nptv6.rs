@@ -149,13 +149,13 @@ impl Nptv6Prefixes {
         let mask = u128::MAX >> self.len;
         let host = address(old).to_bits() & mask;
         let mut new = Ipv6Addr::from_bits(host | address(*to).to_bits()).segments();
-        let place = if self.len <= 48 {
-            Some(SUBNET_WORD).filter(|&place| old[place] != 0xffff)?
+        let word = if self.len <= 48 {
+            Some(SUBNET_WORD).filter(|&word| old[word] != 0xffff)?
         } else {
-            (4..8).find(|&place| old[place] != 0xffff)?
+            (4..8).find(|&word| old[word] != 0xffff)?
         };
-        let sum = add(new[place], add(sum(from), !sum(to)));
-        new[place] = if sum == 0xffff { 0 } else { sum };
+        let sum = add(new[word], add(sum(from), !sum(to)));
+        new[word] = if sum == 0xffff { 0 } else { sum };
         packet.get_mut(at..at + 16)?.copy_from_slice(&address(new).octets());
         Some(())
     }

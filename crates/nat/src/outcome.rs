@@ -95,8 +95,8 @@ impl NatCounters {
         self.unknown_fragment += other.unknown_fragment;
     }
 
-    pub(crate) fn count(&mut self, way: NatDirection, outcome: NatOutcome) {
-        let counter = match (outcome, way) {
+    pub(crate) fn count(&mut self, direction: NatDirection, outcome: NatOutcome) {
+        let counter = match (outcome, direction) {
             (NatOutcome::Translated, NatDirection::Out) => &mut self.out,
             (NatOutcome::Translated, NatDirection::In) => &mut self.inwards,
             (NatOutcome::Unmodified | NatOutcome::Untouched, _) => &mut self.untouched,

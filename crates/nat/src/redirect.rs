@@ -150,8 +150,8 @@ pub(crate) fn inwards(
     own: Option<Ipv4Addr>,
     addresses: bool,
 ) -> Option<RedirectMatch> {
-    let turn = |place: usize| turns.get(place).copied().unwrap_or(0);
-    best(redirects, addresses, |place, redirect| redirect.inwards(seen, own, turn(place)))
+    let turn = |index: usize| turns.get(index).copied().unwrap_or(0);
+    best(redirects, addresses, |index, redirect| redirect.inwards(seen, own, turn(index)))
 }
 
 /// Finds the redirection whose target sends an outgoing packet.
@@ -173,10 +173,10 @@ fn best(
 ) -> Option<RedirectMatch> {
     let order = |redirect: &Redirect| matches!(redirect.kind, RedirectKind::Ports { .. });
     let all = redirects.iter().enumerate().filter(|(_, it)| it.is_address() == addresses);
-    let fitting = all.filter_map(|(place, it)| Some((order(it), fit(place, it)?, place)));
+    let fitting = all.filter_map(|(index, it)| Some((order(it), fit(index, it)?, index)));
     fitting
-        .max_by_key(|(by_port, (rank, _), place)| (*by_port, *rank, *place))
-        .map(|(_, (_, end), place)| RedirectMatch { index: place, end })
+        .max_by_key(|(by_port, (rank, _), index)| (*by_port, *rank, *index))
+        .map(|(_, (_, end), index)| RedirectMatch { index, end })
 }
 
 impl fmt::Display for Redirect {

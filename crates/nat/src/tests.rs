@@ -39,16 +39,16 @@ const FIN_ACK: u8 = 0x11;
 const RST: u8 = 0x04;
 
 /// An instance and a clock.
-struct Bed {
+struct Fixture {
     nat: Translator,
     now: u64,
 }
 
-impl Bed {
+impl Fixture {
     fn new(settings: NatConfig) -> Self {
         let outside = match settings.outside {
             OutsideAddress::None => OutsideAddress::Address(OWN.into()),
-            told => told,
+            given => given,
         };
         Self { nat: Translator::new(NatConfig { outside, ..settings }, 7), now: 0 }
     }
@@ -65,8 +65,8 @@ impl Bed {
         self.now += seconds * SECOND;
     }
 
-    fn pass(&mut self, packet: &mut [u8], way: NatDirection) -> NatOutcome {
-        let outcome = self.nat.translate(packet, way, NatScope::All, self.now);
+    fn pass(&mut self, packet: &mut [u8], direction: NatDirection) -> NatOutcome {
+        let outcome = self.nat.translate(packet, direction, NatScope::All, self.now);
         check(packet);
         outcome
     }
@@ -162,53 +162,53 @@ fn check(packet: &[u8]) {
 
 #[test]
 fn a_client_shows_the_address_of_the_instance_and_gets_its_answers() {
-    let mut bed = Bed::new(NatConfig::default());
-    let (src, dst) = bed.out(udp((CLIENT, 1025), (SERVER, 53))).unwrap();
+    let mut fixture = Fixture::new(NatConfig::default());
+    let (src, dst) = fixture.out(udp((CLIENT, 1025), (SERVER, 53))).unwrap();
     assert_eq!((src.0, dst), (OWN, (SERVER, 53)));
     assert!(src.1 >= 0x8000, "{}", src.1);
-    let back = bed.inwards(udp((SERVER, 53), src)).unwrap();
+    let back = fixture.inwards(udp((SERVER, 53), src)).unwrap();
     assert_eq!(back, ((SERVER, 53), (CLIENT, 1025)));
-    assert_eq!(bed.outside((CLIENT, 1025), (SERVER, 53)), src, "a flow keeps its port");
-    assert_eq!((bed.nat.counters().out, bed.nat.counters().inwards), (2, 1));
+    assert_eq!(fixture.outside((CLIENT, 1025), (SERVER, 53)), src, "a flow keeps its port");
+    assert_eq!((fixture.nat.counters().out, fixture.nat.counters().inwards), (2, 1));
 }
 
 #[test]
 fn clients_with_one_port_are_told_apart() {
-    let mut bed = Bed::with(NatMode::SamePorts);
-    let one = bed.outside((CLIENT, 5000), (SERVER, 53));
-    let other = bed.outside((CLIENT_2, 5000), (SERVER, 53));
+    let mut fixture = Fixture::with(NatMode::SamePorts);
+    let one = fixture.outside((CLIENT, 5000), (SERVER, 53));
+    let other = fixture.outside((CLIENT_2, 5000), (SERVER, 53));
     assert_eq!(one, (OWN, 5000));
     assert_ne!(one, other);
-    assert_eq!(bed.inwards(udp((SERVER, 53), other)).unwrap().1, (CLIENT_2, 5000));
-    assert_eq!(bed.nat.counters().port_taken, 1);
+    assert_eq!(fixture.inwards(udp((SERVER, 53), other)).unwrap().1, (CLIENT_2, 5000));
+    assert_eq!(fixture.nat.counters().port_taken, 1);
 }
 
 #[test]
 fn a_port_serves_several_remote_ends() {
-    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
-    assert_eq!(bed.outside((CLIENT, 1), (SERVER, 53)), (OWN, 4000));
-    assert_eq!(bed.outside((CLIENT_2, 1), (SERVER_2, 53)), (OWN, 4000));
-    assert_eq!(bed.inwards(udp((SERVER_2, 53), (OWN, 4000))).unwrap().1, (CLIENT_2, 1));
+    let mut fixture = Fixture::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
+    assert_eq!(fixture.outside((CLIENT, 1), (SERVER, 53)), (OWN, 4000));
+    assert_eq!(fixture.outside((CLIENT_2, 1), (SERVER_2, 53)), (OWN, 4000));
+    assert_eq!(fixture.inwards(udp((SERVER_2, 53), (OWN, 4000))).unwrap().1, (CLIENT_2, 1));
 }
 
 #[test]
 fn ports_run_out_one_remote_end_at_a_time_and_that_is_counted() {
-    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4009)), ..NatConfig::default() });
+    let mut fixture = Fixture::new(NatConfig { ports: Some((4000, 4009)), ..NatConfig::default() });
     let mut ports: Vec<u16> =
-        (1..=10).map(|port| bed.outside((CLIENT, port), (SERVER, 53)).1).collect();
+        (1..=10).map(|port| fixture.outside((CLIENT, port), (SERVER, 53)).1).collect();
     ports.sort_unstable();
     assert_eq!(ports, (4000..=4009).collect::<Vec<_>>());
-    let eleventh = bed.out(udp((CLIENT, 11), (SERVER, 53)));
+    let eleventh = fixture.out(udp((CLIENT, 11), (SERVER, 53)));
     assert_eq!(eleventh, Err(NatOutcome::Dropped(NatDropReason::Exhausted)));
-    assert!(bed.out(udp((CLIENT, 11), (SERVER_2, 53))).is_ok());
-    assert_eq!((bed.nat.counters().exhausted, bed.nat.counters().dropped()), (1, 1));
+    assert!(fixture.out(udp((CLIENT, 11), (SERVER_2, 53))).is_ok());
+    assert_eq!((fixture.nat.counters().exhausted, fixture.nat.counters().dropped()), (1, 1));
 }
 
 #[test]
 fn the_last_free_port_of_a_large_range_is_found() {
-    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4255)), ..NatConfig::default() });
+    let mut fixture = Fixture::new(NatConfig { ports: Some((4000, 4255)), ..NatConfig::default() });
     for port in 1..=256 {
-        assert!(bed.out(udp((CLIENT, port), (SERVER, 53))).is_ok(), "{port}");
+        assert!(fixture.out(udp((CLIENT, port), (SERVER, 53))).is_ok(), "{port}");
     }
 }
 
@@ -217,8 +217,8 @@ fn the_secret_decides_which_port_is_chosen() {
     let outside = OutsideAddress::Address(OWN.into());
     let chosen = |secret| {
         let config = NatConfig { outside: outside.clone(), ..NatConfig::default() };
-        let mut bed = Bed { nat: Translator::new(config, secret), now: 0 };
-        bed.outside((CLIENT, 1025), (SERVER, 53)).1
+        let mut fixture = Fixture { nat: Translator::new(config, secret), now: 0 };
+        fixture.outside((CLIENT, 1025), (SERVER, 53)).1
     };
     assert_ne!(chosen(1), chosen(2));
     assert_eq!(chosen(1), chosen(1));
@@ -226,25 +226,25 @@ fn the_secret_decides_which_port_is_chosen() {
 
 #[test]
 fn there_are_no_more_flows_than_there_may_be() {
-    let mut bed = Bed::new(NatConfig::default());
-    bed.nat.max_flows = 1;
-    assert!(bed.out(udp((CLIENT, 1), (SERVER, 53))).is_ok());
-    let second = bed.out(udp((CLIENT, 2), (SERVER, 53)));
+    let mut fixture = Fixture::new(NatConfig::default());
+    fixture.nat.max_flows = 1;
+    assert!(fixture.out(udp((CLIENT, 1), (SERVER, 53))).is_ok());
+    let second = fixture.out(udp((CLIENT, 2), (SERVER, 53)));
     assert_eq!(
-        (second, bed.nat.counters().full),
+        (second, fixture.nat.counters().full),
         (Err(NatOutcome::Dropped(NatDropReason::Full)), 1)
     );
 }
 
 #[test]
 fn pings_are_told_apart_by_their_identifier() {
-    let mut bed = Bed::new(NatConfig::default());
-    let one = bed.out(echo(EchoKind::Request, CLIENT, SERVER, 9)).unwrap().0;
-    let other = bed.out(echo(EchoKind::Request, CLIENT_2, SERVER, 9)).unwrap().0;
+    let mut fixture = Fixture::new(NatConfig::default());
+    let one = fixture.out(echo(EchoKind::Request, CLIENT, SERVER, 9)).unwrap().0;
+    let other = fixture.out(echo(EchoKind::Request, CLIENT_2, SERVER, 9)).unwrap().0;
     assert_eq!((one.0, other.0), (OWN, OWN));
     assert_ne!(one.1, other.1);
     let mut answer = echo(EchoKind::Reply, SERVER, OWN, other.1);
-    assert_eq!(bed.pass(&mut answer, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut answer, NatDirection::In), NatOutcome::Translated);
     assert_eq!(answer[16..20], CLIENT_2);
     assert_eq!(answer[24..26], [0, 9]);
 }
@@ -252,56 +252,56 @@ fn pings_are_told_apart_by_their_identifier() {
 #[test]
 fn a_protocol_without_ports_has_one_client_for_each_remote_address() {
     const GRE: u8 = 47;
-    let mut bed = Bed::new(NatConfig::default());
-    assert_eq!(bed.out(bare(GRE, CLIENT, SERVER)).unwrap().0, (OWN, 0));
-    let second = bed.out(bare(GRE, CLIENT_2, SERVER));
+    let mut fixture = Fixture::new(NatConfig::default());
+    assert_eq!(fixture.out(bare(GRE, CLIENT, SERVER)).unwrap().0, (OWN, 0));
+    let second = fixture.out(bare(GRE, CLIENT_2, SERVER));
     assert_eq!(second, Err(NatOutcome::Dropped(NatDropReason::Collision)));
-    assert!(bed.out(bare(GRE, CLIENT_2, SERVER_2)).is_ok());
-    assert_eq!(bed.inwards(bare(GRE, SERVER, OWN)).unwrap().1, (CLIENT, 0));
-    assert_eq!(bed.nat.counters().collision, 1);
+    assert!(fixture.out(bare(GRE, CLIENT_2, SERVER_2)).is_ok());
+    assert_eq!(fixture.inwards(bare(GRE, SERVER, OWN)).unwrap().1, (CLIENT, 0));
+    assert_eq!(fixture.nat.counters().collision, 1);
 }
 
 #[test]
 fn sctp_keeps_its_ports_and_its_checksum() {
     const SCTP: u8 = 132;
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let mut packet = bare(SCTP, CLIENT, SERVER);
     let before = packet.clone();
-    assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     assert_eq!((&packet[12..16], &packet[20..]), (&OWN[..], &before[20..]));
     assert_eq!(
-        bed.out(bare(SCTP, CLIENT_2, SERVER)),
+        fixture.out(bare(SCTP, CLIENT_2, SERVER)),
         Err(NatOutcome::Dropped(NatDropReason::Collision))
     );
 }
 
 #[test]
 fn a_datagram_without_a_checksum_gets_none() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let mut packet = udp((CLIENT, 1), (SERVER, 2));
     packet[26..28].fill(0);
-    assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     assert_eq!(packet[26..28], [0, 0]);
 }
 
 #[test]
 fn a_packet_too_short_is_dropped_and_counted() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let packet = udp((CLIENT, 1), (SERVER, 2));
     for len in [0, 10, 22] {
         let mut cut = packet[..len].to_vec();
-        let outcome = bed.nat.translate(&mut cut, NatDirection::Out, NatScope::All, 0);
+        let outcome = fixture.nat.translate(&mut cut, NatDirection::Out, NatScope::All, 0);
         assert_eq!(outcome, NatOutcome::Dropped(NatDropReason::Malformed));
     }
-    assert_eq!(bed.nat.counters().malformed, 3);
+    assert_eq!(fixture.nat.counters().malformed, 3);
 }
 
 #[test]
 fn an_instance_without_an_address_translates_nothing() {
     let outside = OutsideAddress::Interface("em0".into());
-    let mut bed = Bed::new(NatConfig { outside, ..NatConfig::default() });
+    let mut fixture = Fixture::new(NatConfig { outside, ..NatConfig::default() });
     let packet = udp((CLIENT, 1), (SERVER, 2));
-    assert_eq!(bed.out(packet.clone()), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
-    bed.nat.set_address(Some(OWN.into()));
-    assert_eq!(bed.out(packet).unwrap().0.0, OWN);
+    assert_eq!(fixture.out(packet.clone()), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
+    fixture.nat.set_address(Some(OWN.into()));
+    assert_eq!(fixture.out(packet).unwrap().0.0, OWN);
 }

@@ -198,40 +198,42 @@ impl Translator {
     pub fn translate(
         &mut self,
         packet: &mut [u8],
-        way: NatDirection,
+        direction: NatDirection,
         scope: NatScope,
         now_ns: u64,
     ) -> NatOutcome {
         // Expire first, so that all flows and fragments found below are valid.
         self.tick(now_ns);
-        let way = if self.config.modes.has(NatMode::Reverse) { way.reversed() } else { way };
+        let direction =
+            if self.config.modes.has(NatMode::Reverse) { direction.reversed() } else { direction };
         let outcome = if self.config.modes.has(NatMode::ProxyOnly) {
             NatOutcome::Untouched
         } else {
-            self.translate_read(packet, way, scope, now_ns).unwrap_or_else(NatOutcome::Dropped)
+            self.translate_read(packet, direction, scope, now_ns)
+                .unwrap_or_else(NatOutcome::Dropped)
         };
-        self.counters.count(way, outcome);
+        self.counters.count(direction, outcome);
         outcome
     }
 
     fn translate_read(
         &mut self,
         packet: &mut [u8],
-        way: NatDirection,
+        direction: NatDirection,
         scope: NatScope,
         now: u64,
     ) -> Result<NatOutcome, NatDropReason> {
         let view = Ipv4View::read(packet).ok_or(NatDropReason::Malformed)?;
         if view.part == FragmentPart::Later {
-            return self.later_fragment(packet, &view, way, scope);
+            return self.later_fragment(packet, &view, direction, scope);
         }
         let load = view.load(packet).ok_or(NatDropReason::Malformed)?;
         match load {
-            L4Content::Error(at) => self.error(packet, &view, (way, scope), at),
-            L4Content::Message => self.message(way, scope),
+            L4Content::Error(at) => self.error(packet, &view, (direction, scope), at),
+            L4Content::Message => self.message(direction, scope),
             L4Content::Ports(..) | L4Content::Query(_) | L4Content::Bare => {
-                let [near, far] = view.ends(load, way.side());
-                self.packet(packet, &PacketContext { view, direction: way, near, far }, scope, now)
+                let [near, far] = view.ends(load, direction.side());
+                self.packet(packet, &PacketContext { view, direction, near, far }, scope, now)
             }
         }
     }
@@ -239,9 +241,13 @@ impl Translator {
     /// Passes an ICMP message that is neither query nor error: a redirect, or an advertisement of a
     /// router. Such a message is for this host and its link, so its addresses are already right.
     /// With `deny_in` incoming messages are dropped, since no inside host has requested them.
-    fn message(&self, way: NatDirection, scope: NatScope) -> Result<NatOutcome, NatDropReason> {
+    fn message(
+        &self,
+        direction: NatDirection,
+        scope: NatScope,
+    ) -> Result<NatOutcome, NatDropReason> {
         let denies = self.config.modes.has(NatMode::DenyIn) && scope == NatScope::All;
-        if denies && way == NatDirection::In {
+        if denies && direction == NatDirection::In {
             return Err(NatDropReason::Refused);
         }
         Ok(NatOutcome::Untouched)
@@ -254,31 +260,31 @@ impl Translator {
         scope: NatScope,
         now: u64,
     ) -> Result<NatOutcome, NatDropReason> {
-        let PacketContext { view, direction: way, .. } = seen;
-        let flow = match self.flows.find(way.from(), seen.tuple()) {
+        let PacketContext { view, direction, .. } = seen;
+        let flow = match self.flows.find(direction.from(), seen.tuple()) {
             Some(flow) => flow,
             None => match self.new_ends(seen, scope)? {
                 Some(ends) => self.make(view.proto, ends)?,
                 None => return Ok(NatOutcome::Untouched),
             },
         };
-        let said = (*way == NatDirection::Out, view.tcp_flags(packet));
-        self.flows.touch(flow, said, &self.lifetimes, now);
-        let end = self.other_end(flow, *way);
+        let state = (*direction == NatDirection::Out, view.tcp_flags(packet));
+        self.flows.touch(flow, state, &self.lifetimes, now);
+        let end = self.other_end(flow, *direction);
         if end != seen.near {
-            rewrite::set_end(packet, view, way.side(), end);
+            rewrite::set_end(packet, view, direction.side(), end);
         }
         if view.part == FragmentPart::First {
             let until = now.saturating_add(u64::from(self.lifetimes.fragments) * 1_000_000_000);
-            self.fragments.remember(view, *way == NatDirection::Out, end.address, until);
+            self.fragments.remember(view, *direction == NatDirection::Out, end.address, until);
         }
         Ok(if end == seen.near { NatOutcome::Unmodified } else { NatOutcome::Translated })
     }
 
     /// The new value of our end.
-    fn other_end(&self, flow: NatFlowId, way: NatDirection) -> NatEndpoint {
+    fn other_end(&self, flow: NatFlowId, direction: NatDirection) -> NatEndpoint {
         let flow = self.flows.get(flow);
-        match way {
+        match direction {
             NatDirection::Out => flow.outside,
             NatDirection::In => flow.inside,
         }
@@ -407,11 +413,11 @@ impl Translator {
         &mut self,
         packet: &mut [u8],
         view: &Ipv4View,
-        way: NatDirection,
+        direction: NatDirection,
         scope: NatScope,
     ) -> Result<NatOutcome, NatDropReason> {
-        let found = self.fragments.find(view, way == NatDirection::Out);
-        let address = match (found, way) {
+        let found = self.fragments.find(view, direction == NatDirection::Out);
+        let address = match (found, direction) {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
@@ -419,10 +425,10 @@ impl Translator {
             // with whatever port.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
-        if address == near(view, way) {
+        if address == near(view, direction) {
             return Ok(NatOutcome::Unmodified);
         }
-        rewrite::set_end(packet, view, way.side(), NatEndpoint::new(address, 0));
+        rewrite::set_end(packet, view, direction.side(), NatEndpoint::new(address, 0));
         Ok(NatOutcome::Translated)
     }
 
@@ -443,30 +449,30 @@ impl Translator {
         &mut self,
         packet: &mut [u8],
         view: &Ipv4View,
-        (way, scope): (NatDirection, NatScope),
+        (direction, scope): (NatDirection, NatScope),
         at: usize,
     ) -> Result<NatOutcome, NatDropReason> {
-        let quoted_side = way.reversed().side();
+        let quoted_side = direction.reversed().side();
         let flow = icmp::parse_quoted(packet, at).and_then(|quoted| {
             let [near, far] = quoted.view.ends(quoted.load, quoted_side);
-            let flow = self.flows.find(way.from(), (quoted.view.proto, near, far))?;
+            let flow = self.flows.find(direction.from(), (quoted.view.proto, near, far))?;
             Some((quoted, (flow, near)))
         });
         let denies = self.config.modes.has(NatMode::DenyIn) && scope == NatScope::All;
         let Some((quoted, flow)) = flow else {
-            let refused = way == NatDirection::In && denies;
+            let refused = direction == NatDirection::In && denies;
             return if refused { Err(NatDropReason::Refused) } else { Ok(NatOutcome::Untouched) };
         };
         let (flow, quoted_near) = flow;
-        let end = self.other_end(flow, way);
-        if end == quoted_near && end.address == near(view, way) {
+        let end = self.other_end(flow, direction);
+        if end == quoted_near && end.address == near(view, direction) {
             return Ok(NatOutcome::Unmodified);
         }
         quoted.set_end(packet, view, quoted_side, end);
         rewrite::set_end(
             packet,
             view,
-            way.side(),
+            direction.side(),
             NatEndpoint::new(end.address, echo_id(packet, view)),
         );
         Ok(NatOutcome::Translated)
@@ -474,8 +480,8 @@ impl Translator {
 }
 
 /// The inside host's address in a packet of this direction.
-const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
-    match way {
+const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
+    match direction {
         NatDirection::Out => view.src,
         NatDirection::In => view.dst,
     }

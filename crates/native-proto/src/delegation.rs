@@ -49,13 +49,13 @@ impl RingDelegation {
         for word in [self.client_id, self.writes_timestamps.into()] {
             bytes.extend(word.to_ne_bytes());
         }
-        for DelegatedRing { receives, ring, layout: place, doorbell: bell, peer_doorbell: peer } in
+        for DelegatedRing { receives, ring, layout, doorbell: bell, peer_doorbell: peer } in
             self.rings
         {
-            for word in [receives.into(), ring, place.num_slots, 0] {
+            for word in [receives.into(), ring, layout.num_slots, 0] {
                 bytes.extend(word.to_ne_bytes());
             }
-            for at in [place.words, place.tx, place.rx] {
+            for at in [layout.words, layout.tx, layout.rx] {
                 bytes.extend(at.to_ne_bytes());
             }
             fds.extend([bell, peer]);
@@ -79,13 +79,13 @@ impl RingDelegation {
         let rings = rings.iter().map(|ring| {
             let long = |i: usize| ring.as_chunks::<8>().0.get(i).map(|at| u64::from_ne_bytes(*at));
             let num_slots = word(ring, 2)?;
-            let place = DirectionLayout { words: long(2)?, tx: long(3)?, rx: long(4)?, num_slots };
+            let layout = DirectionLayout { words: long(2)?, tx: long(3)?, rx: long(4)?, num_slots };
             let (receives, number) = (word(ring, 0)? != 0, word(ring, 1)?);
             let (bell, peer) = (fds.next()?, fds.next()?);
             Some(DelegatedRing {
                 receives,
                 ring: number,
-                layout: place,
+                layout,
                 doorbell: bell,
                 peer_doorbell: peer,
             })
@@ -112,11 +112,11 @@ mod tests {
 
     #[test]
     fn what_is_lent_comes_out_as_it_went_in() {
-        let place = DirectionLayout { words: 1 << 40, tx: 2, rx: 3, num_slots: 1024 };
+        let layout = DirectionLayout { words: 1 << 40, tx: 2, rx: 3, num_slots: 1024 };
         let ring = |receives, ring| DelegatedRing {
             receives,
             ring,
-            layout: place,
+            layout,
             doorbell: fd(),
             peer_doorbell: fd(),
         };
@@ -134,7 +134,7 @@ mod tests {
         );
         let read = RingDelegation::from_parts(&bytes, fds).unwrap();
         assert_eq!((read.client_id, read.writes_timestamps, read.rings.len()), (5, true, 2));
-        assert_eq!(read.rings[1].layout, place);
+        assert_eq!(read.rings[1].layout, layout);
         assert_eq!((read.rings[1].receives, read.rings[1].ring), (true, 7));
     }
 }

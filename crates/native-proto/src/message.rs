@@ -194,11 +194,11 @@ mod tests {
     fn messages_come_out_as_they_went_in() {
         assert_eq!(NativeCall::read(&call().to_bytes()), Some(call()));
         let NativeCall { argument, fragments: pieces, .. } = call();
-        for said in [
+        for message in [
             NativeMessage::Wake,
             NativeMessage::Answer(NativeAnswer { result: -22, argument, fragments: pieces }),
         ] {
-            assert_eq!(NativeMessage::read(&said.to_bytes()), Some(said));
+            assert_eq!(NativeMessage::read(&message.to_bytes()), Some(message));
         }
     }
 

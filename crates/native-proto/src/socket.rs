@@ -66,8 +66,8 @@ impl NativeListener {
     pub fn accept(&self) -> io::Result<(OwnedFd, UCred)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let client = accept_with(&self.socket, flags)?;
-        let who = sockopt::socket_peercred(&client)?;
-        Ok((client, who))
+        let credentials = sockopt::socket_peercred(&client)?;
+        Ok((client, credentials))
     }
 }
 

@@ -61,7 +61,7 @@ pub struct SnoopTable<P> {
 #[derive(Debug, Clone, Copy)]
 struct SnoopEntry<P> {
     mac: MacAddr,
-    place: P,
+    port: P,
     is_used: bool,
 }
 
@@ -73,16 +73,16 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
     }
 
     /// Stores an address. Returns whether that changed the table.
-    pub fn insert(&mut self, SnoopedAddress { address, mac }: SnoopedAddress, place: P) -> bool {
+    pub fn insert(&mut self, SnoopedAddress { address, mac }: SnoopedAddress, port: P) -> bool {
         if let Some(entry) = self.entries.get_mut(&address) {
-            let changed = (entry.mac, entry.place) != (mac, place);
-            (entry.mac, entry.place) = (mac, place);
+            let changed = (entry.mac, entry.port) != (mac, port);
+            (entry.mac, entry.port) = (mac, port);
             return changed;
         }
         if self.entries.len() >= self.capacity && !self.evict() {
             return false;
         }
-        self.entries.insert(address, SnoopEntry { mac, place, is_used: false });
+        self.entries.insert(address, SnoopEntry { mac, port, is_used: false });
         true
     }
 
@@ -90,7 +90,7 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
     pub fn resolve(&mut self, address: IpAddr) -> Option<(MacAddr, P)> {
         let entry = self.entries.get_mut(&address)?;
         entry.is_used = true;
-        Some((entry.mac, entry.place))
+        Some((entry.mac, entry.port))
     }
 
     /// The number of addresses.

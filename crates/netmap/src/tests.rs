@@ -39,9 +39,9 @@ impl Provider for Nothing {
 
 /// The handles that were notified.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<u64>>);
+struct RecordedWakes(Mutex<Vec<u64>>);
 
-impl Notify for Told {
+impl Notify for RecordedWakes {
     fn notify(&self, handle: u64) {
         lock(&self.0).push(handle);
     }
@@ -51,7 +51,7 @@ impl Notify for Told {
 const BUF: u64 = BUF_SIZE as u64;
 
 /// The memory of a program: 64 KiB from `BASE` on.
-struct Flat {
+struct ProgramMemory {
     bytes: Vec<u8>,
     /// Memory from `SHARED` on, which others can map.
     pages: Option<OwnedFd>,
@@ -66,7 +66,7 @@ const BODY: u64 = BASE + 0x100;
 const OPTIONS: u64 = BASE + 0x1000;
 const SHARED: u64 = 0x4000_0000;
 
-impl Flat {
+impl ProgramMemory {
     fn new() -> Self {
         Self { bytes: vec![0; 1 << 16], pages: None, events: Vec::new(), cancel: None }
     }
@@ -86,7 +86,7 @@ impl Flat {
     }
 }
 
-impl CallerMemory for Flat {
+impl CallerMemory for ProgramMemory {
     fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         let range = self.range(addr, out.len())?;
         out.copy_from_slice(&self.bytes[range]);
@@ -123,7 +123,7 @@ impl CallerMemory for Flat {
 struct World {
     netmap: Netmap,
     domain: Arc<Domain>,
-    told: Arc<Told>,
+    notified: Arc<RecordedWakes>,
 }
 
 impl World {
@@ -133,13 +133,13 @@ impl World {
 
     fn with(params: MemoryParams) -> Self {
         let domain = Domain::new(0, params).unwrap();
-        Self { netmap: Netmap::new(Box::new(Nothing)), domain, told: Arc::default() }
+        Self { netmap: Netmap::new(Box::new(Nothing)), domain, notified: Arc::default() }
     }
 
     fn open(&self) -> Client<'_> {
         let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
-        let open = self.netmap.open(self.domain.clone(), opener, self.told.clone());
-        Client { world: self, open, memory: Flat::new() }
+        let open = self.netmap.open(self.domain.clone(), opener, self.notified.clone());
+        Client { world: self, open, memory: ProgramMemory::new() }
     }
 
     /// Returns a client that has bound all of this port.
@@ -154,7 +154,7 @@ impl World {
 struct Client<'w> {
     world: &'w World,
     open: OpenHandle,
-    memory: Flat,
+    memory: ProgramMemory,
 }
 
 /// A bind of all NIC rings, without host rings.

@@ -150,15 +150,15 @@ impl NicQueue {
         if self.monitor_taps.has_monitors() {
             lender.set_host_only(true);
         }
-        let place = |dir: TxRx| {
+        let layout_of = |dir: TxRx| {
             let bound = rings[dir as usize].contains(&self.number);
             if bound { self.views[dir as usize].offset() } else { 0 }
         };
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let layout = DelegatedQueueLayout {
             words: lent.words,
-            tx: place(TxRx::Tx),
-            rx: place(TxRx::Rx),
+            tx: layout_of(TxRx::Tx),
+            rx: layout_of(TxRx::Rx),
             num_slots: self.views[0].num_slots(),
             cells: lent.cells,
             max_slot_len: lent.max_slot_len,
@@ -476,7 +476,7 @@ impl DelegatingPort for Nic {
     fn lend_queues(
         &self,
         rings: &[Range<usize>; 2],
-        who: u32,
+        client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
         let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
         // Host rings are synced here.
@@ -485,7 +485,7 @@ impl DelegatingPort for Nic {
         }
         let watcher: Arc<dyn MonitorListener> = live.monitor_minder.clone();
         self.monitor_taps.set_observer(Arc::downgrade(&watcher));
-        let (lent, loan) = QueueLoans::lend(&live.queues, rings, who)?;
+        let (lent, loan) = QueueLoans::lend(&live.queues, rings, client_id)?;
         Ok((lent, Box::new(loan)))
     }
 }

@@ -42,10 +42,10 @@ impl NicPoller {
         let fds = queues.iter().map(fds_of).collect::<io::Result<Vec<_>>>()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
         let stop = Arc::new(PollerStop { requested: AtomicBool::new(false), wake_event: bell });
-        let told = stop.clone();
+        let stopped = stop.clone();
         let work = move || {
-            while !told.requested.load(Ordering::Acquire) {
-                poll_once(&queues, &fds, told.wake_event.as_fd());
+            while !stopped.requested.load(Ordering::Acquire) {
+                poll_once(&queues, &fds, stopped.wake_event.as_fd());
             }
         };
         let thread = thread::Builder::new().name("nic-pump".to_owned()).spawn(work)?;

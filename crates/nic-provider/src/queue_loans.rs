@@ -21,14 +21,14 @@ impl QueueLoans {
     pub(crate) fn lend(
         queues: &Arc<Vec<NicQueue>>,
         rings: &[Range<usize>; 2],
-        who: u32,
+        client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, Self), Errno> {
         let bound = |i: &usize| rings.iter().any(|rings| rings.contains(i));
-        let mut loans = Self { queues: queues.clone(), lent: Vec::new(), client_id: who };
+        let mut loans = Self { queues: queues.clone(), lent: Vec::new(), client_id };
         let mut lent = Vec::new();
         for i in (0..queues.len()).filter(bound) {
             let holder = &queues[i].holder;
-            let taken = holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
+            let taken = holder.compare_exchange(0, client_id, Ordering::AcqRel, Ordering::Relaxed);
             taken.map_err(|_| Errno::BUSY)?;
             // If a later step fails, dropping `loans` returns the queues lent so far.
             loans.lent.push(i);

@@ -16,9 +16,9 @@ use slipring_nic_provider::{NicAccess, Nics};
 use slipring_port::netlink::Netlink;
 
 /// Sends wake-ups as messages.
-struct Bell(Sender<u64>);
+struct ChannelNotify(Sender<u64>);
 
-impl Notify for Bell {
+impl Notify for ChannelNotify {
     fn notify(&self, handle: u64) {
         // The test may have ended.
         let _ = self.0.send(handle);
@@ -54,7 +54,7 @@ struct World {
     netns: Netns,
     netmap: Netmap,
     domain: Arc<Domain>,
-    bell: Arc<Bell>,
+    bell: Arc<ChannelNotify>,
     rung: Receiver<u64>,
 }
 
@@ -84,7 +84,7 @@ impl World {
         let domain =
             Domain::new(uid, MemoryParams { buf_num: 16_384, ..MemoryParams::default() }).unwrap();
         let netmap = Netmap::new(Box::new(Nics::new(access)));
-        Self { netns, netmap, domain, bell: Arc::new(Bell(ring)), rung }
+        Self { netns, netmap, domain, bell: Arc::new(ChannelNotify(ring)), rung }
     }
 
     fn open(&self, name: &str) -> Result<Client, Errno> {

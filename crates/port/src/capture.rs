@@ -124,9 +124,9 @@ impl FileReader {
     /// [`CaptureReadError`] of the file.
     #[allow(clippy::should_implement_trait, reason = "packets borrow from the reader")]
     pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, CaptureReadError> {
-        let place = loop {
+        let file = loop {
             match self.decode()? {
-                Ok(place) => break place,
+                Ok(file) => break file,
                 Err(need) if !self.read_more(need)? => {
                     self.decoder.finish(&self.buffer[self.used..])?;
                     return Ok(None);
@@ -134,7 +134,7 @@ impl FileReader {
                 Err(_) => {}
             }
         };
-        let PacketSpan { ts_ns, orig_len, start, len, direction } = place;
+        let PacketSpan { ts_ns, orig_len, start, len, direction } = file;
         Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 

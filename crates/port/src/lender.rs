@@ -23,11 +23,11 @@ pub struct DelegatedQueue {
 /// finds the other one syncing a direction skips its own sync.
 pub trait QueueLender {
     /// Lends both directions to program `who`; `None` if programs cannot sync them.
-    fn lend(&mut self, who: u32) -> Option<DelegatedQueue>;
+    fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
     /// Ends the loan, even if `who` is in the middle of a sync. The program may keep the descriptor
     /// and the mappings, so the shared words are not trusted from then on.
-    fn revoke(&mut self, who: u32);
+    fn revoke(&mut self, client_id: u32);
 
     /// Sets whether only this process may sync; false while a program is still syncing.
     fn set_host_only(&mut self, keep: bool) -> bool;

@@ -82,7 +82,7 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
     let ends = bind_ends(name, socket)?;
     let slots = ends.iter().map(|end| end.tx.num_slots().max(end.rx.num_slots())).max();
     let max_slot = ends.iter().map(|end| end.tx.region().buf_size()).max().unwrap_or(0);
-    let mode = PortMode::new().with("mode", "swap").with("door", socket.display());
+    let mode = PortMode::new().with("mode", "swap").with("socket", socket.display());
     let info = PortInfo {
         name: shown.to_owned(),
         kind: "native",
@@ -144,7 +144,7 @@ impl NativeBinding {
     fn into_end(self) -> Result<NativeEnd, OpenCause> {
         let (file, bytes) =
             self.client.memory().map_err(system_error("get the daemon's memory"))?;
-        let RingDelegation { client_id: who, writes_timestamps: stamps, kick, rings } =
+        let RingDelegation { client_id, writes_timestamps: stamps, kick, rings } =
             self.client.lend().map_err(delegation_error)?;
         let mapping = DeviceMapping::new(file, bytes.min(self.granted.nr_memsize))?;
         let first = rings.first().ok_or_else(|| protocol_error("no ring at all"))?;
@@ -158,7 +158,7 @@ impl NativeBinding {
         let region = mapping.into_region(data_start, header.nr_buf_size)?;
         let none = Geometry { ring_bytes: 1024, bufs: 2, buf_size: 2048 };
         let none = Region::create(none, HugePages::Never)?;
-        Ok(NativeEnd::new(self.client, [&region, &none], (who, stamps, kick), rings)?)
+        Ok(NativeEnd::new(self.client, [&region, &none], (client_id, stamps, kick), rings)?)
     }
 }
 

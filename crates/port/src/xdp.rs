@@ -192,8 +192,8 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
 
 /// Number of buffers of its rx ring that each queue keeps in reserve; 0 if no super-frames can
 /// arrive.
-fn reserve(iface: &Iface, place: XdpAttachMode, slots: u32) -> u32 {
-    if place == XdpAttachMode::Generic && iface.is_software() {
+fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
+    if mode == XdpAttachMode::Generic && iface.is_software() {
         RESERVE_BUFS.min(slots / 8)
     } else {
         0
@@ -229,8 +229,8 @@ fn configure_interface(
 
 /// Switches off offloads of real devices that would hide what was on the wire. Frames of software
 /// devices have the offloads of their sender, which we must not change.
-fn disable_offloads(iface: &Iface, place: XdpAttachMode) -> FeatureGuard {
-    let hiding: &[(Feature, bool)] = match place {
+fn disable_offloads(iface: &Iface, mode: XdpAttachMode) -> FeatureGuard {
+    let hiding: &[(Feature, bool)] = match mode {
         _ if iface.is_software() => &[],
         XdpAttachMode::Native => &[(Feature::RxVlan, false)],
         XdpAttachMode::Generic => {

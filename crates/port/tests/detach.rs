@@ -16,14 +16,14 @@ use slipring_test_support::{Namespace, close};
 /// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`; each knows the other's MAC
 /// address.
 fn stacks() -> Option<(Namespace, Namespace)> {
-    let (here, there) = (Namespace::new()?, Namespace::new()?);
-    here.cable("va", &there, "vb", "");
-    for (netns, ifname, own, other) in [(&here, "va", 1, 2), (&there, "vb", 2, 1)] {
+    let (here, peer) = (Namespace::new()?, Namespace::new()?);
+    here.cable("va", &peer, "vb", "");
+    for (netns, ifname, own, other) in [(&here, "va", 1, 2), (&peer, "vb", 2, 1)] {
         netns.ip(&format!("link set {ifname} address 02:00:00:00:00:0{own}"));
         netns.ip(&format!("addr add 10.0.0.{own}/24 dev {ifname}"));
         netns.ip(&format!("neigh add 10.0.0.{other} lladdr 02:00:00:00:00:0{other} dev {ifname}"));
     }
-    Some((here, there))
+    Some((here, peer))
 }
 
 fn socket(netns: &Namespace, own: u8, other: u8) -> UdpSocket {
@@ -48,8 +48,8 @@ fn hear(socket: &UdpSocket) -> u8 {
 
 #[test]
 fn a_detached_host_neither_hears_nor_speaks_until_it_is_back() {
-    let Some((here, there)) = stacks() else { return };
-    let (a, b) = (socket(&here, 1, 2), socket(&there, 2, 1));
+    let Some((here, peer)) = stacks() else { return };
+    let (a, b) = (socket(&here, 1, 2), socket(&peer, 2, 1));
     let detached = here.run(|| detach(Iface::find("va").unwrap().index).unwrap());
     say(&a, 1);
     say(&b, 2);
@@ -63,8 +63,8 @@ fn a_detached_host_neither_hears_nor_speaks_until_it_is_back() {
 
 #[test]
 fn the_host_s_side_is_a_port() {
-    let Some((here, there)) = stacks() else { return };
-    let (a, b) = (socket(&here, 1, 2), socket(&there, 2, 1));
+    let Some((here, peer)) = stacks() else { return };
+    let (a, b) = (socket(&here, 1, 2), socket(&peer, 2, 1));
     let (mut wire, mut stack) = here.run(|| {
         let region = Region::create(Geometry::default(), HugePages::Never).unwrap();
         let options = OpenOptions { slots: 256, ..OpenOptions::default() };
@@ -97,8 +97,8 @@ fn the_host_s_side_is_a_port() {
 
 #[test]
 fn what_an_interface_was_switched_to_is_put_back() {
-    let Some((here, there)) = stacks() else { return };
-    there.run(|| {
+    let Some((here, peer)) = stacks() else { return };
+    peer.run(|| {
         let iface = Iface::find("vb").unwrap();
         assert_eq!((iface.driver.as_str(), iface.mac[5], iface.up), ("veth", 2, true));
         let was = iface.feature(Feature::Gro).unwrap();

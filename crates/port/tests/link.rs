@@ -41,24 +41,24 @@ const KINDS: [Kind; 5] =
 struct Lab {
     kind: Kind,
     here: Namespace,
-    there: Namespace,
+    peer: Namespace,
     region: Arc<Region>,
 }
 
 impl Lab {
     fn new(kind: Kind) -> Option<Self> {
-        let (here, there) = (Namespace::new()?, Namespace::new()?);
+        let (here, peer) = (Namespace::new()?, Namespace::new()?);
         if kind == Kind::Tap {
             here.ip("tuntap add va mode tap");
             here.silence("va");
             here.ip("link set va up");
         } else {
-            here.cable("va", &there, "vb", "");
+            here.cable("va", &peer, "vb", "");
         }
         let geometry =
             Geometry { bufs: 4096, buf_size: BUF_SIZE_FOR_DEVICES, ..Geometry::default() };
         let region = Region::create(geometry, HugePages::Never).unwrap();
-        let lab = Self { kind, here, there, region };
+        let lab = Self { kind, here, peer, region };
         let (far, ifname) = lab.far();
         far.ip(&format!("addr add 10.0.0.1/24 dev {ifname}"));
         lab.introduce();
@@ -89,7 +89,7 @@ impl Lab {
     fn far(&self) -> (&Namespace, &'static str) {
         match self.kind {
             Kind::Tap | Kind::Host => (&self.here, "va"),
-            Kind::Xdp(_) | Kind::Packet => (&self.there, "vb"),
+            Kind::Xdp(_) | Kind::Packet => (&self.peer, "vb"),
         }
     }
 
@@ -339,11 +339,11 @@ fn an_interface_that_goes_down_ends_a_port_that_is_to_end() {
 #[test]
 fn a_port_of_several_queues_is_opened_on_an_interface_that_is_down() {
     for kind in [Kind::Packet, Kind::Xdp(XdpMode::Native)] {
-        let (Some(here), Some(there)) = (Namespace::new(), Namespace::new()) else { return };
-        here.cable("va", &there, "vb", "numtxqueues 3 numrxqueues 3");
+        let (Some(here), Some(peer)) = (Namespace::new(), Namespace::new()) else { return };
+        here.cable("va", &peer, "vb", "numtxqueues 3 numrxqueues 3");
         here.ip("link set va down");
         let Some(lab) = Lab::new(Kind::Packet) else { return };
-        let lab = Lab { kind, here, there, region: lab.region.clone() };
+        let lab = Lab { kind, here, peer, region: lab.region.clone() };
         let port = lab.open();
         assert_eq!((port.queues.len(), port.info.mode.get("link")), (3, Some("down")));
     }

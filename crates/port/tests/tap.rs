@@ -375,8 +375,8 @@ fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
     configure(&elsewhere, "10.0.0.1");
     elsewhere.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev t0");
     overflow(&elsewhere);
-    let there = port.stats().dropped(DropCause::RxKernel);
-    assert!(there > here, "{there} after the move, {here} before");
+    let peer = port.stats().dropped(DropCause::RxKernel);
+    assert!(peer > here, "{peer} after the move, {here} before");
 }
 
 #[test]

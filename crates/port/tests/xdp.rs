@@ -32,9 +32,9 @@ fn options(xdp: XdpMode) -> OpenOptions {
 
 /// Two namespaces joined by `va` here and `vb` there.
 fn pair(extra: &str) -> Option<(Namespace, Namespace)> {
-    let (here, there) = (Namespace::new()?, Namespace::new()?);
-    here.cable("va", &there, "vb", extra);
-    Some((here, there))
+    let (here, peer) = (Namespace::new()?, Namespace::new()?);
+    here.cable("va", &peer, "vb", extra);
+    Some((here, peer))
 }
 
 fn open_in(netns: &Namespace, name: &str, region: &Arc<Region>, options: &OpenOptions) -> Port {
@@ -139,10 +139,10 @@ fn owned(port: &mut Port) -> Vec<u32> {
 #[test]
 fn frames_arrive_whole_and_in_order() {
     for mode in MODES {
-        let Some((here, there)) = pair("") else { return };
+        let Some((here, peer)) = pair("") else { return };
         let region = region(4096);
         let mut a = open_in(&here, "va", &region, &options(mode));
-        let mut b = open_in(&there, "vb", &region, &options(mode));
+        let mut b = open_in(&peer, "vb", &region, &options(mode));
         let word = if mode == XdpMode::Native { "native" } else { "generic" };
         assert_eq!(a.info.mode.get("mode"), Some(word));
         assert_eq!(a.info.mode.get("host"), Some("detached"));
@@ -203,11 +203,11 @@ fn forwarding_by_exchange_keeps_every_buffer_once() {
 #[test]
 fn a_port_dropped_with_frames_in_flight_returns_all_buffers() {
     for mode in MODES {
-        let Some((here, there)) = pair("") else { return };
+        let Some((here, peer)) = pair("") else { return };
         let region = region(4096);
         let free = region.free_bufs();
         let mut a = open_in(&here, "va", &region, &options(mode));
-        let mut b = open_in(&there, "vb", &region, &options(mode));
+        let mut b = open_in(&peer, "vb", &region, &options(mode));
         for i in 0..200 {
             a.queues[0].rings().tx.push(&frame(i, 64));
         }
@@ -234,10 +234,10 @@ fn a_closed_queue_can_be_opened_again_at_once() {
 
 #[test]
 fn an_interface_that_is_removed_fails_both_syncs() {
-    let Some((here, there)) = pair("") else { return };
+    let Some((here, peer)) = pair("") else { return };
     let region = region(4096);
     let mut port = open_in(&here, "va", &region, &options(XdpMode::Best));
-    there.ip("link del vb");
+    peer.ip("link del vb");
     let queue = &mut *port.queues[0];
     let mut waiter = Waiter::new([&*queue], WaitStrategy::Sleep).unwrap();
     let failed = wait(&mut waiter, &mut *queue, Interest::RX).unwrap_err();
@@ -282,11 +282,11 @@ fn refusals_say_what_to_do() {
 
 #[test]
 fn slots_that_cannot_be_sent_are_dropped_by_name_and_freed() {
-    let Some((here, there)) = pair("") else { return };
+    let Some((here, peer)) = pair("") else { return };
     let region = region(4096);
     let free = region.free_bufs();
     let mut a = open_in(&here, "va", &region, &options(XdpMode::Best));
-    let mut b = open_in(&there, "vb", &region, &options(XdpMode::Best));
+    let mut b = open_in(&peer, "vb", &region, &options(XdpMode::Best));
     let queue = &mut *a.queues[0];
     let all = queue.rings().tx.avail();
     let tx = queue.rings().tx;
@@ -361,12 +361,12 @@ fn push_tags(netns: &Namespace, ifname: &'static str, tag: i32) -> BpfLink {
 #[test]
 fn tags_of_the_peer_s_stack_are_in_the_frames() {
     for mode in MODES {
-        let Some((here, there)) = pair("") else { return };
-        address(&there, "vb", 7);
-        let _tagging = push_tags(&there, "vb", 7);
+        let Some((here, peer)) = pair("") else { return };
+        address(&peer, "vb", 7);
+        let _tagging = push_tags(&peer, "vb", 7);
         let region = region(4096);
         let mut port = open_in(&here, "va", &region, &options(mode));
-        send_udp(&there, 7, 100);
+        send_udp(&peer, 7, 100);
         let frame = receive(&mut *port.queues[0]).remove(0);
         if mode == XdpMode::Native {
             assert_eq!(port.info.mode.get("vlan"), None);
@@ -383,10 +383,10 @@ fn tags_of_the_peer_s_stack_are_in_the_frames() {
 
 #[test]
 fn tags_in_frames_that_a_port_sends_reach_the_peer() {
-    let Some((here, there)) = pair("") else { return };
+    let Some((here, peer)) = pair("") else { return };
     let region = region(4096);
     let mut a = open_in(&here, "va", &region, &options(XdpMode::Best));
-    let mut b = open_in(&there, "vb", &region, &options(XdpMode::Best));
+    let mut b = open_in(&peer, "vb", &region, &options(XdpMode::Best));
     let mut tagged = frame(1, 1518);
     tagged[12..16].copy_from_slice(&[0x81, 0, 0, 9]);
     send_all(&mut *a.queues[0], &[tagged.clone()]);
@@ -396,17 +396,17 @@ fn tags_in_frames_that_a_port_sends_reach_the_peer() {
 #[test]
 fn unfinished_checksums_of_the_peer_s_stack_are_completed() {
     for (mode, mtu) in MODES.into_iter().flat_map(|mode| [(mode, 1500), (mode, 9000)]) {
-        let Some((here, there)) = pair(&format!("mtu {mtu}")) else { return };
-        address(&there, "vb", 0);
+        let Some((here, peer)) = pair(&format!("mtu {mtu}")) else { return };
+        address(&peer, "vb", 0);
         let region = region(4096);
         let mut port = open_in(&here, "va", &region, &options(mode));
         for len in [1, 18, 100, 1400, mtu - 28] {
-            send_udp(&there, 0, len);
+            send_udp(&peer, 0, len);
             let frame = receive(&mut *port.queues[0]).remove(0);
             assert_eq!(frame.len(), 42 + len);
             assert!(checksums_hold(&frame), "{mode:?}, UDP of {len} bytes");
         }
-        let connecting = there.run(|| {
+        let connecting = peer.run(|| {
             std::thread::spawn(|| {
                 std::net::TcpStream::connect_timeout(
                     &"10.0.0.1:9000".parse().unwrap(),
@@ -426,12 +426,12 @@ fn jumbo_packets_take_several_slots_both_ways() {
     let sizes = [2048, 2112, 4032, 4096];
     let cases = MODES.into_iter().flat_map(|mode| sizes.map(|buf_size| (mode, buf_size)));
     for (mode, buf_size) in cases {
-        let Some((here, there)) = pair("mtu 9000") else { return };
+        let Some((here, peer)) = pair("mtu 9000") else { return };
         let geometry = Geometry { bufs: 4096, buf_size, ..Geometry::default() };
         let region = Region::create(geometry, HugePages::Never).unwrap();
         let free = region.free_bufs();
         let mut a = open_in(&here, "va", &region, &options(mode));
-        let mut b = open_in(&there, "vb", &region, &options(mode));
+        let mut b = open_in(&peer, "vb", &region, &options(mode));
         // Lengths around the limits of parts and buffers; `push` fills whole buffers, so slots are
         // longer than the data of one descriptor.
         for len in [1792, 1793, 1856, 1857, 2048, 2049, 3584, 3776, 3840, 3841, 4096, 9000, 9014] {
@@ -449,10 +449,10 @@ fn jumbo_packets_take_several_slots_both_ways() {
 
 #[test]
 fn queues_are_separate_and_share_one_memory() {
-    let Some((here, there)) = pair("numtxqueues 2 numrxqueues 2") else { return };
+    let Some((here, peer)) = pair("numtxqueues 2 numrxqueues 2") else { return };
     let region = region(4096);
     let mut a = open_in(&here, "va", &region, &options(XdpMode::Best));
-    let mut b = open_in(&there, "vb", &region, &options(XdpMode::Best));
+    let mut b = open_in(&peer, "vb", &region, &options(XdpMode::Best));
     assert_eq!((a.queues.len(), b.info.mode.get("queues")), (2, Some("2")));
     for queue in [1, 0] {
         send_all(&mut *a.queues[queue], &[frame(queue as u32, 64)]);
@@ -464,12 +464,12 @@ fn queues_are_separate_and_share_one_memory() {
 
 #[test]
 fn two_ports_may_have_a_queue_each() {
-    let Some((here, there)) = pair("numtxqueues 2 numrxqueues 2") else { return };
+    let Some((here, remote)) = pair("numtxqueues 2 numrxqueues 2") else { return };
     let regions = [region(2048), region(2048)];
     let best = options(XdpMode::Best);
     let mut one = try_open(&here, "va", Some(0), &regions[0], &best).unwrap();
     let mut two = try_open(&here, "va", Some(1), &regions[1], &best).unwrap();
-    let mut peer = open_in(&there, "vb", &region(4096), &best);
+    let mut peer = open_in(&remote, "vb", &region(4096), &best);
     for (i, port) in [&mut one, &mut two].into_iter().enumerate() {
         send_all(&mut *peer.queues[i], &[frame(i as u32, 64)]);
         assert_eq!(receive(&mut *port.queues[0]), [frame(i as u32, 64)]);
@@ -478,18 +478,18 @@ fn two_ports_may_have_a_queue_each() {
 
 #[test]
 fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
-    let Some((here, there)) = pair("") else { return };
+    let Some((here, peer)) = pair("") else { return };
     let region = region(4096);
     let free = region.free_bufs();
     let mut a = open_in(&here, "va", &region, &options(XdpMode::Best));
-    let mut b = open_in(&there, "vb", &region, &options(XdpMode::Best));
+    let mut b = open_in(&peer, "vb", &region, &options(XdpMode::Best));
     let threaded = "mount -t sysfs sysfs /sys && echo 1 > /sys/class/net/vb/threaded";
-    there.run(move || {
+    peer.run(move || {
         let done = Command::new("unshare").args(["-m", "sh", "-c", threaded]).status().unwrap();
         assert!(done.success(), "threaded NAPI");
     });
     // The kernel accepts no more than 1000 bytes; the port read another limit when it was opened.
-    there.ip("link set vb mtu 1000");
+    peer.ip("link set vb mtu 1000");
     here.ip("link set va mtu 1000");
     let (mut sent, mut swapped, mut got) = (0, 0, 0);
     for _ in 0..300 {
@@ -596,12 +596,12 @@ fn without_privilege_the_error_names_the_capabilities() {
 
 #[test]
 fn busy_polling_and_many_slots_are_taken() {
-    let Some((here, there)) = pair("") else { return };
+    let Some((here, peer)) = pair("") else { return };
     let region = region(16_384);
     let options =
         OpenOptions { busy_poll_us: 20, slots: 3000, promiscuous: false, ..OpenOptions::default() };
     let mut a = open_in(&here, "va", &region, &options);
-    let mut b = open_in(&there, "vb", &region, &options);
+    let mut b = open_in(&peer, "vb", &region, &options);
     assert_eq!((a.info.mode.get("slots"), a.info.mode.get("promisc")), (Some("3000"), Some("off")));
     let sent: Vec<_> = (0..2500).map(|i| frame(i, 64)).collect();
     send_all(&mut *a.queues[0], &sent);

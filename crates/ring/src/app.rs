@@ -354,18 +354,18 @@ impl<D> AppRing<D> {
         &mut self,
         from: SlotIdx,
         to: SlotIdx,
-        mut look: impl FnMut(&[u8], SlotFlags),
+        mut visit: impl FnMut(&[u8], SlotFlags),
     ) {
         let (n, ours) = (self.mem.num_slots(), self.owned_slots());
         let mut copy = Vec::new();
         self.for_each_slot(from, to, |mem, i, slot| {
             let is_ours = distance(self.head, i, n) < ours;
             match mem.as_private().filter(|_| is_ours) {
-                Some(mem) => look(bytes_of(mem, slot), slot.flags),
+                Some(mem) => visit(bytes_of(mem, slot), slot.flags),
                 None => {
                     copy.clear();
                     mem.shared(slot.buf, slot.len.into()).append_to(&mut copy);
-                    look(&copy, slot.flags);
+                    visit(&copy, slot.flags);
                 }
             }
         });
@@ -373,9 +373,9 @@ impl<D> AppRing<D> {
 
     /// Calls `look` with the length and flags of the slots `from..to`; otherwise as
     /// [`Self::for_each_frame`].
-    pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut look: impl FnMut(u32, SlotFlags)) {
+    pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut visit: impl FnMut(u32, SlotFlags)) {
         self.for_each_slot(from, to, |mem, _, slot| {
-            look(u32::from(slot.len).min(mem.buf_size()), slot.flags);
+            visit(u32::from(slot.len).min(mem.buf_size()), slot.flags);
         });
     }
 
@@ -383,11 +383,11 @@ impl<D> AppRing<D> {
         &self,
         from: SlotIdx,
         to: SlotIdx,
-        mut look: impl FnMut(&RingMem, SlotIdx, Slot),
+        mut visit: impl FnMut(&RingMem, SlotIdx, Slot),
     ) {
         let n = self.mem.num_slots();
         if from < n && to < n {
-            cyclic(from, to, n).for_each(|i| look(&self.mem, i, self.mem.slot(i).get()));
+            cyclic(from, to, n).for_each(|i| visit(&self.mem, i, self.mem.slot(i).get()));
         }
     }
 

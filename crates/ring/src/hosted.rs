@@ -136,13 +136,13 @@ pub fn hosted_direction(
             kern: RingHalves::<crate::Tx>::over(shared.0.tx.clone()).kern,
             sender: PipeSender::new(shared.clone()).expect(fresh),
             direction: shared.clone(),
-            who: HOST_OWNER,
+            client_id: HOST_OWNER,
         },
         HostedRx {
             kern: RingHalves::<crate::Rx>::over(shared.0.rx.clone()).kern,
             receiver: PipeReceiver::new(shared.clone()).expect(fresh),
             direction: shared,
-            who: HOST_OWNER,
+            client_id: HOST_OWNER,
         },
     ))
 }
@@ -187,12 +187,12 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
 /// Attaches to a direction that another process shared, in a mapping of its memory.
 fn attach_direction(
     region: &Arc<Region>,
-    place: DirectionLayout,
+    layout: DirectionLayout,
 ) -> Result<HostedStorage, RegionError> {
     let nonsense = || RegionError::NotARegion("no pipe lies there");
-    let ring = |at| RingMem::foreign(region, at, place.num_slots).ok_or_else(nonsense);
-    let words = MappedSyncWords::attach(region, place.words).ok_or_else(nonsense)?;
-    let (tx, rx) = (ring(place.tx)?, ring(place.rx)?);
+    let ring = |at| RingMem::foreign(region, at, layout.num_slots).ok_or_else(nonsense);
+    let words = MappedSyncWords::attach(region, layout.words).ok_or_else(nonsense)?;
+    let (tx, rx) = (ring(layout.tx)?, ring(layout.rx)?);
     let direction = HostedDirection { tx, rx, host_words: None, shared: OnceLock::from(words) };
     Ok(HostedStorage(Arc::new(direction)))
 }
@@ -205,7 +205,7 @@ macro_rules! half {
             kern: KernRing,
             $party: $Party<HostedStorage>,
             direction: HostedStorage,
-            who: u32,
+            client_id: u32,
         }
 
         impl $Half {
@@ -217,15 +217,15 @@ macro_rules! half {
             /// [`RegionError::NotARegion`] if no such half can be at these offsets.
             pub fn attach(
                 region: &Arc<Region>,
-                place: DirectionLayout,
-                who: u32,
+                layout: DirectionLayout,
+                client_id: u32,
             ) -> Result<Self, RegionError> {
-                let shared = attach_direction(region, place)?;
+                let shared = attach_direction(region, layout)?;
                 let mem = if $mine == RingDir::Tx { &shared.0.tx } else { &shared.0.rx };
                 let kern = KernRing::resumed(mem.clone(), 0, 0);
                 let spoiled = |_| RegionError::NotARegion("the pipe's words are spoiled");
                 let $party = $Party::new(shared.clone()).map_err(spoiled)?;
-                let mut half = Self { kern, $party, direction: shared, who };
+                let mut half = Self { kern, $party, direction: shared, client_id };
                 half.catch_up().map_err(|_| RegionError::NotARegion("no pipe lies there"))?;
                 Ok(half)
             }
@@ -263,11 +263,11 @@ macro_rules! half {
                 let Some(side) = self.direction.0.shared_half($mine) else {
                     return Ok(sync(self)?.into());
                 };
-                acquire(&side.owner, &side.by_host, self.who)?;
+                acquire(&side.owner, &side.by_host, self.client_id)?;
                 let slots = self.catch_up().and_then(|()| sync(self));
                 let side = |dir| self.direction.0.shared_half(dir).expect("it stays shared");
                 release(&side($mine).owner);
-                Ok(report(slots?, side($other), self.who))
+                Ok(report(slots?, side($other), self.client_id))
             }
 
             /// As [`Self::sync`], for a program without doorbells, which leaves impossible indices
@@ -297,7 +297,7 @@ macro_rules! half {
             pub fn is_lent(&self) -> bool {
                 let side = self.direction.0.shared_half($mine);
                 // Acquire: pairs with the release in `WakeSignals::set_holder`.
-                side.is_some_and(|side| side.holder.acquire() == self.who)
+                side.is_some_and(|side| side.holder.acquire() == self.client_id)
             }
 
             /// Reports the slots that the host has synced since the last call, for a program whose

@@ -193,8 +193,8 @@ mod tests {
                 .map_err(|e| e.to_string())
         };
         for wrong in [0, 1500, 1984, 2049, 4160, 65_536] {
-            let said = format!("buffer size {wrong} is no multiple of 64 from 2048 to 4096");
-            assert_eq!(plan(0, 2, wrong).unwrap_err(), said);
+            let message = format!("buffer size {wrong} is no multiple of 64 from 2048 to 4096");
+            assert_eq!(plan(0, 2, wrong).unwrap_err(), message);
         }
         assert!([2048, 2112, 4032, 4096].iter().all(|&size| plan(0, 2, size).is_ok()));
         assert!(plan(u64::MAX, 2, 2048).is_err() && plan(0, 1, 2048).is_err());

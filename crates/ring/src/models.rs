@@ -182,8 +182,8 @@ impl<const FENCE: u8> SharedWord for Flag<FENCE> {
     fn take(&self) -> u32 {
         self.0.swap(0, AcqRel)
     }
-    fn claim(&self, who: u32) -> bool {
-        self.0.compare_exchange(0, who, Acquire, Relaxed).is_ok()
+    fn claim(&self, client_id: u32) -> bool {
+        self.0.compare_exchange(0, client_id, Acquire, Relaxed).is_ok()
     }
     fn full_fence() {
         match FENCE {
@@ -263,7 +263,7 @@ fn of_two_wakers_one_rings() {
 
 /// Mistakes in moving the words of a half to memory where programs sync the half themselves.
 #[derive(Clone, Copy, PartialEq)]
-enum Wrong {
+enum Mutation {
     Nothing,
     /// The moved words do not announce that someone sleeps.
     Silent,
@@ -325,27 +325,27 @@ impl Half {
     }
 
     /// Sleeps until something was sent; returns the last value seen.
-    fn sleep(&self, i: usize, wrong: Wrong) -> u32 {
-        let look = || {
+    fn sleep(&self, i: usize, wrong: Mutation) -> u32 {
+        let observe = || {
             // A sync by the host, which excludes other threads of the host.
             let _sync = self.lock.lock().unwrap();
             self.sent.load(Acquire)
         };
         self.marks[i].swap(1, AcqRel);
-        if wrong != Wrong::ArmsLoosely {
+        if wrong != Mutation::ArmsLoosely {
             fence(SeqCst);
         }
-        let early = look();
-        if wrong != Wrong::Mute && self.shared.load(Acquire) == 1 {
+        let early = observe();
+        if wrong != Mutation::Mute && self.shared.load(Acquire) == 1 {
             self.add();
         }
-        if wrong == Wrong::LooksFirst { early } else { look() }
+        if wrong == Mutation::LooksFirst { early } else { observe() }
     }
 
     /// The words move, and a program sends by them, `frames` times.
-    fn share_and_send(&self, frames: u32, wrong: Wrong) {
+    fn share_and_send(&self, frames: u32, wrong: Mutation) {
         let sync = self.lock.lock().unwrap();
-        if !matches!(wrong, Wrong::Silent | Wrong::Late) {
+        if !matches!(wrong, Mutation::Silent | Mutation::Late) {
             self.sleeps.release(1);
         }
         drop(sync);
@@ -355,7 +355,7 @@ impl Half {
             if must_ring(&self.sleeps) {
                 self.kicked();
             }
-            if wrong == Wrong::Late && frame == 1 {
+            if wrong == Mutation::Late && frame == 1 {
                 self.sleeps.release(1);
             }
         }
@@ -363,7 +363,7 @@ impl Half {
 }
 
 /// One thread sleeps in the host while the other end is lent to a program, which sends.
-fn hand_over(frames: u32, wrong: Wrong) -> impl Fn() + Send + Sync + 'static {
+fn hand_over(frames: u32, wrong: Mutation) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(Half::default());
         let program = thread::spawn({
@@ -378,17 +378,17 @@ fn hand_over(frames: u32, wrong: Wrong) -> impl Fn() + Send + Sync + 'static {
 
 #[test]
 fn who_sleeps_while_the_other_end_is_lent_sees_what_comes_or_is_woken() {
-    explore(hand_over(1, Wrong::Nothing));
-    explore(hand_over(2, Wrong::Nothing));
+    explore(hand_over(1, Mutation::Nothing));
+    explore(hand_over(2, Mutation::Nothing));
 }
 
 #[test]
 fn with_any_step_of_the_hand_over_wrong_one_may_sleep_for_ever() {
-    assert!(fails(hand_over(1, Wrong::Silent)), "no announcement for earlier sleepers");
-    assert!(fails(hand_over(1, Wrong::Late)), "one that comes late");
-    assert!(fails(hand_over(2, Wrong::Mute)), "none of later ones");
-    assert!(fails(hand_over(2, Wrong::LooksFirst)), "no look after it");
-    assert!(fails(hand_over(2, Wrong::ArmsLoosely)), "no fence of the sleeper");
+    assert!(fails(hand_over(1, Mutation::Silent)), "no announcement for earlier sleepers");
+    assert!(fails(hand_over(1, Mutation::Late)), "one that comes late");
+    assert!(fails(hand_over(2, Mutation::Mute)), "none of later ones");
+    assert!(fails(hand_over(2, Mutation::LooksFirst)), "no look after it");
+    assert!(fails(hand_over(2, Mutation::ArmsLoosely)), "no fence of the sleeper");
 }
 
 /// Two threads sleep in the host for the same half, whose other end a program syncs. `add`

@@ -24,7 +24,7 @@ pub trait SharedWord {
     fn take(&self) -> u32;
     /// Atomically replaces 0 by `who`; returns whether it succeeded. Acquire: pairs with the
     /// release by which the previous owner stored 0.
-    fn claim(&self, who: u32) -> bool;
+    fn claim(&self, client_id: u32) -> bool;
     /// Full fence: orders all earlier accesses before all later ones, as seen by every thread.
     fn full_fence();
 }
@@ -46,8 +46,8 @@ impl SharedWord for AtomicU32 {
     }
 
     #[inline(always)]
-    fn claim(&self, who: u32) -> bool {
-        self.compare_exchange(0, who, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn claim(&self, client_id: u32) -> bool {
+        self.compare_exchange(0, client_id, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -74,8 +74,8 @@ impl SharedWord for AtomicU64 {
     }
 
     #[inline(always)]
-    fn claim(&self, who: u32) -> bool {
-        self.compare_exchange(0, who.into(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn claim(&self, client_id: u32) -> bool {
+        self.compare_exchange(0, client_id.into(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -257,11 +257,13 @@ impl<S: DirectionStorage> PipeReceiver<S> {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn resume(shared: S, told: SlotIdx) -> Result<Self, PeerFault> {
+    pub fn resume(shared: S, position: SlotIdx) -> Result<Self, PeerFault> {
         let mut receiver = Self::new(shared)?;
         let (sent, n) = (receiver.shared.sent().acquire(), receiver.shared.num_slots());
-        if told < n && distance(receiver.freed, told, n) <= distance(receiver.freed, sent, n) {
-            receiver.sent = told;
+        if position < n
+            && distance(receiver.freed, position, n) <= distance(receiver.freed, sent, n)
+        {
+            receiver.sent = position;
         }
         Ok(receiver)
     }

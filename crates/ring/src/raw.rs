@@ -219,11 +219,11 @@ impl RawReader {
     /// # Errors
     /// As [`PipeEnd::rx_sync`].
     #[inline(always)]
-    pub fn step(&mut self, max: u32, mut look: impl FnMut(RawFrame)) -> Result<u32, SyncFault> {
+    pub fn step(&mut self, max: u32, mut visit: impl FnMut(RawFrame)) -> Result<u32, SyncFault> {
         self.0.rx_sync()?;
         let read = |buf: *const u8, _: u16| {
             // SAFETY: a buffer has 2048 bytes, aligned to 256.
-            look(unsafe { buf.cast::<RawFrame>().read() });
+            visit(unsafe { buf.cast::<RawFrame>().read() });
         };
         // SAFETY: `self` is borrowed, and nothing else uses the ring.
         Ok(unsafe { RawRing::of(&self.0.rx).drain(max, read) })

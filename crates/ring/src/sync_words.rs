@@ -42,8 +42,8 @@ pub(crate) struct HalfWords {
 
 impl HalfWords {
     /// Releases `owner` if `who` holds it.
-    pub(crate) fn release_owner(&self, who: u32) {
-        let _ = self.owner.compare_exchange(who, 0, Ordering::AcqRel, Ordering::Relaxed);
+    pub(crate) fn release_owner(&self, client_id: u32) {
+        let _ = self.owner.compare_exchange(client_id, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

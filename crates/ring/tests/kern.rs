@@ -187,9 +187,9 @@ fn nothing_of_a_private_region_is_reached_by_index() {
 
 #[test]
 fn a_buffer_goes_into_rings_of_its_own_region_only() {
-    let (here, there) = (support::region(2048), support::region(2048));
+    let (here, other) = (support::region(2048), support::region(2048));
     let RingHalves { mut app, mut kern } = RingHalves::<Rx>::create(&here, 0, SLOTS).unwrap();
-    let stranger = there.alloc_owned().unwrap();
+    let stranger = other.alloc_owned().unwrap();
     let stranger = kern.replace(0, stranger, 60, SlotFlags::default()).unwrap_err();
     kern.set_tail(1);
     assert_eq!(app.avail(), 1);

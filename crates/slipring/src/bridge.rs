@@ -157,15 +157,15 @@ impl BridgePlan {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = u32::from(self.threads).min(most).max(1) as usize;
         let pass: ForwardFn = if self.copy { slipring_ring::copy } else { slipring_ring::forward };
-        let mut lanes: Vec<_> = (0..threads).map(|_| [Vec::new(), Vec::new()]).collect();
+        let mut by_thread: Vec<_> = (0..threads).map(|_| [Vec::new(), Vec::new()]).collect();
         for (side, port) in ports.into_iter().enumerate() {
             for (i, queue) in port.queues.into_iter().enumerate() {
-                lanes[i % threads][side].push(queue);
+                by_thread[i % threads][side].push(queue);
             }
         }
         let (burst, patience) = (self.burst, self.opening.wait_policy);
         let worker = |[left, right]: [_; 2]| engine::worker(left, right, burst, pass);
-        lanes.into_iter().map(|lane| worker(lane).into_task("bridge", patience)).collect()
+        by_thread.into_iter().map(|queues| worker(queues).into_task("bridge", patience)).collect()
     }
 }
 

@@ -104,11 +104,11 @@ fn run(
     narrate(session, script::opening_text(&site))?;
     let (links, meter) = (links(), PortMeter::new(&ports));
     session.reporter.start(Some(SEED), "monotonic", &meter.reports())?;
-    let manner = RealtimeOptions { seed: SEED, ..RealtimeOptions::default() };
-    let emulation = emulation::prepare(ports, &links, &manner, ())?;
-    let board = emulation.channel;
+    let options = RealtimeOptions { seed: SEED, ..RealtimeOptions::default() };
+    let emulation = emulation::prepare(ports, &links, &options, ())?;
+    let channel = emulation.channel;
     let mut demo =
-        DemoRun { links, channel: board, meter, findings: ProbeFindings::default(), duration };
+        DemoRun { links, channel, meter, findings: ProbeFindings::default(), duration };
     let emulator = Workers::start(emulation.tasks)?;
     let shown = demo.run_probes(&site, &signals, session);
     let ended = emulator.finish();

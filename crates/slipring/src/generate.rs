@@ -85,26 +85,26 @@ impl GenPlan {
         let meter = PortMeter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;
         let _metrics = publish::serve_metrics(&meter, teller.session)?;
-        let board = SharedGenStats::new(meter, self.function, streams, self.framing);
-        let mut board = board.with_header(self.header());
+        let stats = SharedGenStats::new(meter, self.function, streams, self.framing);
+        let mut stats = stats.with_header(self.header());
         let heads: Vec<_> =
             ports.iter().map(|port| (port.info.clone(), port.queues.len())).collect();
-        let tasks = setup::tasks(&self, ports, frames, &mut board)?;
-        teller.start(&board, &heads)?;
+        let tasks = setup::tasks(&self, ports, frames, &mut stats)?;
+        teller.start(&stats, &heads)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(tasks)?;
         let watched = workers
-            .watch(&signals, self.period, deadline, |interim| teller.interval(&mut board, interim));
+            .watch(&signals, self.period, deadline, |interim| teller.interval(&mut stats, interim));
         let ended = workers.finish();
-        teller.end(&board)?;
+        teller.end(&stats)?;
         watched?;
         ended?;
-        self.check_expectations(&board)
+        self.check_expectations(&stats)
     }
 
     /// Compares the result with the expectations.
-    fn check_expectations(&self, board: &SharedGenStats) -> Result<Exit, Failure> {
-        let unmet = self.expectations.unmet(&board.total(true).outcome());
+    fn check_expectations(&self, stats: &SharedGenStats) -> Result<Exit, Failure> {
+        let unmet = self.expectations.unmet(&stats.total(true).outcome());
         if unmet.is_empty() {
             return Ok(Exit::Done);
         }
@@ -138,11 +138,11 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
 
     fn start(
         &mut self,
-        board: &SharedGenStats,
+        stats: &SharedGenStats,
         ports: &[(PortInfo, usize)],
     ) -> Result<(), Failure> {
         if !self.is_classic() {
-            return self.session.reporter.start(Some(self.plan.seed), "monotonic", &board.ports());
+            return self.session.reporter.start(Some(self.plan.seed), "monotonic", &stats.ports());
         }
         for (info, _) in ports {
             let text = format!("interface is {info}");
@@ -155,9 +155,9 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         self.session.reporter.say(classic::log_line("main", line!(), "Ready..."))
     }
 
-    fn interval(&mut self, board: &mut SharedGenStats, interim: bool) -> Result<(), Failure> {
+    fn interval(&mut self, stats: &mut SharedGenStats, interim: bool) -> Result<(), Failure> {
         let (function, style) = (self.plan.function, self.plan.style);
-        let figures = board.interval();
+        let figures = stats.interval();
         if self.is_classic() {
             return self.session.reporter.say(classic::line(
                 &figures,
@@ -169,16 +169,16 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
             .rate_deviation
             .as_mut()
             .map_or(String::new(), |spread| spread.text(figures.pps(), style));
-        let line = report::line(board, &figures, function, style, &spread);
-        let sample = report::sample(board, &figures, function, false);
+        let line = report::line(stats, &figures, function, style, &spread);
+        let sample = report::sample(stats, &figures, function, false);
         let reporter = &mut self.session.reporter;
         if interim { reporter.interim(&sample, line) } else { reporter.interval(&sample, line) }
     }
 
-    fn end(&mut self, board: &SharedGenStats) -> Result<(), Failure> {
+    fn end(&mut self, stats: &SharedGenStats) -> Result<(), Failure> {
         let (function, style) = (self.plan.function, self.plan.style);
-        let figures = board.total(true);
-        let sample = report::sample(board, &figures, function, true);
+        let figures = stats.total(true);
+        let sample = report::sample(stats, &figures, function, true);
         let text = if self.is_classic() {
             self.print_losses(&figures, &sample.ports)?;
             classic::result(&figures, function, style)
@@ -190,8 +190,8 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
 
     /// Prints figures that pkt-gen never reported, in addition to its texts: losses and latencies.
     fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
-        let heard = figures.received.as_ref().map(|heard| report::receive_summary(figures, heard));
-        let text = heard.unwrap_or_default() + &report::drops(ports);
+        let received = figures.received.as_ref().map(|received| report::receive_summary(figures, received));
+        let text = received.unwrap_or_default() + &report::drops(ports);
         let mut lines = text.lines().filter(|line| !line.is_empty());
         lines.try_for_each(|line| {
             self.session.reporter.say(classic::log_line("main", line!(), line))

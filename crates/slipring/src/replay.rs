@@ -181,7 +181,7 @@ impl ReplayPlan {
             changes: changes.collect::<Result<_, Failure>>()?,
             seed: self.links.seed,
             duration_ns: self.duration.map(|duration| duration.as_nanos() as u64),
-            lanes: vec![CaptureDirection { input, retime, output: output.to_owned() }],
+            directions: vec![CaptureDirection { input, retime, output: output.to_owned() }],
             log: self.links.outputs.log.as_ref().map(text),
             mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
             command: std::env::args().collect::<Vec<_>>().join(" "),

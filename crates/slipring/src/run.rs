@@ -149,7 +149,7 @@ impl RunPlan {
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
         }
         let mut forwarded = ForwardedSignals::install()?;
-        let place = RunServices::reserve(&self.links, session)?;
+        let reservation = RunServices::reserve(&self.links, session)?;
         let (site, ports) = RunSandbox::build(self.nat_choice)?;
         if let Some(warning) = &site.warning {
             session.reporter.warn(warning)?;
@@ -157,7 +157,7 @@ impl RunPlan {
         if let Some(server) = site.name_server {
             relay_names(&site, server)?;
         }
-        let status = self.run_command(&site, ports, place, &mut forwarded, session)?;
+        let status = self.run_command(&site, ports, reservation, &mut forwarded, session)?;
         drop(site);
         // All results have been reported and everything is cleaned up; only the command's status
         // remains.
@@ -169,7 +169,7 @@ impl RunPlan {
         &self,
         site: &RunSandbox,
         ports: [Port; 2],
-        place: Option<Reservation>,
+        reservation: Option<Reservation>,
         forwarded: &mut ForwardedSignals,
         session: &mut Session<'_>,
     ) -> Result<i32, Failure> {
@@ -179,8 +179,8 @@ impl RunPlan {
             session.reporter.say(format_args!("# {}", site.translator_text()))?;
         }
         let ports = ports.into();
-        let (emulation, desk) =
-            RunServices::start(ports, &self.links, &self.options(), place, session)?;
+        let (emulation, services) =
+            RunServices::start(ports, &self.links, &self.options(), reservation, session)?;
         let lost = Arc::new(Doorbell::new()?);
         let tasks = emulation.tasks.into_iter().map(|task| ring_when_done(task, lost.clone()));
         let workers = Workers::start(tasks.collect())?;
@@ -198,9 +198,9 @@ impl RunPlan {
         };
         let ended = workers.finish();
         if ran && !self.quiet {
-            desk.report(&meter, session)?;
+            services.report(&meter, session)?;
         }
-        desk.close(session)?;
+        services.close(session)?;
         ended?;
         status
     }

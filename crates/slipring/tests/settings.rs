@@ -55,10 +55,10 @@ fn an_error_in_a_file_has_code_line_column_and_help() {
     let text = "[ports.a]\n[ports.b]\n[link.x]\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbat\"\n";
     std::fs::write(&file, text).unwrap();
     let name = file.display();
-    let (status, said) = failure(&format!("emulate --virtual i o --config {name}"));
+    let (status, message) = failure(&format!("emulate --virtual i o --config {name}"));
     assert_eq!(status, 2);
     assert_eq!(
-        said,
+        message,
         format!(
             "error[SR0007]: `10Mbat` does not fit link.x.rate.bps\n\
              \x20 cause: unknown unit `Mbat` at {name}, line 6, column 11\n\
@@ -79,10 +79,10 @@ fn tlem_takes_its_flags_and_fails_with_its_status() {
         ("tlem -i tap:a -i tap:b --bogus", "SR0001"),
         ("tlem -i tap:a -i tap:b -D nrmal,1ms,2ms", "SR0007"),
     ] {
-        let (status, said) = failure(args);
-        assert_eq!(status, 1, "{args}: {said}");
-        assert!(said.starts_with(&format!("error[{code}]")), "{args}: {said}");
-        assert!(said.contains("   help: "), "{args}: {said}");
+        let (status, message) = failure(args);
+        assert_eq!(status, 1, "{args}: {message}");
+        assert!(message.starts_with(&format!("error[{code}]")), "{args}: {message}");
+        assert!(message.contains("   help: "), "{args}: {message}");
     }
     assert_eq!(failure("emulate -i tap:a -i tap:b -D 20q").0, 2, "our own name, our own status");
 }

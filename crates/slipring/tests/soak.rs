@@ -94,6 +94,6 @@ fn balance(run: &Run) {
     let Run { sender, bridge, receiver } = run;
     assert_eq!(bridge.rx(0) + bridge.drops(0, "rx"), sender.tx(0), "sender to bridge: {bridge:?}");
     bridge.balanced();
-    let heard = receiver.rx(0) + receiver.drops(0, "rx");
-    assert_eq!(heard, bridge.tx(1), "bridge to receiver: {receiver:?}");
+    let received = receiver.rx(0) + receiver.drops(0, "rx");
+    assert_eq!(received, bridge.tx(1), "bridge to receiver: {receiver:?}");
 }

@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// A directory with a capture of 500 frames and a module.
-struct Site(tempfile::TempDir);
+struct WasmDir(tempfile::TempDir);
 
-impl Site {
+impl WasmDir {
     fn new() -> Self {
         let site = Self(tempfile::tempdir().unwrap());
         let spikes = include_str!("../../wasm/examples/spikes.wat");
@@ -47,7 +47,7 @@ impl Site {
 
 #[test]
 fn a_delay_of_a_module_is_told_by_flag_or_file_and_repeats_byte_for_byte() {
-    let site = Site::new();
+    let site = WasmDir::new();
     let (link, bytes) = site.emulate("-D wasm,spikes.wasm,20,150,0.1 --order free --seed 7");
     assert_eq!(link["output"]["packets"], 500, "{link}");
     let [least, most] = ["min", "max"].map(|key| link["delay_ns"][key].as_u64().unwrap());
@@ -67,24 +67,27 @@ fn a_delay_of_a_module_is_told_by_flag_or_file_and_repeats_byte_for_byte() {
 
 #[test]
 fn a_frame_that_a_module_fails_for_is_lost_as_model() {
-    let site = Site::new();
+    let site = WasmDir::new();
     // The third parameter is missing: every call traps.
     let (link, _) = site.emulate("-D wasm,spikes.wasm,20,150 --seed 7");
     assert_eq!(link["lost"]["model"]["packets"], 500, "{link}");
-    let told = link["model_failures"][0].as_str().unwrap();
-    assert!(told.contains("delay: ") && told.contains("there is no such parameter"), "{told}");
+    let message = link["model_failures"][0].as_str().unwrap();
+    assert!(
+        message.contains("delay: ") && message.contains("there is no such parameter"),
+        "{message}"
+    );
     let (link, _) = site.emulate("-D wasm,spikes.wasm,20,150,0.1,fuel=1 --seed 7");
     assert_eq!(link["lost"]["model"]["packets"], 500, "{link}");
-    let told = "delay: it ran out of fuel (1 a call); first for its frame 0, of 60 B";
-    assert_eq!(link["model_failures"], serde_json::json!([told]));
+    let message = "delay: it ran out of fuel (1 a call); first for its frame 0, of 60 B";
+    assert_eq!(link["model_failures"], serde_json::json!([message]));
     let ran = site.run("emulate --virtual in.pcap out.pcap -D wasm,spikes.wasm,20,150,0.1,fuel=1");
     let summary = String::from_utf8(ran.stdout).unwrap();
-    assert!(summary.contains(told), "people read it, too: {summary}");
+    assert!(summary.contains(message), "people read it, too: {summary}");
 }
 
 #[test]
 fn what_is_wrong_with_a_module_is_said_with_its_file() {
-    let site = Site::new();
+    let site = WasmDir::new();
     std::fs::write(site.path("text.wasm"), "no module").unwrap();
     for (words, file, why) in [
         ("-D wasm,nowhere.wasm", "nowhere.wasm", "No such file"),

@@ -17,7 +17,7 @@ const BATCH: usize = 512;
 const FRAME: usize = 64;
 
 /// A source's ring, a destination's ring, and a switch with `ports` ports.
-struct Bed {
+struct Fixture {
     switch: Switch,
     batch: SwitchBatch,
     frames: Vec<u8>,
@@ -25,7 +25,7 @@ struct Bed {
     turn: usize,
 }
 
-impl Bed {
+impl Fixture {
     fn new(ports: u32) -> Self {
         let mut switch = Switch::new(SwitchConfig::default());
         for _ in 0..ports {
@@ -114,39 +114,39 @@ fn main() {
     println!("unicast: ns/frame          decide   decide + copy");
     for ports in [2, 16, 256] {
         for macs in [1, 1000, 10_000] {
-            let mut bed = Bed::new(ports);
-            bed.teach(macs);
+            let mut fixture = Fixture::new(ports);
+            fixture.teach(macs);
             for i in 0..(BATCH * RINGS) as u64 {
                 // Spread over all stations, in an order that no prefetcher predicts.
                 let to = i * 7919 % macs;
-                write(&mut bed.frames[i as usize * BUF..], station(to), station(1 << 20));
+                write(&mut fixture.frames[i as usize * BUF..], station(to), station(1 << 20));
             }
-            let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+            let [decide, both] = [false, true].map(|copies| fixture.measure(copies));
             println!("{ports:4} ports, {macs:6} addresses {decide:7.2} {both:12.2}");
         }
     }
     println!("many sources: ns/frame");
     for macs in [1, 10_000] {
-        let mut bed = Bed::new(2);
-        bed.teach(1);
+        let mut fixture = Fixture::new(2);
+        fixture.teach(1);
         for i in 0..(BATCH * RINGS) as u64 {
             let from = station((1 << 20) + i * 7919 % macs);
-            write(&mut bed.frames[i as usize * BUF..], station(0), from);
+            write(&mut fixture.frames[i as usize * BUF..], station(0), from);
         }
-        let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+        let [decide, both] = [false, true].map(|copies| fixture.measure(copies));
         println!("   2 ports, {macs:6} sources   {decide:7.2} {both:12.2}");
     }
     println!("flooding to 16: ns/copy");
     for ports in [17, 256] {
-        let mut bed = Bed::new(17);
+        let mut fixture = Fixture::new(17);
         for _ in 17..ports {
             let deaf = SwitchPortConfig { takes_broadcast: false, ..SwitchPortConfig::default() };
-            bed.switch.attach(deaf).expect("a good port");
+            fixture.switch.attach(deaf).expect("a good port");
         }
         for i in 0..BATCH * RINGS {
-            write(&mut bed.frames[i * BUF..], u64::MAX, station(1));
+            write(&mut fixture.frames[i * BUF..], u64::MAX, station(1));
         }
-        let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+        let [decide, both] = [false, true].map(|copies| fixture.measure(copies));
         println!("{ports:4} ports                   {decide:7.2} {both:12.2}");
     }
 }

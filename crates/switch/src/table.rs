@@ -357,8 +357,8 @@ impl MacTable {
     /// none is within reach.
     fn put(&mut self, slot: MacSlot) -> bool {
         let home = self.home(slot.key);
-        let mut way = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
-        let Some(at) = way.find(|&at| !self.buckets[at].is_full()) else { return false };
+        let mut probe = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
+        let Some(at) = probe.find(|&at| !self.buckets[at].is_full()) else { return false };
         self.buckets[at].push(slot);
         true
     }

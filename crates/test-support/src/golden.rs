@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn the_first_line_that_differs_is_told() {
         assert_eq!(difference("a\nb\n", "a\nb\n"), None);
-        let told = difference("a\nb\nc\n", "a\nx\nc\n").unwrap();
-        assert_eq!(told, "line 2\n  got:    b\n  wanted: x");
+        let diff = difference("a\nb\nc\n", "a\nx\nc\n").unwrap();
+        assert_eq!(diff, "line 2\n  got:    b\n  wanted: x");
         assert!(difference("a\n", "a\nb\n").unwrap().contains("got:    (the end)"));
         assert!(difference("a", "a\n").unwrap().contains("end of the last line"));
         assert!(difference("a\r\n", "a\n").is_some());

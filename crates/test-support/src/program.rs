@@ -115,12 +115,12 @@ impl Program {
     }
 
     /// Waits until `look` returns a value for the output.
-    pub fn wait_for<T>(&self, what: &str, look: impl Fn(&ProgramOutput) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, what: &str, check: impl Fn(&ProgramOutput) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;
         let mut output = output.lock().unwrap();
         loop {
-            if let Some(found) = look(&output) {
+            if let Some(found) = check(&output) {
                 return found;
             }
             let ended = output.ended == 2;

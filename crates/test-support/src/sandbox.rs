@@ -84,7 +84,7 @@ impl Sandbox {
     /// Starts a daemon and waits until it is ready.
     pub fn daemon(&self, words: &str) -> Program {
         let daemon = self.launch(words);
-        daemon.wait_for_text("door=fuse");
+        daemon.wait_for_text("transport=fuse");
         daemon
     }
 
@@ -95,14 +95,14 @@ impl Sandbox {
 
     /// Returns what the C program prints when it binds a port: `bound`, or the error.
     pub fn bind(&self, words: &str) -> String {
-        said(self.client(&format!("bind {words}")).finish())
+        output(self.client(&format!("bind {words}")).finish())
     }
 
     /// The same as [`Self::bind`], but as an ordinary user.
     pub fn bind_as_nobody(&self, words: &str) -> String {
         let mut command = client(&self.run_dir().join("netmap"), &format!("bind {words}"));
         command.uid(NOBODY).gid(NOBODY);
-        said(Program::launch(&self.inside, command).finish())
+        output(Program::launch(&self.inside, command).finish())
     }
 
     /// Asserts that `count` frames pass between two programs, complete and in order.
@@ -110,7 +110,7 @@ impl Sandbox {
         let receiver = self.client(&format!("receive {to} {count}"));
         receiver.wait_for_text("bound");
         self.client(&format!("send {from} {count}")).finish().well();
-        assert_eq!(said(receiver.finish()), "bound\nreceived");
+        assert_eq!(output(receiver.finish()), "bound\nreceived");
     }
 
     /// Runs one of our commands on this run directory.
@@ -145,7 +145,7 @@ pub fn client(device: &Path, words: &str) -> Command {
 }
 
 /// Returns the stdout of a program that has succeeded, without the last newline.
-pub fn said(ended: Ended) -> String {
+pub fn output(ended: Ended) -> String {
     ended.well().stdout.trim_end().to_owned()
 }
 

@@ -14,10 +14,10 @@ pub const TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Panics
 /// After [`TIMEOUT`], with the description of the expected event.
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
         assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");

@@ -235,9 +235,9 @@ impl ObjectSample<'_> {
     /// Returns the value of a word now, and in the snapshot before.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
-        let place = self.object.first + counters.position(|counter| counter.name == name)?;
-        let before = self.snapshots.before.and_then(|before| before.words.get(place)).copied();
-        Some((*self.snapshots.now.words.get(place)?, before.unwrap_or(0)))
+        let index = self.object.first + counters.position(|counter| counter.name == name)?;
+        let before = self.snapshots.before.and_then(|before| before.words.get(index)).copied();
+        Some((*self.snapshots.now.words.get(index)?, before.unwrap_or(0)))
     }
 
     fn value(&self, name: &str) -> u64 {

@@ -89,11 +89,11 @@ struct EndpointSide {
 }
 
 impl EndpointPairs {
-    pub(crate) fn new(pattern: &TrafficPattern, lane: GeneratorShare, stream: Stream) -> Self {
+    pub(crate) fn new(pattern: &TrafficPattern, own_share: GeneratorShare, stream: Stream) -> Self {
         let src = EndpointSide::new(&pattern.src, pattern.src_order);
         let dst = EndpointSide::new(&pattern.dst, pattern.dst_order);
         let total = src.swept().saturating_mul(dst.swept());
-        let (first, count) = lane.share(total);
+        let (first, count) = own_share.share(total);
         let share = (count < total).then_some(SweepShare { first, count, done: 0 });
         let mut flows = Self { src, dst, share, stream };
         flows.jump(first);
@@ -191,7 +191,7 @@ mod tests {
     fn flows(
         src: (&str, EndpointOrder),
         dst: (&str, EndpointOrder),
-        lane: GeneratorShare,
+        share: GeneratorShare,
     ) -> EndpointPairs {
         let pattern = TrafficPattern {
             src: src.0.parse().unwrap(),
@@ -200,7 +200,7 @@ mod tests {
             dst_order: dst.1,
             ..TrafficPattern::default()
         };
-        EndpointPairs::new(&pattern, lane, Stream::new(1, "flows"))
+        EndpointPairs::new(&pattern, share, Stream::new(1, "flows"))
     }
 
     fn take(flows: &mut EndpointPairs, count: usize) -> Vec<Pair> {
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn lanes_beyond_the_flows_share_them() {
-        let lane = GeneratorShare::new(5, 8).unwrap();
-        let mut flows = flows(("0.0.0.0/30", SWEPT), ("10.0.0.1", SWEPT), lane);
+        let share = GeneratorShare::new(5, 8).unwrap();
+        let mut flows = flows(("0.0.0.0/30", SWEPT), ("10.0.0.1", SWEPT), share);
         assert!(take(&mut flows, 3).iter().all(|pair| pair.0.0 == 1));
         assert_eq!(GeneratorShare::new(8, 8), None);
     }

@@ -103,7 +103,7 @@ impl FromStr for Fraction {
         let tail = if decimals.is_empty() { 0 } else { digits(decimals)? };
         let scale = u32::try_from(decimals.len())
             .ok()
-            .and_then(|places| 10u64.checked_pow(places))
+            .and_then(|digits_after| 10u64.checked_pow(digits_after))
             .ok_or(FractionError::Digits)?;
         let num = whole.checked_mul(scale).and_then(|whole| whole.checked_add(tail));
         let den = scale.checked_mul(hundred);
@@ -115,12 +115,12 @@ impl FromStr for Fraction {
 impl Fraction {
     /// Returns `mantissa` times ten to the power `power`, divided by `whole`.
     fn scaled(mantissa: Self, power: &str, whole: u64) -> Result<Self, FractionError> {
-        let (down, places) = match power.strip_prefix('-') {
-            Some(places) => (true, places),
+        let (down, decimals) = match power.strip_prefix('-') {
+            Some(decimals) => (true, decimals),
             None => (false, power.strip_prefix('+').unwrap_or(power)),
         };
-        let places = u32::try_from(digits(places)?).ok();
-        let scale = places.and_then(|places| 10u64.checked_pow(places));
+        let decimals = u32::try_from(digits(decimals)?).ok();
+        let scale = decimals.and_then(|decimals| 10u64.checked_pow(decimals));
         let (up, down) = match (scale.ok_or(FractionError::Digits)?, down) {
             (scale, true) => (1, scale),
             (scale, false) => (scale, 1),
@@ -145,14 +145,14 @@ impl fmt::Display for Fraction {
         const PLACES: usize = 6;
         let millionths = u128::from(self.num) * 100_000_000 / u128::from(self.den.get());
         let (whole, mut tail) = (millionths / 1_000_000, millionths % 1_000_000);
-        let mut places = PLACES;
-        while places > 0 && tail % 10 == 0 {
+        let mut decimals = PLACES;
+        while decimals > 0 && tail % 10 == 0 {
             tail /= 10;
-            places -= 1;
+            decimals -= 1;
         }
-        match places {
+        match decimals {
             0 => write!(f, "{whole}%"),
-            _ => write!(f, "{whole}.{tail:0places$}%"),
+            _ => write!(f, "{whole}.{tail:0decimals$}%"),
         }
     }
 }

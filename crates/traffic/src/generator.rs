@@ -66,7 +66,7 @@ impl Generator {
     pub fn new(
         pattern: &TrafficPattern,
         seed: u64,
-        lane: GeneratorShare,
+        share: GeneratorShare,
     ) -> Result<Self, PatternError> {
         pattern.check()?;
         let longest = usize::from(pattern.sizes.max());
@@ -74,9 +74,9 @@ impl Generator {
         let form = StampForm::fitting(usize::from(pattern.sizes.min()) - layout.payload);
         shape::blank(&mut bytes, &layout, FrameHead::len_of(&layout, form));
 
-        let stream = |label| Stream::numbered(seed, label, u64::from(lane.index()));
+        let stream = |label| Stream::numbered(seed, label, u64::from(share.index()));
         let mut shapes = FrameShapes::new(&pattern.sizes, &bytes, &layout, stream("traffic/sizes"));
-        let flows = EndpointPairs::new(pattern, lane, stream("traffic/flows"));
+        let flows = EndpointPairs::new(pattern, share, stream("traffic/flows"));
         let generator = Self {
             head: FrameHead::new(&bytes, layout, form),
             template: bytes,
@@ -87,7 +87,7 @@ impl Generator {
             one_flow: flows.is_single(),
             flows,
         };
-        Ok(generator.with_stream_id(lane.index()))
+        Ok(generator.with_stream_id(share.index()))
     }
 
     /// Sets the stream id of the frames, so that a receiver can distinguish this run from an

@@ -91,9 +91,9 @@ fn index_of(name: &str, index: u32) -> ValeOutput {
 }
 
 fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
-    let (mut place, mut rows, mut text) = (NmreqValeList::default(), Vec::new(), String::new());
+    let (mut list, mut rows, mut text) = (NmreqValeList::default(), Vec::new(), String::new());
     loop {
-        let got = match device.request(NETMAP_REQ_VALE_LIST, "", &place) {
+        let got = match device.request(NETMAP_REQ_VALE_LIST, "", &list) {
             Ok(got) => got,
             Err(Errno::NOENT) => break,
             Err(error) => return Err(failed("list", "all ports")(error)),
@@ -105,10 +105,10 @@ fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
         rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
         // If an answer does not advance the position, the loop would repeat for ever.
         let next = (switch, port.saturating_add(1));
-        if next <= (place.nr_bridge_idx, place.nr_port_idx) {
+        if next <= (list.nr_bridge_idx, list.nr_port_idx) {
             break;
         }
-        (place.nr_bridge_idx, place.nr_port_idx) = next;
+        (list.nr_bridge_idx, list.nr_port_idx) = next;
     }
     Ok((json!({ "switch_ports": rows }), text))
 }
@@ -212,7 +212,7 @@ fn failed<'f>(what: &'f str, name: &'f str) -> impl Fn(Errno) -> Failure + 'f {
             _ => "see docs/netmap.md, Switches",
         };
         let error = std::io::Error::from(error);
-        let said = Diagnostic::new(SR0199, format!("failed to {what} {name}: {error}"));
-        said.with_cause("the device refused the request").with_help(help).into()
+        let diagnostic = Diagnostic::new(SR0199, format!("failed to {what} {name}: {error}"));
+        diagnostic.with_cause("the device refused the request").with_help(help).into()
     }
 }

@@ -126,14 +126,14 @@ fn parse_request(matches: &ArgMatches) -> Result<ValeRequest, Failure> {
             Some(switch).filter(|name| !name.is_empty()),
         )));
     }
-    if let Some(place) = text("flush") {
-        return Ok(ValeRequest::Daemon(DaemonRequest::Flush(place)));
+    if let Some(selector) = text("flush") {
+        return Ok(ValeRequest::Daemon(DaemonRequest::Flush(selector)));
     }
     if let Some(mut words) = matches.get_many::<String>("set") {
-        let place = words.next().cloned().unwrap_or_default();
+        let selector = words.next().cloned().unwrap_or_default();
         let changes = words.map(|word| SettingChange::parse(word)).collect::<Result<_, _>>();
         return Ok(ValeRequest::Daemon(DaemonRequest::Set(
-            place,
+            selector,
             changes.map_err(|why| bad_flag("--set", &why))?,
         )));
     }

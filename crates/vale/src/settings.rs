@@ -132,8 +132,8 @@ fn changed(config: &SwitchPortConfig) -> Vec<String> {
         (config.vlan != usual.vlan, "vlan", vlan),
         (config.storm != usual.storm, "storm", storm),
     ];
-    let told = all.into_iter().filter(|(differs, ..)| *differs);
-    told.map(|(_, key, value)| format!("{key}={value}")).collect()
+    let changed = all.into_iter().filter(|(differs, ..)| *differs);
+    changed.map(|(_, key, value)| format!("{key}={value}")).collect()
 }
 
 /// Formats `trunk`, or `trunk:5,6`.

@@ -38,10 +38,10 @@ pub(crate) enum FreeTarget {
 pub(crate) fn query_daemon(run_dir: &Path, wish: &DaemonRequest) -> Result<ValeOutput, Failure> {
     let (what, args) = match wish {
         DaemonRequest::Show(name) => ("switches", selector(name.as_deref(), None)),
-        DaemonRequest::Flush(place) => ("flush", port_selector(place)),
-        DaemonRequest::Set(place, changes) => {
+        DaemonRequest::Flush(port) => ("flush", port_selector(port)),
+        DaemonRequest::Set(port, changes) => {
             let words = changes.iter().map(|one| format!("{}={}", one.key, one.value));
-            let mut args = port_selector(place);
+            let mut args = port_selector(port);
             args["changes"] = words.collect::<Vec<_>>().into();
             ("set", args)
         }
@@ -96,9 +96,9 @@ fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
         return Ok(());
     }
-    let said = Diagnostic::new(SR0199, format!("there is no switch {name}"));
-    let said = said.with_cause("a switch is there while a port is plugged into it");
-    Err(said.with_help("list them: slipring vale --show").into())
+    let diagnostic = Diagnostic::new(SR0199, format!("there is no switch {name}"));
+    let diagnostic = diagnostic.with_cause("a switch is there while a port is plugged into it");
+    Err(diagnostic.with_help("list them: slipring vale --show").into())
 }
 
 /// Selects switches of our own user in our own network namespace.
@@ -119,20 +119,20 @@ fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
 }
 
 /// Selects `vale0` or `vale0:a`.
-fn port_selector(place: &str) -> Value {
-    match place.split_once(':') {
+fn port_selector(selected: &str) -> Value {
+    match selected.split_once(':') {
         Some((switch, port)) => selector(Some(switch), Some(port)),
-        None => selector(Some(place), None),
+        None => selector(Some(selected), None),
     }
 }
 
 fn control_error(error: &ControlError) -> Failure {
-    let said = Diagnostic::of(error);
+    let diagnostic = Diagnostic::of(error);
     match error {
-        ControlError::Unknown { .. } | ControlError::NothingRuns { .. } => said
+        ControlError::Unknown { .. } | ControlError::NothingRuns { .. } => diagnostic
             .with_help("start it: slipring daemon; where its run directory is another: --run-dir")
             .into(),
-        _ => said.into(),
+        _ => diagnostic.into(),
     }
 }
 

@@ -156,14 +156,14 @@ fn bound_json(uid: u32, port: &BoundPort) -> Value {
         PortKind::Switch => "switch port",
         PortKind::Null => "null",
     };
-    let mut told = json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns });
+    let mut row = json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns });
     if let Some(AdapterCounters { received, sent, drops }) = &port.counters {
         let drops = drops.iter().map(|(cause, count)| ((*cause).to_owned(), json!(count)));
-        told["rx"] = json!({ "packets": received });
-        told["tx"] = json!({ "packets": sent });
-        told["drops"] = drops.collect::<serde_json::Map<_, _>>().into();
+        row["rx"] = json!({ "packets": received });
+        row["tx"] = json!({ "packets": sent });
+        row["drops"] = drops.collect::<serde_json::Map<_, _>>().into();
     }
-    told
+    row
 }
 
 fn switch_json(uid: u32, info: &SwitchInfo) -> Value {

@@ -106,12 +106,12 @@ fn the_daemon_is_asked_what_the_device_does_not_know() {
         plan("--show").unwrap().action,
         ValeRequest::Daemon(DaemonRequest::Show(None))
     ));
-    let ValeRequest::Daemon(DaemonRequest::Set(place, changes)) =
+    let ValeRequest::Daemon(DaemonRequest::Set(selector, changes)) =
         plan("--set vale0:a isolated=on vlan=5").unwrap().action
     else {
         panic!()
     };
-    assert_eq!((place.as_str(), changes.len()), ("vale0:a", 2));
+    assert_eq!((selector.as_str(), changes.len()), ("vale0:a", 2));
 }
 
 #[test]

@@ -81,14 +81,14 @@ impl VhostDevice {
         let (i, wish) = (index as usize, &mut queues[index as usize]);
         let link = &links[i / 2];
         let mut rings = link.lock();
-        let place = rings.vring_mut(i % 2);
-        if let Some(running) = place.take() {
+        let layout = rings.vring_mut(i % 2);
+        if let Some(running) = layout.take() {
             wish.base = running.base();
         }
         let unasked = *features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         let runs = wish.started && (wish.enabled || unasked);
         if let Some(memory) = memory.as_ref().filter(|_| runs) {
-            *place = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
+            *layout = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
         // Frames may already be waiting in the queue.
@@ -134,8 +134,8 @@ impl VirtqConfig {
     fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
         let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));
         let (descriptors, avail, used) = (descriptors?, avail?, used?);
-        let place = VirtqLayout { size: self.size, descriptors, avail, used };
-        Vring::new(place, memory.mapped.clone(), self.base, agreed, self.call.clone()).ok()
+        let layout = VirtqLayout { size: self.size, descriptors, avail, used };
+        Vring::new(layout, memory.mapped.clone(), self.base, agreed, self.call.clone()).ok()
     }
 }
 

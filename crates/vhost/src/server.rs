@@ -158,7 +158,7 @@ struct VhostThread {
 
 impl VhostThread {
     fn serve(&self, meeting: &FrontendEndpoint) {
-        let mut told = String::new();
+        let mut message = String::new();
         while !self.is_stopped() {
             let Some(frontend) = self.next_frontend(meeting) else {
                 self.sleep_before_retry();
@@ -166,9 +166,9 @@ impl VhostThread {
             };
             let why = self.serve_frontend(frontend, meeting);
             // A repeated reason is reported once.
-            if let Some(why) = why.filter(|why| *why != told) {
+            if let Some(why) = why.filter(|why| *why != message) {
                 eprintln!("{}: the guest's front-end is disconnected: {why}", self.name);
-                told = why;
+                message = why;
             }
             if matches!(meeting, FrontendEndpoint::Connect(_)) {
                 self.sleep_before_retry();

@@ -148,23 +148,23 @@ impl<'v> AvailChains<'v> {
 impl Vring {
     /// Creates a queue that resumes at `base`.
     pub(crate) fn new(
-        place: VirtqLayout,
+        layout: VirtqLayout,
         memory: GuestMapping,
         base: u16,
         agreed: NegotiatedFeatures,
         call: Option<Arc<OwnedFd>>,
     ) -> Result<Self, QueueViolation> {
-        if !place.is_aligned() {
+        if !layout.is_aligned() {
             return Err(QueueViolation);
         }
-        place.table(&memory)?;
-        place.avail(&memory)?;
-        let next_used = place.used(&memory)?.load::<u16>(2, Ordering::Acquire)?;
+        layout.table(&memory)?;
+        layout.avail(&memory)?;
+        let next_used = layout.used(&memory)?.load::<u16>(2, Ordering::Acquire)?;
         let (next_avail, next_used) = (Wrapping(base), Wrapping(u16::from_le(next_used)));
-        let done = Vec::with_capacity(place.size.into());
+        let done = Vec::with_capacity(layout.size.into());
         let seen = next_avail;
         let mut vring = Self {
-            layout: place,
+            layout,
             memory,
             call,
             negotiated: agreed,
@@ -198,14 +198,14 @@ impl Vring {
     /// Begins a batch, which [`Self::publish_used`] ends.
     pub(crate) fn chains(&mut self) -> Result<AvailChains<'_>, QueueViolation> {
         self.last_avail = self.avail_index()?;
-        let (memory, place) = (&*self.memory, self.layout);
+        let (memory, layout) = (&*self.memory, self.layout);
         Ok(AvailChains {
             memory,
             negotiated: self.negotiated,
             used: &mut self.used,
-            table: place.table(memory)?,
-            avail: place.avail(memory)?,
-            size: place.size,
+            table: layout.table(memory)?,
+            avail: layout.avail(memory)?,
+            size: layout.size,
             next: &mut self.next_avail,
             end: self.last_avail,
         })

@@ -94,7 +94,7 @@ impl WasmModule {
         let identity = format!("wasm {:032x} {function} {bits:x?}", self.fingerprint);
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
         let trouble = FirstError::default();
-        let told = trouble.clone();
+        let sink = trouble.clone();
         // A module that started once can start again, except if there is not enough memory. In that
         // case the model returns no values, which is counted.
         let make = move || {
@@ -102,7 +102,7 @@ impl WasmModule {
             model(ModelInstance::new(machine, trouble.clone()))
         };
         let maker = ModelFactory::new(make).identified(&identity);
-        Ok(maker.reporting(move || told.get().cloned()))
+        Ok(maker.reporting(move || sink.get().cloned()))
     }
 }
 

@@ -354,8 +354,8 @@ fn why_a_model_fails_is_told_for_its_first_frame_and_stays() {
         ),
         (from_one("unreachable"), 100, "`unreachable` instruction executed; first for its frame 1"),
     ] {
-        let told = trouble(&body, fuel).unwrap();
-        assert!(told.contains(cause), "{told}");
+        let error = trouble(&body, fuel).unwrap();
+        assert!(error.contains(cause), "{error}");
     }
 }
 
@@ -363,13 +363,13 @@ fn why_a_model_fails_is_told_for_its_first_frame_and_stays() {
 fn why_losses_and_rates_fail_is_told_too() {
     let lose = module(&function("lose", "i32", "(i32.const 3)")).loss("lose", &[]).unwrap();
     Sim::new(loss("up", lose.clone()), 1).push(0, &[0; 60]);
-    let told = lose.first_error().unwrap();
-    assert!(told.contains("it answered 3, which is none of 0, 1 and 2"), "{told}");
+    let error = lose.first_error().unwrap();
+    assert!(error.contains("it answered 3, which is none of 0, 1 and 2"), "{error}");
     let body = "(i64.sub (local.get $now) (i64.const 1))";
     let back = module(&function("f", "i64", body)).rate("f", &[]).unwrap();
     Sim::new(rate("up", back.clone()), 1).push(5, &[0; 60]);
-    let told = back.first_error().unwrap();
-    assert!(told.contains("it answered 4 ns, before its start at 5 ns"), "{told}");
+    let error = back.first_error().unwrap();
+    assert!(error.contains("it answered 4 ns, before its start at 5 ns"), "{error}");
 }
 
 /// Whether a C compiler for WebAssembly is installed; compiles `source`.
@@ -383,9 +383,9 @@ fn clang(source: &str, module: &std::path::Path) -> bool {
         Ok(built) => {
             // A clang without this target or without wasm-ld reports a missing part; all other
             // errors are errors of the test.
-            let said = String::from_utf8_lossy(&built.stderr).into_owned();
+            let error = String::from_utf8_lossy(&built.stderr).into_owned();
             let lacks = ["wasm-ld", "unable to create target", "No available targets"];
-            assert!(lacks.iter().any(|lack| said.contains(lack)), "{said}");
+            assert!(lacks.iter().any(|lack| error.contains(lack)), "{error}");
             false
         }
         Err(_) => false,

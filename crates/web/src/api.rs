@@ -107,14 +107,14 @@ async fn watch_target(
     let (head, body) = request.into_parts();
     let args = arguments(&head.headers, body).await?;
     let period = period(&uri, &args)?;
-    let Ok(place) = gate.watcher_permits.clone().try_acquire_owned() else {
+    let Ok(permit) = gate.watcher_permits.clone().try_acquire_owned() else {
         let help = "close a page that watches, then try again";
         return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch", help));
     };
-    let mut said = watch_run(gate.run_dir.clone(), target, period);
+    let mut updates = watch_run(gate.run_dir.clone(), target, period);
     let ended = || ControlError::NoAnswer("the program has ended".to_owned());
-    let first = said.recv().await.ok_or_else(ended)??;
-    let events = EventStream::new(first, said, gate.stop.clone(), place);
+    let first = updates.recv().await.ok_or_else(ended)??;
+    let events = EventStream::new(first, updates, gate.stop.clone(), permit);
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
 }
 

@@ -47,12 +47,12 @@ impl ConnectionSlot {
     }
 
     /// Marks a request as admitted; the request ends when the result is dropped.
-    pub(crate) fn admit(place: &Arc<Self>) -> ActiveRequest {
-        place.table.lock().change(place.number, |state| match state {
+    pub(crate) fn admit(slot: &Arc<Self>) -> ActiveRequest {
+        slot.table.lock().change(slot.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),
             ConnectionState::HalfOpen | ConnectionState::Waiting => ConnectionState::Busy(1),
         });
-        ActiveRequest(place.clone())
+        ActiveRequest(slot.clone())
     }
 }
 
@@ -83,15 +83,15 @@ mod tests {
 
     #[test]
     fn what_is_being_answered_is_never_ended_and_what_was_answered_is() {
-        let places = Arc::new(ConnectionTable::default());
+        let table = Arc::new(ConnectionTable::default());
         let all: Vec<_> = (0..MAX_CONNECTIONS)
-            .map(|_| Arc::new(places.acquire(ConnectionPeer::Trusted).unwrap()))
+            .map(|_| Arc::new(table.acquire(ConnectionPeer::Trusted).unwrap()))
             .collect();
         let mut answers: Vec<_> = all.iter().map(ConnectionSlot::admit).collect();
-        assert!(places.acquire(ConnectionPeer::Trusted).is_none());
+        assert!(table.acquire(ConnectionPeer::Trusted).is_none());
         answers.remove(7);
-        assert!(places.acquire(ConnectionPeer::Trusted).is_some());
-        let is_ended = |place: &ConnectionSlot| places.lock().get_mut(place.number).is_none();
+        assert!(table.acquire(ConnectionPeer::Trusted).is_some());
+        let is_ended = |slot: &ConnectionSlot| table.lock().get_mut(slot.number).is_none();
         assert!(is_ended(&all[7]) && !is_ended(&all[6]));
     }
 }

@@ -31,23 +31,23 @@ pub(crate) fn watch_run(
     target: Option<String>,
     period: Duration,
 ) -> Receiver<WatchUpdate> {
-    let (says, said) = mpsc::channel(MAX_QUEUED_EVENTS);
+    let (sender, update) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
         // Blocks this thread, and so the control socket, which skips values that are not read in
         // time.
-        let hand = |value| send_update(&handle, &says, Ok(value));
+        let hand = |value| send_update(&handle, &sender, Ok(value));
         let watched = ControlClient::find(&dir, target.as_deref())
             .and_then(|mut client| client.watch(period, hand));
         if let Err(error) = watched {
-            send_update(&handle, &says, Err(error));
+            send_update(&handle, &sender, Err(error));
         }
     });
-    said
+    update
 }
 
-fn send_update(handle: &Handle, says: &Sender<WatchUpdate>, said: WatchUpdate) -> bool {
-    handle.block_on(says.send_timeout(said, CLIENT_STALL_TIMEOUT)).is_ok()
+fn send_update(handle: &Handle, sender: &Sender<WatchUpdate>, update: WatchUpdate) -> bool {
+    handle.block_on(sender.send_timeout(update, CLIENT_STALL_TIMEOUT)).is_ok()
 }
 
 /// The body of an event stream.
@@ -66,17 +66,17 @@ impl EventStream {
         first: Value,
         updates: Receiver<WatchUpdate>,
         mut stop: watch::Receiver<bool>,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Self {
         let stopped = Box::pin(async move {
             // An error means that the gateway has ended, which also ends the stream.
             let _ = stop.wait_for(|stop| *stop).await;
         });
-        Self { first: Some(first), updates, is_over: false, stopped, _place: place }
+        Self { first: Some(first), updates, is_over: false, stopped, _place: permit }
     }
 
-    fn event(&mut self, said: Option<WatchUpdate>) -> Bytes {
-        match said {
+    fn event(&mut self, update: Option<WatchUpdate>) -> Bytes {
+        match update {
             Some(Ok(value)) => format!("data: {value}\n\n"),
             Some(Err(error)) => {
                 self.is_over = true;
@@ -102,14 +102,14 @@ impl Body for EventStream {
         if self.is_over || self.stopped.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
-        let said = match self.first.take() {
+        let update = match self.first.take() {
             Some(first) => Some(Ok(first)),
             None => match self.updates.poll_recv(context) {
-                Poll::Ready(said) => said,
+                Poll::Ready(update) => update,
                 Poll::Pending => return Poll::Pending,
             },
         };
-        let event = self.event(said);
+        let event = self.event(update);
         Poll::Ready(Some(Ok(Frame::data(event))))
     }
 }

@@ -158,7 +158,7 @@ fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
 }
 
 async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
-    let (places, graceful) = (Arc::new(ConnectionTable::default()), GracefulShutdown::new());
+    let (table, graceful) = (Arc::new(ConnectionTable::default()), GracefulShutdown::new());
     let (router, mut stop) = (router(gate.clone()), gate.stop.clone());
     loop {
         let accepted = tokio::select! {
@@ -174,16 +174,16 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         // With a token, each request is checked.
         let may_ask = peer == ConnectionPeer::Trusted;
         // If all slots are taken, the connection is refused instead of queued.
-        let Some(place) = places.acquire(peer).map(Arc::new) else {
+        let Some(slot) = table.acquire(peer).map(Arc::new) else {
             gate.counters.count_rejected();
             continue;
         };
-        let client = WebClient { may_ask, slot: place.clone() };
+        let client = WebClient { may_ask, slot: slot.clone() };
         let served = connection(stream, client, (&router, &gate.counters), &graceful);
         tokio::spawn(async move {
             tokio::select! {
                 () = served => {}
-                () = place.wait_evicted() => {}
+                () = slot.wait_evicted() => {}
             }
         });
     }

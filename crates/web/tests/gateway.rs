@@ -19,9 +19,9 @@ const TOKEN: &str = "0123456789abcdef";
 
 /// Answers as an emulator would, and counts requests.
 #[derive(Default)]
-struct Told(AtomicU64);
+struct CountingService(AtomicU64);
 
-impl ControlService for Told {
+impl ControlService for CountingService {
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         let refusal = |code: &str| ControlRefusal {
             code: code.to_owned(),
@@ -44,17 +44,18 @@ impl ControlService for Told {
 }
 
 /// A run and its gateway.
-struct Site {
+struct GatewayRun {
     gateway: WebGateway,
     run: Option<ControlServer>,
     _dir: tempfile::TempDir,
 }
 
 fn run_in(dir: &Path) -> ControlServer {
-    ControlServer::open(&dir.join("run"), Some("lab"), Box::new(Told::default())).unwrap()
+    ControlServer::open(&dir.join("run"), Some("lab"), Box::new(CountingService::default()))
+        .unwrap()
 }
 
-impl Site {
+impl GatewayRun {
     fn new() -> Self {
         Self::with(|_| {})
     }
@@ -158,7 +159,7 @@ impl Answer {
 
 #[test]
 fn a_request_reaches_the_run_and_its_answer_comes_back_as_it_is() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let changes = r#"{"changes":{"link.up.rate.bps":"20Mbit"},"at":"+2s"}"#;
     let pid = std::process::id().to_string();
     for target in ["lab", "-", &pid] {
@@ -171,7 +172,7 @@ fn a_request_reaches_the_run_and_its_answer_comes_back_as_it_is() {
 
 #[test]
 fn what_runs_and_the_presets_are_listed() {
-    let mut site = Site::new();
+    let mut site = GatewayRun::new();
     let lab = json!([{ "pid": std::process::id(), "names": ["lab"] }]);
     assert_eq!(site.get("/api/v1/running").json(), lab);
     assert_eq!(site.get("/api/v1/presets").json(), json!([{ "name": "lte" }]));
@@ -181,7 +182,7 @@ fn what_runs_and_the_presets_are_listed() {
 
 #[test]
 fn refusals_of_the_run_keep_their_words_and_get_a_status_that_fits() {
-    let mut site = Site::new();
+    let mut site = GatewayRun::new();
     for (what, status, code) in
         [("unfit", 422, "SR0011"), ("held", 409, "SR0015"), ("lost", 502, "SR0405")]
     {
@@ -201,7 +202,7 @@ fn refusals_of_the_run_keep_their_words_and_get_a_status_that_fits() {
 
 #[test]
 fn bodies_that_are_no_arguments_are_refused() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     for body in ["[]", "7", "{", "nonsense", &"[".repeat(100_000)] {
         assert!(site.post("/api/v1/lab/set", body).refused(400).contains("JSON object"), "{body}");
     }
@@ -217,7 +218,7 @@ fn bodies_that_are_no_arguments_are_refused() {
 
 #[test]
 fn other_methods_and_paths_are_refused_by_name() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     site.get("/api/v1/lab/set").refused(405);
     site.post("/api/v1/running", "").refused(405);
     site.post("/", "").refused(405);
@@ -228,7 +229,7 @@ fn other_methods_and_paths_are_refused_by_name() {
 
 #[test]
 fn every_answer_forbids_what_a_page_could_be_misled_to() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     for answer in [site.get("/"), site.get("/api/v1/running"), site.get("/nothing")] {
         for header in [
             "content-security-policy: default-src 'none'; script-src 'self'",
@@ -244,7 +245,7 @@ fn every_answer_forbids_what_a_page_could_be_misled_to() {
 
 #[test]
 fn pages_of_other_origins_and_other_names_are_refused() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let own = format!("Origin: http://{}\r\n", site.address());
     assert_eq!(site.request("POST /api/v1/lab/stats", &own, "").status, 200);
     for header in [
@@ -269,7 +270,7 @@ fn pages_of_other_origins_and_other_names_are_refused() {
 
 #[test]
 fn with_a_token_nothing_is_answered_without_it() {
-    let site = Site::with(|options| options.token = Some(AccessToken::new(TOKEN).unwrap()));
+    let site = GatewayRun::with(|options| options.token = Some(AccessToken::new(TOKEN).unwrap()));
     for path in ["/", "/main.js", "/api/v1/running"] {
         assert!(site.get(path).refused(401).contains("the token"));
         site.get(&format!("{path}?token=0123456789abcdeX")).refused(401);
@@ -299,7 +300,7 @@ fn other_addresses_need_a_token() {
 
 #[test]
 fn an_address_that_is_taken_is_refused_by_name() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let error =
         WebGateway::open(WebOptions::on(site.address(), Path::new("/nowhere"))).unwrap_err();
     let error = error.to_text(false);
@@ -308,18 +309,18 @@ fn an_address_that_is_taken_is_refused_by_name() {
 
 #[test]
 fn a_gateway_to_one_run_leads_to_no_other() {
-    let site = Site::with(|options| options.target = Some("lab".to_owned()));
+    let site = GatewayRun::with(|options| options.target = Some("lab".to_owned()));
     assert_eq!(site.post("/api/v1/lab/stats", "").status, 200);
     assert_eq!(site.post("/api/v1/-/stats", "").status, 200);
     let other = format!("/api/v1/{}/stats", std::process::id());
     assert!(site.post(&other, "").refused(404).contains("lab only"));
-    let site = Site::with(|options| options.target = Some("other".to_owned()));
+    let site = GatewayRun::with(|options| options.target = Some("other".to_owned()));
     assert_eq!(site.get("/api/v1/running").json(), json!([]));
 }
 
 #[test]
 fn what_is_watched_comes_again_and_again_until_the_run_ends() {
-    let mut site = Site::new();
+    let mut site = GatewayRun::new();
     let mut stream = site.watch("20ms");
     let looks: Vec<u64> = lines(&mut stream)
         .filter_map(|line| {
@@ -339,7 +340,7 @@ fn what_is_watched_comes_again_and_again_until_the_run_ends() {
 
 #[test]
 fn only_so_many_watch_and_a_place_that_is_left_is_free_again() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let watching: Vec<_> = (0..32).map(|_| site.watch("50ms")).collect();
     assert!(site.get("/api/v1/lab/watch?period=50ms").refused(503).contains("too many"));
     assert_eq!(site.post("/api/v1/lab/stats", "").status, 200, "others are answered");
@@ -359,7 +360,7 @@ fn only_so_many_watch_and_a_place_that_is_left_is_free_again() {
 
 #[test]
 fn nonsense_harms_nobody_else() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     for request in [
         &b""[..],
         b"\0\xff\xfe\r\n\r\n",
@@ -389,7 +390,7 @@ fn nonsense_harms_nobody_else() {
 
 #[test]
 fn half_open_connections_lock_nobody_out() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     // More than the limit, each in another half-open state.
     let heads =
         [&b""[..], b"G", b"POST /api/v1/lab/stats HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: "];
@@ -410,7 +411,7 @@ fn half_open_connections_lock_nobody_out() {
 
 #[test]
 fn what_is_watched_stays_while_half_open_connections_come() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let mut stream = site.watch("20ms");
     let held: Vec<_> = (0..200).map(|_| site.connect()).collect();
     let looks = lines(&mut stream).filter(|line| line.starts_with("data:")).take(50).count();
@@ -420,7 +421,7 @@ fn what_is_watched_stays_while_half_open_connections_come() {
 
 #[test]
 fn a_name_given_twice_in_a_request_is_refused() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let twice = "{\"changes\":{\"up.delay\":\"1ms\",\"up.delay\":\"9ms\"}}";
     site.post("/api/v1/lab/set", twice).refused(400);
     site.post("/api/v1/lab/set", "{\"a\":1,\"a\":2}").refused(400);
@@ -437,10 +438,10 @@ fn a_name_given_twice_in_a_request_is_refused() {
 
 #[test]
 fn a_stop_ends_what_is_watched_and_closes_the_door() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let mut stream = site.watch("20ms");
     let address = site.address();
-    let Site { gateway, run, _dir } = site;
+    let GatewayRun { gateway, run, _dir } = site;
     let start = Instant::now();
     gateway.stop();
     assert!(start.elapsed() < Duration::from_secs(10));
@@ -451,7 +452,7 @@ fn a_stop_ends_what_is_watched_and_closes_the_door() {
 
 #[test]
 fn the_page_is_there_or_says_how_to_have_it() {
-    let site = Site::new();
+    let site = GatewayRun::new();
     let page = site.get("/");
     match slipring_web::page_missing() {
         None => {
@@ -474,7 +475,7 @@ fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
         return;
     }
     assert_eq!(slipring_web::page_missing(), None);
-    let site = Site::new();
+    let site = GatewayRun::new();
     for path in ["/", "/main.js", "/main.css"] {
         let body = site.get(path).body;
         for scheme in ["http://", "https://"] {

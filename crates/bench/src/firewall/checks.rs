@@ -33,8 +33,8 @@ pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchErro
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
     // Prefixes may be drawn twice: `quiet` ignores duplicates, as when a file is loaded.
-    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
-    firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
+    let flags = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
+    firewall.batch(&commands, 0, flags).map_err(|error| failed(format!("{error:?}")))?;
     firewall.set_plain(is_plain);
     Ok(firewall)
 }

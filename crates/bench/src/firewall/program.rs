@@ -35,10 +35,10 @@ impl BenchFirewall {
         let Some(stderr) = running.0.stderr.take() else {
             return Err(super::checks::failed("no output"));
         };
-        let (mut stderr, mut said) = (BufReader::new(stderr), String::new());
-        while !said.ends_with("Ready to go\n") {
-            if stderr.read_line(&mut said)? == 0 {
-                return Err(super::checks::failed(said));
+        let (mut stderr, mut line) = (BufReader::new(stderr), String::new());
+        while !line.ends_with("Ready to go\n") {
+            if stderr.read_line(&mut line)? == 0 {
+                return Err(super::checks::failed(line));
             }
         }
         Ok(Self { _running: running, _stderr: stderr, files })

@@ -212,7 +212,7 @@ fn borrow_pipe(fd: c_int, memory_bytes: u64) -> Option<Loan> {
     let mut answer = [0; LENT_SIZE];
     answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
     control(fd, NIOCLEND, &mut answer).ok()?;
-    let (who, writes_times, layouts) = decode_delegated_rings(&answer)?;
+    let (client_id, writes_times, layouts) = decode_delegated_rings(&answer)?;
     let first = layouts.first()?;
     let ring = if first.receives { first.rx } else { first.tx };
     let region = region(fd, memory_bytes, ring, u32::MAX).ok()?;
@@ -220,9 +220,9 @@ fn borrow_pipe(fd: c_int, memory_bytes: u64) -> Option<Loan> {
     for &DelegatedRingLayout { words, tx, rx, num_slots, receives, .. } in &layouts {
         let layout = DirectionLayout { words, tx, rx, num_slots };
         if receives {
-            loan.rx.push(SyncedRing::PipeRx(HostedRx::attach(&region, layout, who).ok()?));
+            loan.rx.push(SyncedRing::PipeRx(HostedRx::attach(&region, layout, client_id).ok()?));
         } else {
-            loan.tx.push(SyncedRing::PipeTx(HostedTx::attach(&region, layout, who).ok()?));
+            loan.tx.push(SyncedRing::PipeTx(HostedTx::attach(&region, layout, client_id).ok()?));
         }
     }
     Some(loan)
@@ -233,7 +233,7 @@ fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
     let mut answer = [0; LENT_QUEUES_SIZE];
     answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
     control(fd, NIOCLENDQ, &mut answer).ok()?;
-    let (who, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
+    let (client_id, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
     // The native socket is next to the directory of the device.
     let path = file.parent()?.parent()?.join(SOCKET_NAME);
     let client = NativeClient::connect_within(&path, SOCKET_TIMEOUT).ok()?;
@@ -243,7 +243,7 @@ fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
     let region = region(fd, memory_bytes, ring, first.bufs).ok()?;
     let mut loan = Loan { writes_times, ..Loan::default() };
     for (socket, layout) in sockets.into_iter().zip(&layouts) {
-        let queue = DelegatedXdpQueue::attach(&region, socket, layout, who).ok()?;
+        let queue = DelegatedXdpQueue::attach(&region, socket, layout, client_id).ok()?;
         loan.sockets.push(queue.socket);
         loan.tx.extend(queue.tx.map(SyncedRing::QueueTx));
         loan.rx.extend(queue.rx.map(SyncedRing::QueueRx));

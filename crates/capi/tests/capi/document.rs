@@ -29,10 +29,13 @@ fn the_example_of_the_page_counts_the_frames_of_a_capture() {
         }
         fs::write(&capture, bytes).unwrap();
         let mut command = std::process::Command::new(&program);
-        let said = stdout(command.arg(format!("pcap:{}", capture.display())).output().unwrap());
-        assert_eq!(said, "2 frames, 160 bytes\n");
+        let output = stdout(command.arg(format!("pcap:{}", capture.display())).output().unwrap());
+        assert_eq!(output, "2 frames, 160 bytes\n");
         let failed = std::process::Command::new(&program).arg("xdp:nosuch0").output().unwrap();
-        let said = String::from_utf8(failed.stderr).unwrap();
-        assert!(!failed.status.success() && said.contains("try: list the interfaces"), "{said}");
+        let output = String::from_utf8(failed.stderr).unwrap();
+        assert!(
+            !failed.status.success() && output.contains("try: list the interfaces"),
+            "{output}"
+        );
     }
 }

@@ -99,8 +99,8 @@ mod tests {
             cause: Some("because".to_owned()),
             help: None,
         };
-        let told = |code| Diagnostic::of(&ControlError::Refused(refusal(code))).to_text(false);
-        assert!(told("SR0015").starts_with("error[SR0015]: no\n  cause: because\n   note:"));
-        assert!(told("nonsense").starts_with("error[SR0014]: no\n"));
+        let text_of = |code| Diagnostic::of(&ControlError::Refused(refusal(code))).to_text(false);
+        assert!(text_of("SR0015").starts_with("error[SR0015]: no\n  cause: because\n   note:"));
+        assert!(text_of("nonsense").starts_with("error[SR0014]: no\n"));
     }
 }

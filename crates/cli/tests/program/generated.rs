@@ -102,8 +102,8 @@ fn the_shells_take_their_scripts() {
         std::fs::write(&path, script(shell)).unwrap();
         match Command::new(shell.to_string()).arg(flag).arg(path).output() {
             Ok(done) => {
-                let said = String::from_utf8_lossy(&done.stderr).into_owned();
-                assert!(done.status.success() && said.is_empty(), "{shell}: {said}");
+                let output = String::from_utf8_lossy(&done.stderr).into_owned();
+                assert!(done.status.success() && output.is_empty(), "{shell}: {output}");
             }
             Err(_) => println!("{shell} is not here to read its script"),
         }
@@ -140,8 +140,8 @@ fn codes_are_candidates_with_their_titles() {
     let all = candidates("slipring explain _");
     assert!(all.len() > 20 && all.iter().all(|code| code.starts_with("SR0")), "{all:?}");
     let words = ["slipring", "candidates", "--", "slipring", "explain", "SR0201"].map(Into::into);
-    let told = crate::stage::run_words(&words).data;
-    assert!(told.starts_with("SR0201\t") && told.trim_end().len() > 10, "{told}");
+    let candidates = crate::stage::run_words(&words).data;
+    assert!(candidates.starts_with("SR0201\t") && candidates.trim_end().len() > 10, "{candidates}");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn ports_are_candidates_wherever_a_port_can_stand() {
 
 #[test]
 fn runs_that_go_on_are_candidates_by_their_names() {
-    struct Deaf;
-    impl slipring_control::ControlService for Deaf {
+    struct RefusingService;
+    impl slipring_control::ControlService for RefusingService {
         fn answer(
             &self,
             _: &slipring_control::ControlRequest,
@@ -168,7 +168,8 @@ fn runs_that_go_on_are_candidates_by_their_names() {
     }
     let dir = tempfile::tempdir().unwrap();
     let server =
-        slipring_control::ControlServer::open(dir.path(), Some("lab"), Box::new(Deaf)).unwrap();
+        slipring_control::ControlServer::open(dir.path(), Some("lab"), Box::new(RefusingService))
+            .unwrap();
     let line = |words: &str| {
         let run_dir = dir.path().display();
         let words = format!("slipring candidates --run-dir {run_dir} -- slipring {words}");

@@ -82,10 +82,10 @@ pub(crate) fn third_party(name: &str) -> Result<PathBuf, String> {
     let mut build = Command::new(of_tests("third-party/build.sh"));
     build.arg(name).arg(&dir).arg(include()).arg(libnetmap());
     let output = build.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     match output.status.code() {
         Some(0) => Ok(dir.join("lib")),
-        Some(NO_SOURCES) => Err(said),
-        _ => panic!("{name} does not build: {said}{}", String::from_utf8_lossy(&output.stderr)),
+        Some(NO_SOURCES) => Err(text),
+        _ => panic!("{name} does not build: {text}{}", String::from_utf8_lossy(&output.stderr)),
     }
 }

@@ -27,14 +27,14 @@ fn snorts_module_passes_frames_between_two_interfaces_and_drops_what_it_is_told_
     let mut daq = stage.command(program);
     daq.args([&lib, "left:near", "20"]).env("LD_LIBRARY_PATH", &lib).stdout(Stdio::piped());
     let mut daq = daq.spawn().unwrap();
-    let mut said = String::new();
+    let mut output = String::new();
     let mut stdout = BufReader::new(daq.stdout.take().unwrap());
-    stdout.read_line(&mut said).unwrap();
-    assert_eq!(said, "started\n");
+    stdout.read_line(&mut output).unwrap();
+    assert_eq!(output, "started\n");
     let dump = Dump::start(&stage, None, "far", 10, "ether proto 0x88b5");
     inject(&stage, None, "right", 20);
     assert_eq!(numbers(&dump.finish()), (0..20).step_by(2).collect::<Vec<u8>>());
-    stdout.read_to_string(&mut said).unwrap();
-    assert!(daq.wait().unwrap().success(), "{said}");
-    assert_eq!(said, "started\npassed 10 blocked 10\n");
+    stdout.read_to_string(&mut output).unwrap();
+    assert!(daq.wait().unwrap().success(), "{output}");
+    assert_eq!(output, "started\npassed 10 blocked 10\n");
 }

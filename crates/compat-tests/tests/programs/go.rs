@@ -41,9 +41,9 @@ fn exchange_over(go_port: &str, c_port: &str) {
     let stage = Stage::new();
     let mut answering = stage.command(answering());
     let mut answering = answering.args([c_port, FRAMES]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(answering.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "open\n");
+    let mut output = String::new();
+    BufReader::new(answering.stdout.as_mut().unwrap()).read_line(&mut output).unwrap();
+    assert_eq!(output, "open\n");
     assert_eq!(stage.run(exchange, &[go_port, FRAMES]), format!("{FRAMES} answers\n"));
     assert!(answering.wait().unwrap().success());
 }

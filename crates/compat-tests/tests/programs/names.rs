@@ -146,8 +146,8 @@ fn libnetmap_reads_names_as_slipring_does() {
     let library = libnetmap().join("libnetmap.a");
     let arguments = [&[library.to_str().unwrap()], &SYSTEM_LIBRARIES[..]].concat();
     let mut program = Command::new(c_program("names", &arguments));
-    let said = stdout(program.stdin(File::open(&input).unwrap()).output().unwrap());
-    let answers: Vec<&str> = said.lines().collect();
+    let output = stdout(program.stdin(File::open(&input).unwrap()).output().unwrap());
+    let answers: Vec<&str> = output.lines().collect();
     assert_eq!(answers.len(), names.len());
     let mut accepted = 0;
     for (name, answer) in names.iter().zip(answers) {

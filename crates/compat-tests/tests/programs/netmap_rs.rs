@@ -66,16 +66,16 @@ impl Drop for Running {
 fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
     let sink = ["-i", to, "-f", "rx"];
     let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");
-    let said = stage.run(programs.join("pkt-gen"), &["-i", from, "-f", "tx", "-n", "640"]);
-    assert!(said.contains("sent 640 frames"), "{said}");
+    let output = stage.run(programs.join("pkt-gen"), &["-i", from, "-f", "tx", "-n", "640"]);
+    assert!(output.contains("sent 640 frames"), "{output}");
     sink.wait_for("received 640 frames");
 }
 
 #[test]
 fn the_ping_of_netmap_rs_goes_through_a_pipe_and_back() {
     let programs = programs_or_skip!();
-    let said = Stage::new().run(programs.join("ping"), &["-c", "5"]);
-    assert!(said.contains("5 packets transmitted, 5 received"), "{said}");
+    let output = Stage::new().run(programs.join("ping"), &["-c", "5"]);
+    assert!(output.contains("5 packets transmitted, 5 received"), "{output}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) const CABLE: &str = "
 /// A running tcpdump.
 pub(crate) struct Dump {
     child: Child,
-    said: BufReader<ChildStderr>,
+    output: BufReader<ChildStderr>,
 }
 
 impl Dump {
@@ -50,20 +50,20 @@ impl Dump {
             command.env("LD_LIBRARY_PATH", lib);
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut output = BufReader::new(child.stderr.take().unwrap());
         let mut all = String::new();
         while !all.contains("listening on") {
-            assert_ne!(said.read_line(&mut all).unwrap(), 0, "tcpdump did not listen: {all}");
+            assert_ne!(output.read_line(&mut all).unwrap(), 0, "tcpdump did not listen: {all}");
         }
-        Self { child, said }
+        Self { child, output }
     }
 
     /// Waits for all frames and returns its output.
     pub(crate) fn finish(mut self) -> String {
-        let mut said = String::new();
-        self.said.read_to_string(&mut said).unwrap();
+        let mut errors = String::new();
+        self.output.read_to_string(&mut errors).unwrap();
         let output = self.child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{said}");
+        assert!(output.status.success(), "{errors}");
         String::from_utf8(output.stdout).unwrap()
     }
 }
@@ -107,8 +107,8 @@ fn stock_tcpdump_sees_what_arrives_at_an_interface() {
     let dump = Dump::start(&stage, Some(&lib), "netmap:left", 3, "icmp and dst host 10.9.9.2");
     // The ping is not answered: tcpdump has taken the interface.
     stage.shell("ping -q -c 3 -i 0.01 -W 0.01 10.9.9.2 || true");
-    let said = dump.finish();
-    assert_eq!(said.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{said}");
+    let output = dump.finish();
+    assert_eq!(output.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{output}");
 }
 
 #[test]

@@ -31,12 +31,12 @@ fn program() -> &'static Path {
 }
 
 /// A device's directory, inside the directory of its sockets.
-struct Site {
+struct DeviceDir {
     _dir: TempDir,
     around: PathBuf,
 }
 
-impl Site {
+impl DeviceDir {
     /// Creates both directories; `None` if we are not root.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn ready<T>(socket: OwnedFd, act: impl Fn(&OwnedFd) -> rustix::io::Result<T>) ->
 #[test]
 fn who_is_trusted_is_asked() {
     for (user, owner) in [(ROOT, ROOT), (STRANGER, ROOT), (STRANGER, STRANGER)] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = DeviceDir::new() else { return };
         chown(&site.around, Some(owner), None).unwrap();
         let listener = listener(owner, &site.socket());
         let asking = site.program(user).spawn().unwrap();
@@ -122,7 +122,7 @@ fn who_is_trusted_is_asked() {
 #[test]
 fn hostile_directories_are_not_looked_into() {
     for (owner, mode) in [(STRANGER, 0o755), (ROOT, 0o777), (ROOT, 0o775), (ROOT, 0o1777)] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = DeviceDir::new() else { return };
         // An untrusted user may have put the listener there.
         let listener = listener(ROOT, &site.socket());
         chown(&site.around, Some(owner), None).unwrap();
@@ -137,7 +137,7 @@ fn hostile_directories_are_not_looked_into() {
 #[test]
 fn hostile_listeners_are_told_nothing() {
     for by_link in [false, true] {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = DeviceDir::new() else { return };
         let elsewhere = site.around.join("elsewhere");
         let listener = match by_link {
             false => listener(STRANGER, &site.socket()),
@@ -155,7 +155,7 @@ fn hostile_listeners_are_told_nothing() {
 
 #[test]
 fn hostile_listeners_who_accept_nobody_hold_nobody_up() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = DeviceDir::new() else { return };
     let _listener = listener(STRANGER, &site.socket());
     let address = SocketAddrUnix::new(site.socket()).unwrap();
     let others = std::iter::repeat_with(|| {

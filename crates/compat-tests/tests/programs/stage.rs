@@ -104,9 +104,9 @@ fn start(command: &mut Command) -> Child {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     if line != "ready\n" {
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        panic!("{command:?} did not start: {said}");
+        let mut output = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
+        panic!("{command:?} did not start: {output}");
     }
     child
 }

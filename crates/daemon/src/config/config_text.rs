@@ -21,8 +21,8 @@ impl ConfigText<'_> {
     }
 
     /// Builds an error at a byte offset.
-    pub(super) fn refusal(&self, offset: usize, said: String, allowed: String) -> Diagnostic {
-        Diagnostic::new(SR0010, format!("{}: {said}", self.name))
+    pub(super) fn refusal(&self, offset: usize, message: String, allowed: String) -> Diagnostic {
+        Diagnostic::new(SR0010, format!("{}: {message}", self.name))
             .with_cause(format!("{} of it", self.location(offset)))
             .with_help(format!("allowed: {allowed}"))
     }
@@ -34,8 +34,8 @@ impl ConfigText<'_> {
         reader: impl Fn(&V) -> Result<T, String>,
     ) -> Result<T, Diagnostic> {
         reader(value.get_ref()).map_err(|allowed| {
-            let said = format!("the value {:?} is not one of this key", value.get_ref());
-            self.refusal(value.span().start, said, allowed)
+            let message = format!("the value {:?} is not one of this key", value.get_ref());
+            self.refusal(value.span().start, message, allowed)
         })
     }
 }

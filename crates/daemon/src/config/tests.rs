@@ -73,16 +73,16 @@ fn what_cannot_be_is_refused_with_its_place_and_what_may_be() {
         ("[[allow]]\nusers = [\"alice\", \"bob\"]", "SR0010", "line 2, column 19", "a number"),
         ("[[deny]]\nkinds = [\"pip\"]", "SR0010", "line 2, column 10", "interface, pipe"),
     ] {
-        let said = read(text).unwrap_err().to_string();
-        assert!(said.contains(code) && said.contains("d.toml"), "{text}: {said}");
-        assert!(said.contains(place) && said.contains(help), "{text}: {said}");
+        let message = read(text).unwrap_err().to_string();
+        assert!(message.contains(code) && message.contains("d.toml"), "{text}: {message}");
+        assert!(message.contains(place) && message.contains(help), "{text}: {message}");
     }
 }
 
 #[test]
 fn an_unknown_key_is_told_with_those_that_are_known() {
-    let said = read("wrkers = 4").unwrap_err().to_string();
-    assert!(said.contains("`workers`") && said.contains("`take-over`"), "{said}");
+    let message = read("wrkers = 4").unwrap_err().to_string();
+    assert!(message.contains("`workers`") && message.contains("`take-over`"), "{message}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
     few.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), SLIPRING, "daemon"]);
     few.args(["--link", "none", "--mode", "666", "--run-dir"]).arg(site.run_dir());
     let daemon = Program::launch(&site.inside, few);
-    daemon.wait_for_text("door=fuse");
+    daemon.wait_for_text("transport=fuse");
     let held: Vec<_> = (0..LIMIT).map(|i| site.client(&format!("hold x{i}{{1"))).collect();
     held.iter().for_each(|client| client.wait_for_text("bound"));
     for i in 0..LIMIT {
@@ -144,7 +144,7 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
         .zip(1..)
         .map(|(uid, seed)| start_as(&site, uid, &format!("hostile {seconds} {seed}")))
         .collect();
-    let control = Babbler::start(&site, seconds);
+    let control = Flooder::start(&site, seconds);
     let good = start(&site, &format!("pair good {}", seconds.saturating_sub(1))).finish_after(time);
     let good = good.well();
     println!("{}", good.stdout.trim_end());
@@ -165,9 +165,9 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
 }
 
 /// A thread that writes nonsense to the control socket.
-struct Babbler(std::thread::JoinHandle<()>);
+struct Flooder(std::thread::JoinHandle<()>);
 
-impl Babbler {
+impl Flooder {
     fn start(site: &Sandbox, seconds: u64) -> Self {
         let path = site.run_dir().join("slipringd.sock");
         Self(std::thread::spawn(move || {
@@ -225,9 +225,9 @@ fn many_programs_with_many_pipes_all_get_on_and_cost_little() {
     let mut command = command(&site, &format!("many {CLIENTS} 5 3"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut crowd = site.inside.spawn(command);
-    let mut said = BufReader::new(crowd.stdout.take().unwrap());
+    let mut output = BufReader::new(crowd.stdout.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    output.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     let grown = kib(&daemon, "RssAnon").saturating_sub(before);
     let mut stdin = crowd.stdin.take().unwrap();
@@ -235,7 +235,7 @@ fn many_programs_with_many_pipes_all_get_on_and_cost_little() {
     let least: Vec<u64> = (0..CLIENTS)
         .map(|_| {
             line.clear();
-            said.read_line(&mut line).unwrap();
+            output.read_line(&mut line).unwrap();
             line.trim_end().strip_prefix("least ").unwrap().parse().unwrap()
         })
         .collect();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::sandbox::{FEW, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::SLIPRING;
@@ -29,14 +29,14 @@ fn an_interface_whose_driver_gives_no_queue_while_it_is_down_starts_when_it_come
     let mut command = Command::new(refuse());
     command.arg(SLIPRING).args(["daemon", "--link", "none", "--run-dir"]).arg(site.run_dir());
     let daemon = Program::launch(&site.inside, command);
-    daemon.wait_for_text("door=fuse");
+    daemon.wait_for_text("transport=fuse");
     site.inside.ip("link set e0 down");
     let receiver = site.client(&format!("receive e0 {FEW}"));
     receiver.wait_for_text("bound");
     site.inside.ip("link set e0 up");
     site.inside.wait_for_carrier("e1");
     site.client(&format!("send e1 {FEW}")).finish().well();
-    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    assert_eq!(output(receiver.finish()), "bound\nreceived");
     daemon.stop(Signal::TERM).well();
     site.is_clean();
 }

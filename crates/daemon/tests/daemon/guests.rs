@@ -17,12 +17,12 @@ pub(crate) fn vale(site: &Sandbox, words: &str) -> serde_json::Value {
     let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
     let (device, run_dir) = (device.display(), run_dir.display());
     let args = format!("{words} --device {device} --run-dir {run_dir} --json");
-    let told = site.inside.run(move || {
-        let told = run_captured(&VERBS, "vale", &args, Path::new(""));
-        (told.status, told.stdout, told.stderr)
+    let outcome = site.inside.run(move || {
+        let outcome = run_captured(&VERBS, "vale", &args, Path::new(""));
+        (outcome.status, outcome.stdout, outcome.stderr)
     });
-    assert_eq!(told.0, 0, "{}", told.2);
-    serde_json::from_str(&told.1).expect(&told.2)
+    assert_eq!(outcome.0, 0, "{}", outcome.2);
+    serde_json::from_str(&outcome.1).expect(&outcome.2)
 }
 
 /// Returns the directory of kernel and initrd, or why there are none.
@@ -92,9 +92,9 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
         guest.wait_for_text("guest: up");
         guest.wait_for_text("guest: has pinged");
         guest.wait_for_text("guest: done");
-        let said = guest.so_far().stdout;
-        let whole = said.matches("3 packets transmitted, 3").count();
-        assert_eq!(whole, 6, "nothing is lost, whatever its length: {said}");
+        let output = guest.so_far().stdout;
+        let whole = output.matches("3 packets transmitted, 3").count();
+        assert_eq!(whole, 6, "nothing is lost, whatever its length: {output}");
     }
     let pinged = outside.command("ping", "-q -c 20 -i 0.01 -w 60 -s 1472 10.9.8.2");
     assert!(pinged.contains(" 20 received"), "{pinged}");

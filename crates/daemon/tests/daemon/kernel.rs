@@ -219,23 +219,23 @@ fn dump_captures_from_the_device() {
     // In these words, a single `@` would mean a file of the test.
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
-    let told = site.inside.run(move || {
-        let told = run_captured(&VERBS, "dump", &args, std::path::Path::new(""));
-        (told.stdout, told.stderr)
+    let outcome = site.inside.run(move || {
+        let outcome = run_captured(&VERBS, "dump", &args, std::path::Path::new(""));
+        (outcome.stdout, outcome.stderr)
     });
-    let report: serde_json::Value = serde_json::from_str(&told.0).expect(&told.1);
+    let report: serde_json::Value = serde_json::from_str(&outcome.0).expect(&outcome.1);
     assert_eq!((&report["captured"], &report["dropped"]), (&3.into(), &0.into()));
     assert_eq!(report["ports"][0]["kind"], "kernel");
     assert_eq!(report["frames"][2]["length_bytes"], 80);
-    assert!(told.1.contains("is taken for this capture"), "{}", told.1);
-    assert!(!told.1.contains("monitoring"), "{}", told.1);
+    assert!(outcome.1.contains("is taken for this capture"), "{}", outcome.1);
+    assert!(!outcome.1.contains("monitoring"), "{}", outcome.1);
 }
 
 /// Runs `slipring dump` with these words; returns its report.
 fn dumped(args: &str) -> serde_json::Value {
-    let told = run_captured(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
-    assert_eq!(told.status, 0, "{}", told.stderr);
-    serde_json::from_str(&told.stdout).expect(&told.stderr)
+    let outcome = run_captured(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).expect(&outcome.stderr)
 }
 
 #[test]

@@ -34,11 +34,11 @@ impl Manager {
         let mut message = [0; 4096];
         loop {
             let len = self.socket.recv(&mut message).unwrap();
-            let said = String::from_utf8_lossy(&message[..len]);
-            if said.contains(text) {
+            let output = String::from_utf8_lossy(&message[..len]);
+            if output.contains(text) {
                 return;
             }
-            assert!(!said.contains("STOPPING"), "{text} was not said: {said}");
+            assert!(!output.contains("STOPPING"), "{text} was not said: {output}");
         }
     }
 }
@@ -153,9 +153,9 @@ fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
     let Ok(judged) = judged else {
         return skip!("systemd-analyze is not here to judge the unit");
     };
-    let said = String::from_utf8_lossy(&judged.stdout);
-    if !said.contains("Overall exposure level") {
+    let output = String::from_utf8_lossy(&judged.stdout);
+    if !output.contains("Overall exposure level") {
         return skip!("this systemd-analyze judges no files");
     }
-    assert!(judged.status.success(), "{said}");
+    assert!(judged.status.success(), "{output}");
 }

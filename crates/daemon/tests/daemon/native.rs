@@ -205,15 +205,15 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
         let done = ask.output().unwrap();
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let said = ask(&site);
-    assert!(said.contains("refused: ") && said.contains("Permission denied"), "{said}");
+    let output = ask(&site);
+    assert!(output.contains("refused: ") && output.contains("Permission denied"), "{output}");
     daemon.stop(rustix::process::Signal::TERM).well();
     assert!(a.rx_sync().is_err() || eventually("the end", || a.rx_sync().err()).code() == "SR0499");
     let _daemon = site.daemon("--mode 666");
     let mut a = open(&site, "x{1");
     fill(&mut a, &mut 0, 10);
-    let said = ask(&site);
-    assert!(said.contains("received: 0"), "{said}");
+    let output = ask(&site);
+    assert!(output.contains("received: 0"), "{output}");
 }
 
 const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
@@ -221,8 +221,8 @@ const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
 /// Not a test: the code that this program runs as another user.
 #[test]
 fn ask_as_somebody() {
-    let Some(door) = std::env::var_os(ASK) else { return };
-    let options = OpenOptions { daemon: Some(door.into()), ..OpenOptions::default() };
+    let Some(socket) = std::env::var_os(ASK) else { return };
+    let options = OpenOptions { daemon: Some(socket.into()), ..OpenOptions::default() };
     match slipring_core::open_all(["x}1"], &options) {
         Err(error) => eprintln!("refused: {error} {:?}", error.cause),
         Ok([mut port]) => {
@@ -273,8 +273,8 @@ fn spoil(site: &Sandbox, random: &mut Xorshift) {
     let file = std::fs::File::from(file);
     for _ in 0..2000 {
         let ring = &lent.rings[random.next() as usize % lent.rings.len()];
-        let places = [ring.layout.words, ring.layout.words + 128, ring.layout.tx, ring.layout.rx];
-        let at = places[random.next() as usize % 4] + 4 * (random.next() % 8);
+        let offsets = [ring.layout.words, ring.layout.words + 128, ring.layout.tx, ring.layout.rx];
+        let at = offsets[random.next() as usize % 4] + 4 * (random.next() % 8);
         assert!(at < bytes);
         let word = (random.next() as u32 % 2048).to_ne_bytes();
         std::os::unix::fs::FileExt::write_at(&file, &word, at).unwrap();

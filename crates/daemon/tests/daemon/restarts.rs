@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use slipring_port::forward;
-use slipring_test_support::sandbox::{NOBODY, said};
+use slipring_test_support::sandbox::{NOBODY, output};
 use slipring_test_support::{Namespace, Program, Sandbox, eventually, skip};
 
 use crate::SLIPRING;
@@ -52,7 +52,7 @@ impl Supervised {
     fn goes_on(&self) {
         let workers = self.workers;
         self.supervisor.wait_for("the next worker", |output| {
-            (output.stdout.matches("door=fuse").count() == workers).then_some(())
+            (output.stdout.matches("transport=fuse").count() == workers).then_some(())
         });
     }
 
@@ -80,10 +80,10 @@ fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     }
     assert!(!hung.contains(&daemon.worker()), "another one serves");
     sender.finish().well();
-    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    assert_eq!(output(receiver.finish()), "bound\nreceived");
     let stopped = daemon.supervisor.stop(Signal::TERM).well();
-    let told = "the worker has ended (killed after 800ms without an answer): another takes over";
-    assert_eq!(stopped.stderr.matches(told).count(), 2, "{stopped:?}");
+    let outcome = "the worker has ended (killed after 800ms without an answer): another takes over";
+    assert_eq!(stopped.stderr.matches(outcome).count(), 2, "{stopped:?}");
     site.is_clean();
 }
 
@@ -139,7 +139,7 @@ fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_agai
     }
     assert_eq!(sender.so_far().stdout, "", "it was under way");
     sender.finish().well();
-    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    assert_eq!(output(receiver.finish()), "bound\nreceived");
     let stopped = daemon.supervisor.stop(Signal::TERM).well();
     assert_eq!(stopped.stderr.matches("another takes over").count(), 6, "{stopped:?}");
     site.is_clean();
@@ -147,12 +147,12 @@ fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_agai
 
 /// A program that sends bursts from one port to another, and checks that no frame arrives twice or
 /// out of order.
-struct Shuttle {
+struct SequenceChecker {
     program: Program,
     asked: usize,
 }
 
-impl Shuttle {
+impl SequenceChecker {
     fn start(site: &Sandbox, words: &str) -> Self {
         let program = site.client(&format!("shuttle {words}"));
         program.wait_for_text("bound");
@@ -170,8 +170,8 @@ impl Shuttle {
 
     /// Ends the program; returns how many frames never arrived.
     fn missing(self) -> u64 {
-        let said = said(self.program.stop(Signal::TERM));
-        said.rsplit(' ').next().unwrap().parse().unwrap()
+        let output = output(self.program.stop(Signal::TERM));
+        output.rsplit(' ').next().unwrap().parse().unwrap()
     }
 }
 
@@ -187,7 +187,7 @@ fn lost_by_restart(site: &Sandbox, port: &str) -> u64 {
 fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_counted() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
-    let mut shuttle = Shuttle::start(&site, "vale0:a vale0:b 0");
+    let mut shuttle = SequenceChecker::start(&site, "vale0:a vale0:b 0");
     let (mut random, mut counted) = (11, 0);
     for _ in 0..8 {
         some_time(&mut random);
@@ -205,7 +205,7 @@ fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_
 fn programs_go_on_with_their_interfaces() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
-    let mut shuttle = Shuttle::start(&site, "e0 e1 100");
+    let mut shuttle = SequenceChecker::start(&site, "e0 e1 100");
     let mut random = 13;
     for _ in 0..6 {
         some_time(&mut random);
@@ -233,9 +233,9 @@ fn a_program_between_an_interface_and_its_host_goes_on() {
     let mut daemon = Supervised::start(&site, "");
     let (mut nic, mut host) = (open(&site, "e0"), open(&site, "e0^"));
     let is_over = Arc::new(AtomicBool::new(false));
-    let told = is_over.clone();
+    let outcome = is_over.clone();
     let program = std::thread::spawn(move || {
-        while !told.load(Ordering::Relaxed) {
+        while !outcome.load(Ordering::Relaxed) {
             forward(&mut nic, &mut host, u32::MAX).unwrap();
             forward(&mut host, &mut nic, u32::MAX).unwrap();
         }
@@ -269,17 +269,17 @@ fn host_rings_that_differ_in_number_each_way_go_on() {
         let client = site.client(&format!("echo e0 {rings}"));
         client.wait_for_text("bound");
         // The host asks for the MAC address of an unused IP address.
-        let asks = |heard: usize| {
+        let asks = |received: usize| {
             eventually("frames of the host", || {
                 site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
-                (client.so_far().stdout.matches("echoed").count() > heard).then_some(())
+                (client.so_far().stdout.matches("echoed").count() > received).then_some(())
             });
             client.so_far().stdout.matches("echoed").count()
         };
-        let mut heard = asks(0);
+        let mut received = asks(0);
         for _ in 0..2 {
             daemon.kill_and_wait();
-            heard = asks(heard);
+            received = asks(received);
         }
         let stopped = daemon.supervisor.stop(Signal::TERM).well();
         assert!(!stopped.stderr.contains("outlive"), "{rings}: {stopped:?}");
@@ -292,7 +292,7 @@ fn an_interface_in_a_switch_stays_there() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let mut daemon = Supervised::start(&site, "");
     vale(&site, "-a vale0:e0");
-    let mut shuttle = Shuttle::start(&site, "vale0:a e1 100");
+    let mut shuttle = SequenceChecker::start(&site, "vale0:a e1 100");
     let mut random = 17;
     for _ in 0..4 {
         some_time(&mut random);
@@ -316,7 +316,7 @@ fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
     let mut daemon = Supervised::start(&site, "");
     vale(&site, "-a vale0:e0");
     vale(&site, "-p vale0:e0");
-    let mut shuttle = Shuttle::start(&site, "vale0:a e1 100");
+    let mut shuttle = SequenceChecker::start(&site, "vale0:a e1 100");
     let mut random = 19;
     for _ in 0..4 {
         some_time(&mut random);
@@ -370,7 +370,7 @@ fn an_interface_that_is_gone_when_the_next_worker_comes_is_a_port_that_is_gone()
     site.inside.ip("link del e0");
     daemon.supervisor.signal(Signal::CONT);
     daemon.goes_on();
-    assert_eq!(said(client.finish()), "bound\ngone");
+    assert_eq!(output(client.finish()), "bound\ngone");
     daemon.supervisor.wait_for_text("1 of 1 files had a port open that does not outlive a restart");
 }
 
@@ -426,7 +426,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.finish();
     early.wait_for_text("bound");
     site.client("send y{1 10").finish().well();
-    assert_eq!(said(early.finish()), "bound\nreceived");
+    assert_eq!(output(early.finish()), "bound\nreceived");
     eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
 }
 
@@ -452,7 +452,7 @@ fn what_was_kept_and_makes_no_sense_is_given_up_and_said() {
     }
     daemon.kill_and_wait();
     daemon.supervisor.wait_for_text("what was kept for them cannot be used");
-    assert_eq!(said(client.finish()), "bound\ntold");
+    assert_eq!(output(client.finish()), "bound\ntold");
     site.exchange("x{1", "x}1", 500);
     daemon.kill_and_wait();
     site.exchange("x{1", "x}1", 500);
@@ -491,11 +491,11 @@ fn a_supervisor_gives_up_what_was_kept_after_ten_deaths_in_ten_seconds_and_says_
     let daemon = Supervised::start(&site, "");
     let client = site.client("hold x{1");
     client.wait_for_text("bound");
-    kill_until(&daemon, |said| said.contains("another starts afresh"));
+    kill_until(&daemon, |output| output.contains("another starts afresh"));
     let said_so_far = daemon.supervisor.so_far().stderr;
     assert!(said_so_far.matches("another takes over").count() >= 9, "{said_so_far}");
-    assert_eq!(said(client.finish()), "bound\ntold");
-    kill_until(&daemon, |said| said.contains("no worker stays alive"));
+    assert_eq!(output(client.finish()), "bound\ntold");
+    kill_until(&daemon, |output| output.contains("no worker stays alive"));
     let ended = daemon.supervisor.finish();
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
     let _next = site.daemon("");

@@ -50,8 +50,8 @@ fn shell(site: &Sandbox, daemon: &Program, script: &str, uid: u32) -> String {
 #[test]
 fn the_file_holds_where_flags_say_nothing() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
-    let said = "mode = \"640\"\nworkers = 3\nuring = \"off\"\nlink = \"none\"\n";
-    let words = with_file(&site, said);
+    let output = "mode = \"640\"\nworkers = 3\nuring = \"off\"\nlink = \"none\"\n";
+    let words = with_file(&site, output);
     let daemon = site.launch_with_default_link(&format!("{words} --workers 5"));
     daemon.wait_for_text("workers=5 mode=640");
 }
@@ -62,9 +62,9 @@ fn a_file_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
     let words = with_file(&site, "mode = \"640\"\nworker = 3\n");
     let ended = site.launch(&words).finish();
     assert_eq!(ended.code(), 2, "{ended:?}");
-    let said = &ended.stderr;
-    assert!(said.contains("daemon.toml") && said.contains("line 2, column 1"), "{said}");
-    assert!(said.contains("`workers`") && said.contains("help: "), "{said}");
+    let output = &ended.stderr;
+    assert!(output.contains("daemon.toml") && output.contains("line 2, column 1"), "{output}");
+    assert!(output.contains("`workers`") && output.contains("help: "), "{output}");
     assert_eq!(site.launch("--config /no/such/file").finish().code(), 2);
 }
 
@@ -105,8 +105,8 @@ fn rules_hold_for_persistent_ports() {
     daemon.signal(Signal::HUP);
     eventually("the new rules", || (site.bind("v0") == "EPERM").then_some(()));
     for words in ["-n w0", "-n x0", "-a vale0:v0"] {
-        let said = vale(&site, words);
-        assert!(said.contains("Operation not permitted"), "{words}: {said}");
+        let output = vale(&site, words);
+        assert!(output.contains("Operation not permitted"), "{words}: {output}");
     }
     assert_eq!(site.bind("w0"), "ENXIO");
 }
@@ -149,8 +149,8 @@ fn parameters_are_files_that_all_may_read_and_root_may_write() {
         ("echo 1 > \"$1/nosuch\"", 0, ""),
         ("echo 512 > \"$1/generic_ringsize\"", NOBODY, "Permission denied"),
     ] {
-        let said = shell(&site, &daemon, script, uid);
-        assert!(said.contains(error) && !said.is_empty(), "{script}: {said}");
+        let output = shell(&site, &daemon, script, uid);
+        assert!(output.contains(error) && !output.is_empty(), "{script}: {output}");
     }
     assert_eq!(shell(&site, &daemon, "cat \"$1/generic_ringsize\"", NOBODY), "128\n");
 }
@@ -182,8 +182,8 @@ fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
     site.inside.ip("link del e0");
     daemon.wait_for_text("vale0:e0 has left its switch: the interface is no more");
     daemon.wait_for_text("\"event\":\"detach\"");
-    let said = vale(&site, "-d vale0:e0");
-    assert!(said.contains("No such device or address"), "{said}");
+    let output = vale(&site, "-d vale0:e0");
+    assert!(output.contains("No such device or address"), "{output}");
     site.inside.ip("link add e0 type veth peer name e1");
     site.inside.ip("link set e0 up");
     site.inside.ip("link set e1 up");
@@ -199,26 +199,32 @@ fn what_an_interface_lost_is_told_of_its_port() {
     holders.iter().for_each(|holder| holder.wait_for_text("bound"));
     site.client("send e1 5000").finish().well();
     eventually("the frames to be counted", || {
-        let told = ctl(&site, "ports --json").well().stdout;
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let outcome = ctl(&site, "ports --json").well().stdout;
+        let outcome: serde_json::Value = serde_json::from_str(&outcome).unwrap();
         let port =
-            told["answer"]["ports"].as_array().unwrap().iter().find(|port| port["port"] == "e0");
+            outcome["answer"]["ports"].as_array().unwrap().iter().find(|port| port["port"] == "e0");
         let port = port.unwrap();
         let lost = port["drops"].as_object().unwrap().values().filter_map(|count| count.as_u64());
         let (came, lost) = (port["rx"]["packets"].as_u64().unwrap(), lost.sum::<u64>());
         // One frame waits in the kernel's ring for a slot.
         (lost > 0 && came + lost >= 4999).then_some(())
     });
-    let told = ctl(&site, "ports").well().stdout;
+    let outcome = ctl(&site, "ports").well().stdout;
     let words = ["e0 ", " interface, user 0, received ", ", dropped ", "x{1 ", " pipe, user 0\n"];
-    words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
+    words.iter().for_each(|word| assert!(outcome.contains(word), "{outcome}"));
 }
 
-/// Returns this file of `/proc` for each thread of the daemon. A thread may end in the meantime.
+/// Returns this file of `/proc` for each thread of the daemon, and of the process that a supervisor
+/// has started. A thread may end in the meantime.
 fn of_threads(daemon: &Program, file: &str) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
-    let texts: Vec<_> =
-        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join(file)).ok()).collect();
+    let tasks = |pid: &str| fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let pid = daemon.pid().to_string();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let processes = [&*pid].into_iter().chain(children.split_whitespace());
+    let texts: Vec<_> = processes
+        .flat_map(tasks)
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join(file)).ok())
+        .collect();
     assert!(texts.len() > 1, "a daemon has several threads");
     texts
 }

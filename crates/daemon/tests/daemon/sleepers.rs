@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use slipring_port::{Interest, Port, Queue, WaitStrategy, Waiter};
-use slipring_test_support::sandbox::said;
+use slipring_test_support::sandbox::output;
 use slipring_test_support::{Program, Sandbox, TIMEOUT, eventually};
 
 use crate::SLIPRING;
@@ -18,7 +18,7 @@ const FEW: u64 = 500;
 
 /// Waits until a program is blocked in `poll`.
 fn wait_for_sleep(program: &Program) {
-    let look = |file: &str| {
+    let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/{}/{file}", program.pid()));
         text.expect("a program that is there")
     };
@@ -27,8 +27,8 @@ fn wait_for_sleep(program: &Program) {
     };
     let mut before = Vec::new();
     eventually("a program asleep in poll", || {
-        let now = switches(&look("status"));
-        let polls = look("syscall").starts_with(&format!("{} ", libc_poll()));
+        let now = switches(&read("status"));
+        let polls = read("syscall").starts_with(&format!("{} ", libc_poll()));
         let still = polls && now == before;
         before = now;
         still.then_some(())
@@ -79,7 +79,7 @@ fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_nati
     wait_for_sleep(&sleeper);
     let mut sender = open(&site, "x{1");
     send(&mut sender, &mut 0, FEW);
-    assert_eq!(said(sleeper.finish()), "bound\nreceived");
+    assert_eq!(output(sleeper.finish()), "bound\nreceived");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_program_asleep_for_room_is_woken_by_a_reader_that_comes_later_by_the_native
     wait_for_sleep(&sleeper);
     let mut reader = open(&site, "x}1");
     read(&mut reader, MANY);
-    assert_eq!(said(sleeper.finish()), "sent");
+    assert_eq!(output(sleeper.finish()), "sent");
 }
 
 #[test]
@@ -138,6 +138,6 @@ fn round(site: &Sandbox, number: u32, random: u64) {
     } else {
         send(&mut port, &mut sent, MANY);
     }
-    let ended = said(sleeper.finish());
+    let ended = output(sleeper.finish());
     assert!(ended.ends_with(if sends { "sent" } else { "received" }), "{ended}");
 }

@@ -202,12 +202,12 @@ fn an_output_that_never_takes_frames_delays_the_end_for_a_bounded_time() {
 }
 
 /// The example of docs/design/commands.md.
-struct Shorts {
+struct DropShort {
     least: usize,
     dropped: u64,
 }
 
-impl FrameProcessor for Shorts {
+impl FrameProcessor for DropShort {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Ok([output, source]) = queues.get_disjoint_mut([0, input]) else { return 0 };
         source.take_frames(256, |rx, at, slots| {
@@ -236,7 +236,7 @@ fn the_example_of_the_documentation_drops_short_frames() {
     *lock(&from.traffic) =
         VirtualTraffic { arrivals: frames.collect(), ends: true, ..VirtualTraffic::default() };
     let queues = [WorkerQueue::output(to.queue), WorkerQueue::input(from.queue)];
-    let shorts = Shorts { least: 100, dropped: 0 };
+    let shorts = DropShort { least: 100, dropped: 0 };
     let mut worker = Worker::new(shorts, WorkerQueues::new(queues));
     worker.run(&mut time).unwrap();
     let sent = &lock(&to.traffic).sent;

@@ -166,8 +166,8 @@ impl<H: Copy> Dummynet<H> {
     ) -> Result<(), ShaperConfigError> {
         let at = check_number(number)?;
         admission::aqm(&spec.policy, self.settings.red, 0)?;
-        let place = self.objects.flowset_places.get(&at);
-        let old = place.map(|&place| self.objects.flowset(place));
+        let index = self.objects.flowset_indices.get(&at);
+        let old = index.map(|&index| self.objects.flowset(index));
         let parent = spec.parent.map(u32::from).or(old.map(|old| old.parent));
         let parent = parent.ok_or(ShaperConfigError::NoParent(number))?;
         let before = old.map_or(ShareSpec::default(), |old| old.share);
@@ -189,14 +189,14 @@ impl<H: Copy> Dummynet<H> {
         let number = check_number(number)?;
         admission::aqm(&spec.policy, self.settings.red, 0)?;
         validate(spec.kind.as_ref())?;
-        let place = self.put_sched(number, spec.kind, None, spec.mask, spec.buckets, tell);
+        let index = self.put_sched(number, spec.kind, None, spec.mask, spec.buckets, tell);
         let (seed, red) = (self.seed, self.settings.red);
-        let sched = self.objects.sched_mut(place);
+        let sched = self.objects.sched_mut(index);
         match &mut sched.policy {
             Some(policy) => policy.change(&spec.policy, red),
             None => sched.policy = Some(QueuePolicy::new(&spec.policy, red, seed, number)),
         }
-        self.apply_policies(place);
+        self.apply_policies(index);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl<H: Copy> Dummynet<H> {
         buckets: Option<u32>,
         tell: &mut impl FnMut(ShaperEvent<H>),
     ) -> u32 {
-        let Some(&place) = self.objects.sched_places.get(&number) else {
+        let Some(&index) = self.objects.sched_indices.get(&number) else {
             let link = PipeLink::new(link.unwrap_or(&PipeLinkSpec::default()));
             let sched = Sched {
                 number,
@@ -226,21 +226,21 @@ impl<H: Copy> Dummynet<H> {
             };
             // Packets in the delay are counted by the index of their scheduler.
             let delayed = &self.delay_lines;
-            return self.objects.add_sched(sched, |place| delayed.is_clear(place));
+            return self.objects.add_sched(sched, |index| delayed.is_clear(index));
         };
-        let sched = self.objects.sched_mut(place);
+        let sched = self.objects.sched_mut(index);
         sched.buckets = buckets;
         let old_mask = core::mem::replace(&mut sched.mask, mask);
         if !same_flows(&old_mask, &mask) {
-            self.unlist_all(place);
+            self.unlist_all(index);
         }
         if let Some(link) = link {
-            self.change_link(place, link, tell);
+            self.change_link(index, link, tell);
         }
         if let Some(kind) = kind {
-            self.change_kind(place, kind, tell);
+            self.change_kind(index, kind, tell);
         }
-        place
+        index
     }
 
     fn put_flowset(
@@ -252,35 +252,35 @@ impl<H: Copy> Dummynet<H> {
         mask: FlowMask,
         buckets: Option<u32>,
     ) {
-        let (sched, red) = (self.objects.sched_places.get(&parent).copied(), self.settings.red);
-        let Some(&place) = self.objects.flowset_places.get(&number) else {
+        let (sched, red) = (self.objects.sched_indices.get(&parent).copied(), self.settings.red);
+        let Some(&index) = self.objects.flowset_indices.get(&number) else {
             let policy = QueuePolicy::new(policy, red, self.seed, number);
             let flowset = Flowset { number, parent, sched, policy, share, mask, buckets };
             self.objects.add_flowset(flowset);
             return;
         };
-        let flowset = self.objects.flowset_mut(place);
+        let flowset = self.objects.flowset_mut(index);
         let moved = flowset.sched != sched || !same_flows(&flowset.mask, &mask);
         let old_sched = flowset.sched;
         flowset.policy.change(policy, red);
         *flowset = Flowset { parent, sched, share, mask, buckets, ..flowset.clone() };
         if let Some(old) = old_sched {
             if moved {
-                self.each_flows(old, |flows| flows.retire(place));
+                self.each_flows(old, |flows| flows.retire(index));
             } else {
-                let share = self.objects.flowset(place).share_in(&self.objects.sched(old).kind);
-                self.each_flows(old, |flows| flows.share(place, share));
+                let share = self.objects.flowset(index).share_in(&self.objects.sched(old).kind);
+                self.each_flows(old, |flows| flows.share(index, share));
             }
             self.apply_policies(old);
         }
     }
 
     /// Updates the queues of a scheduler to the algorithms of their policies.
-    fn apply_policies(&mut self, place: u32) {
-        let sched = self.objects.sched(place);
+    fn apply_policies(&mut self, index: u32) {
+        let sched = self.objects.sched(index);
         let bits_per_sec = sched.link.spec.bits_per_sec;
-        let only = self.objects.children(place).first().copied();
-        for instance in self.instances.iter_mut().filter(|instance| instance.sched == place) {
+        let only = self.objects.children(index).first().copied();
+        for instance in self.instances.iter_mut().filter(|instance| instance.sched == index) {
             match &mut instance.queues {
                 InstanceQueues::Flows(flows) => {
                     for flow in flows.iter_mut() {
@@ -306,36 +306,36 @@ impl<H: Copy> Dummynet<H> {
 
     fn change_link(
         &mut self,
-        place: u32,
+        index: u32,
         spec: &PipeLinkSpec,
         tell: &mut impl FnMut(ShaperEvent<H>),
     ) {
         let (now_ns, seed) = (self.now_ns, self.seed);
-        let sched = self.objects.sched_mut(place);
+        let sched = self.objects.sched_mut(index);
         if sched.link.spec == *spec {
             return;
         }
         sched.link = PipeLink::new(spec);
-        for at in self.instances_of(place) {
+        for at in self.instances_of(index) {
             let instance = &mut self.instances[at as usize];
             let stream = || Stream::numbered(seed, "dummynet/profile", u64::from(at) << 32);
-            self.objects.sched(place).link.relink(&mut instance.line, now_ns, stream);
+            self.objects.sched(index).link.relink(&mut instance.line, now_ns, stream);
             if instance.due_ns != NEVER_NS {
                 instance.due_ns = instance.line.free_ns().max(now_ns);
             }
             self.serve(at, now_ns, tell);
             self.wake(at);
         }
-        self.apply_policies(place);
+        self.apply_policies(index);
     }
 
-    fn change_kind(&mut self, place: u32, kind: SchedKind, tell: &mut impl FnMut(ShaperEvent<H>)) {
-        let sched = self.objects.sched_mut(place);
+    fn change_kind(&mut self, index: u32, kind: SchedKind, tell: &mut impl FnMut(ShaperEvent<H>)) {
+        let sched = self.objects.sched_mut(index);
         let old = core::mem::replace(&mut sched.kind, kind);
         if old == kind {
             return;
         }
-        for at in self.instances_of(place) {
+        for at in self.instances_of(index) {
             if !self.retune(at, &kind) {
                 self.replace_queues(at, tell);
             }
@@ -371,7 +371,7 @@ impl<H: Copy> Dummynet<H> {
         }
         let sched = self.objects.sched(instance.sched);
         let children = self.objects.children(instance.sched);
-        let flowset = children.first().map(|&place| self.objects.flowset(place));
+        let flowset = children.first().map(|&index| self.objects.flowset(index));
         instance.queues = match flowset {
             Some(flowset) => queues(sched, flowset),
             None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
@@ -399,12 +399,12 @@ impl<H: Copy> Dummynet<H> {
     ) -> Result<(), ShaperConfigError> {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
-        let places = match kind {
-            ObjectKind::Queue => &self.objects.flowset_places,
-            ObjectKind::Pipe | ObjectKind::Sched => &self.objects.sched_places,
+        let indices = match kind {
+            ObjectKind::Queue => &self.objects.flowset_indices,
+            ObjectKind::Pipe | ObjectKind::Sched => &self.objects.sched_indices,
         };
         let range = u32::from(*numbers.start())..=u32::from(*numbers.end());
-        let found: Vec<u32> = places.range(range).map(|(&number, _)| number).collect();
+        let found: Vec<u32> = indices.range(range).map(|(&number, _)| number).collect();
         if found.is_empty() {
             return Err(ShaperConfigError::NotFound { kind, number: *numbers.start() });
         }
@@ -426,20 +426,20 @@ impl<H: Copy> Dummynet<H> {
     pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
-        let scheds: Vec<u32> = self.objects.sched_places.keys().copied().collect();
+        let scheds: Vec<u32> = self.objects.sched_indices.keys().copied().collect();
         scheds.into_iter().for_each(|number| self.delete_sched(number, tell));
-        let flowsets: Vec<u32> = self.objects.flowset_places.keys().copied().collect();
+        let flowsets: Vec<u32> = self.objects.flowset_indices.keys().copied().collect();
         flowsets.into_iter().for_each(|number| self.delete_flowset(number, tell));
     }
 
     fn delete_flowset(&mut self, number: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
-        let Some(&place) = self.objects.flowset_places.get(&number) else { return };
+        let Some(&index) = self.objects.flowset_indices.get(&number) else { return };
         let now_ns = self.now_ns;
         for instance in &mut self.instances {
             if let InstanceQueues::Flows(flows) = &mut instance.queues {
                 let own = &mut self.objects.sched_mut(instance.sched).counters;
                 let mut sink = EventSink::new(&mut self.counters, own, tell);
-                flows.remove(place, &mut self.pool, &mut |held| {
+                flows.remove(index, &mut self.pool, &mut |held| {
                     sink.lose(held.handle, now_ns, ShaperDropCause::Deleted);
                 });
             }
@@ -448,10 +448,10 @@ impl<H: Copy> Dummynet<H> {
     }
 
     fn delete_sched(&mut self, number: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
-        let Some(&place) = self.objects.sched_places.get(&number) else { return };
-        for at in self.instances_of(place) {
+        let Some(&index) = self.objects.sched_indices.get(&number) else { return };
+        for at in self.instances_of(index) {
             let instance = &mut self.instances[at as usize];
-            let own = &mut self.objects.sched_mut(place).counters;
+            let own = &mut self.objects.sched_mut(index).counters;
             let mut sink = EventSink::new(&mut self.counters, own, tell);
             for held in instance.drain(self.now_ns, &mut self.pool, &mut sink) {
                 sink.lose(held.handle, self.now_ns, ShaperDropCause::Deleted);

@@ -191,8 +191,8 @@ mod tests {
                     list.push((now_ns + ns, sched, number));
                 } else {
                     now_ns += ns / 4;
-                    while let Some((at_ns, place, (sched, number))) = delays.pop(now_ns) {
-                        prop_assert_eq!(place, sched);
+                    while let Some((at_ns, index, (sched, number))) = delays.pop(now_ns) {
+                        prop_assert_eq!(index, sched);
                         prop_assert_eq!(Some(at_ns), list.iter().map(|one| one.0).min());
                         // Of equal times, each line keeps its order.
                         let first = list.iter().filter(|one| (one.0, one.1) == (at_ns, sched));

@@ -63,8 +63,8 @@ pub(crate) struct ShaperObjectTable {
     /// Indexes of the flowsets that `pipe N` rules refer to, by N.
     pipes: Vec<u32>,
     queues: Vec<u32>,
-    pub(crate) sched_places: BTreeMap<u32, u32>,
-    pub(crate) flowset_places: BTreeMap<u32, u32>,
+    pub(crate) sched_indices: BTreeMap<u32, u32>,
+    pub(crate) flowset_indices: BTreeMap<u32, u32>,
 }
 
 impl Flowset {
@@ -78,22 +78,22 @@ impl ShaperObjectTable {
     /// Returns the index of the flowset that a rule refers to.
     #[inline]
     pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
-        let (places, number) = match object {
+        let (indices, number) = match object {
             ShaperTarget::Pipe(number) => (&self.pipes, number),
             ShaperTarget::Queue(number) => (&self.queues, number),
         };
-        places.get(usize::from(number)).copied().filter(|&place| place != NO_FLOWSET)
+        indices.get(usize::from(number)).copied().filter(|&index| index != NO_FLOWSET)
     }
 
     #[inline]
-    pub(crate) fn sched(&self, place: u32) -> &Sched {
-        let sched = &self.scheds[place as usize];
+    pub(crate) fn sched(&self, index: u32) -> &Sched {
+        let sched = &self.scheds[index as usize];
         sched.as_ref().expect("instances and flowsets name schedulers that exist")
     }
 
     #[inline]
-    pub(crate) fn sched_mut(&mut self, place: u32) -> &mut Sched {
-        let sched = &mut self.scheds[place as usize];
+    pub(crate) fn sched_mut(&mut self, index: u32) -> &mut Sched {
+        let sched = &mut self.scheds[index as usize];
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
@@ -101,31 +101,31 @@ impl ShaperObjectTable {
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
-        place: u32,
+        index: u32,
         none: &'c mut ShaperCounters,
     ) -> &'c mut ShaperCounters {
-        match self.scheds.get_mut(place as usize) {
+        match self.scheds.get_mut(index as usize) {
             Some(Some(sched)) => &mut sched.counters,
             _ => none,
         }
     }
 
     #[inline]
-    pub(crate) fn flowset(&self, place: u32) -> &Flowset {
-        let flowset = &self.flowsets[place as usize];
+    pub(crate) fn flowset(&self, index: u32) -> &Flowset {
+        let flowset = &self.flowsets[index as usize];
         flowset.as_ref().expect("places are those of flowsets that exist")
     }
 
     #[inline]
-    pub(crate) fn flowset_mut(&mut self, place: u32) -> &mut Flowset {
-        let flowset = &mut self.flowsets[place as usize];
+    pub(crate) fn flowset_mut(&mut self, index: u32) -> &mut Flowset {
+        let flowset = &mut self.flowsets[index as usize];
         flowset.as_mut().expect("places are those of flowsets that exist")
     }
 
     /// Returns a flowset, its scheduler and the scheduler's index.
     #[inline]
-    pub(crate) fn pair_mut(&mut self, place: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
-        let flowset = self.flowsets[place as usize].as_mut()?;
+    pub(crate) fn pair_mut(&mut self, index: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
+        let flowset = self.flowsets[index as usize].as_mut()?;
         let sched_place = flowset.sched?;
         Some((flowset, self.scheds[sched_place as usize].as_mut()?, sched_place))
     }
@@ -135,54 +135,54 @@ impl ShaperObjectTable {
     /// `is_clear` returns whether an index may be reused.
     pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
-        let place = put(&mut self.scheds, self.sched_places.len(), sched, is_clear);
-        self.sched_places.insert(number, place);
+        let index = put(&mut self.scheds, self.sched_indices.len(), sched, is_clear);
+        self.sched_indices.insert(number, index);
         for flowset in self.flowsets.iter_mut().flatten() {
             if flowset.parent == number {
-                flowset.sched = Some(place);
+                flowset.sched = Some(index);
             }
         }
-        place
+        index
     }
 
     pub(crate) fn remove_sched(&mut self, number: u32) -> Option<Sched> {
-        let place = self.sched_places.remove(&number)?;
+        let index = self.sched_indices.remove(&number)?;
         for flowset in self.flowsets.iter_mut().flatten() {
-            if flowset.sched == Some(place) {
+            if flowset.sched == Some(index) {
                 flowset.sched = None;
             }
         }
-        self.scheds[place as usize].take()
+        self.scheds[index as usize].take()
     }
 
     pub(crate) fn add_flowset(&mut self, flowset: Flowset) -> u32 {
         let number = flowset.number;
-        let place = put(&mut self.flowsets, self.flowset_places.len(), flowset, |_| true);
-        self.flowset_places.insert(number, place);
-        self.bind_number(number, place);
-        place
+        let index = put(&mut self.flowsets, self.flowset_indices.len(), flowset, |_| true);
+        self.flowset_indices.insert(number, index);
+        self.bind_number(number, index);
+        index
     }
 
     pub(crate) fn remove_flowset(&mut self, number: u32) -> Option<Flowset> {
-        let place = self.flowset_places.remove(&number)?;
+        let index = self.flowset_indices.remove(&number)?;
         self.bind_number(number, NO_FLOWSET);
-        self.flowsets[place as usize].take()
+        self.flowsets[index as usize].take()
     }
 
     /// Makes a flowset visible to rules.
-    fn bind_number(&mut self, number: u32, place: u32) {
-        let places = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
+    fn bind_number(&mut self, number: u32, index: u32) {
+        let indices = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;
-        if places.len() <= at {
-            places.resize(at + 1, NO_FLOWSET);
+        if indices.len() <= at {
+            indices.resize(at + 1, NO_FLOWSET);
         }
-        places[at] = place;
+        indices[at] = index;
     }
 
     /// Returns the indexes of the flowsets of a scheduler.
     pub(crate) fn children(&self, sched: u32) -> Vec<u32> {
-        let is_child = |&&place: &&u32| self.flowset(place).sched == Some(sched);
-        self.flowset_places.values().filter(is_child).copied().collect()
+        let is_child = |&&index: &&u32| self.flowset(index).sched == Some(sched);
+        self.flowset_indices.values().filter(is_child).copied().collect()
     }
 }
 

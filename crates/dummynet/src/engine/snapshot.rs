@@ -59,54 +59,54 @@ impl<H: Copy> Dummynet<H> {
     /// Returns the contents of `pipe show`, ordered by number.
     pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
         self.refresh(now_ns);
-        let numbers: Vec<u32> = self.objects.sched_places.range(FIFO_SCHED..).map(pair).collect();
+        let numbers: Vec<u32> = self.objects.sched_indices.range(FIFO_SCHED..).map(pair).collect();
         numbers.into_iter().filter_map(|number| self.pipe_view(number)).collect()
     }
 
     /// Returns the contents of `queue show`, ordered by number.
     pub fn show_queues(&mut self, now_ns: u64) -> Vec<ShaperQueueView> {
         self.refresh(now_ns);
-        let places = self.objects.flowset_places.range(..FIFO_FLOWSET);
-        let view = |(_, &place): (_, &u32)| {
-            let flowset = self.objects.flowset(place);
-            let flows = self.rows_of_flowset(flowset, place);
+        let indices = self.objects.flowset_indices.range(..FIFO_FLOWSET);
+        let view = |(_, &index): (_, &u32)| {
+            let flowset = self.objects.flowset(index);
+            let flows = self.rows_of_flowset(flowset, index);
             ShaperQueueView { flowset: self.flowset_view(flowset, flows.len()), flows }
         };
-        places.map(view).collect()
+        indices.map(view).collect()
     }
 
     /// Returns the contents of `sched show`, ordered by number.
     pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedListing> {
         self.refresh(now_ns);
-        let places = self.objects.sched_places.range(..FIFO_SCHED);
-        let view = |(_, &place): (_, &u32)| {
-            let sched = self.objects.sched(place);
-            let children = self.objects.children(place);
+        let indices = self.objects.sched_indices.range(..FIFO_SCHED);
+        let view = |(_, &index): (_, &u32)| {
+            let sched = self.objects.sched(index);
+            let children = self.objects.children(index);
             SchedListing {
                 link: link_view(sched),
-                sched: self.sched_view(sched, place),
+                sched: self.sched_view(sched, index),
                 children: children.iter().map(|&at| self.objects.flowset(at).number).collect(),
-                flows: self.rows_of_sched(place),
+                flows: self.rows_of_sched(index),
             }
         };
-        places.map(view).collect()
+        indices.map(view).collect()
     }
 
     /// Returns the commands that recreate all objects, in a valid order.
     #[must_use]
     pub fn configuration(&self) -> Vec<ShaperConfig> {
-        let scheds = self.objects.sched_places.range(..FIFO_SCHED);
-        let all: Vec<_> = scheds.map(|(_, &place)| self.objects.sched(place)).collect();
+        let scheds = self.objects.sched_indices.range(..FIFO_SCHED);
+        let all: Vec<_> = scheds.map(|(_, &index)| self.objects.sched(index)).collect();
         let pipes = all.iter().filter_map(|sched| self.pipe_config(sched));
         let scheds = all.iter().filter_map(|sched| self.sched_config(sched));
-        let queues = self.objects.flowset_places.range(..FIFO_FLOWSET);
-        let queues = queues.map(|(_, &place)| queue_config(self.objects.flowset(place)));
+        let queues = self.objects.flowset_indices.range(..FIFO_FLOWSET);
+        let queues = queues.map(|(_, &index)| queue_config(self.objects.flowset(index)));
         pipes.chain(scheds).flat_map(ShaperConfig::into_commands).chain(queues).collect()
     }
 
     fn pipe_config(&self, sched: &Sched) -> Option<ShaperConfig> {
-        let place = self.objects.flowset_places.get(&(sched.number + FIFO_FLOWSET))?;
-        let flowset = self.objects.flowset(*place);
+        let index = self.objects.flowset_indices.get(&(sched.number + FIFO_FLOWSET))?;
+        let flowset = self.objects.flowset(*index);
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
@@ -132,20 +132,20 @@ impl<H: Copy> Dummynet<H> {
     }
 
     fn pipe_view(&self, number: u32) -> Option<PipeView> {
-        let &place = self.objects.sched_places.get(&number)?;
-        let sched = self.objects.sched(place);
-        let flowset = self.objects.flowset_places.get(&(number - FIFO_SCHED + FIFO_FLOWSET))?;
+        let &index = self.objects.sched_indices.get(&number)?;
+        let sched = self.objects.sched(index);
+        let flowset = self.objects.flowset_indices.get(&(number - FIFO_SCHED + FIFO_FLOWSET))?;
         Some(PipeView {
             link: link_view(sched),
             flowset: self.flowset_view(self.objects.flowset(*flowset), 0),
-            sched: self.sched_view(sched, place),
-            flows: self.rows_of_sched(place),
+            sched: self.sched_view(sched, index),
+            flows: self.rows_of_sched(index),
         })
     }
 
     fn flowset_view(&self, flowset: &Flowset, flows: usize) -> FlowsetView {
-        let place = flowset.sched;
-        let kind = place.map_or(SchedKind::Fifo, |place| self.objects.sched(place).kind);
+        let index = flowset.sched;
+        let kind = index.map_or(SchedKind::Fifo, |index| self.objects.sched(index).kind);
         FlowsetView {
             number: flowset.number,
             policy: flowset.policy.spec,
@@ -157,14 +157,14 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    fn sched_view(&self, sched: &Sched, place: u32) -> SchedView {
+    fn sched_view(&self, sched: &Sched, index: u32) -> SchedView {
         let has_mask = !sched.mask.is_none();
         SchedView {
             number: sched.number,
             kind: sched.kind,
             flags: u32::from(has_mask) * HAVE_MASK,
             buckets: self.buckets(&sched.mask, sched.buckets, 0),
-            active: self.listed(place).count() as u32,
+            active: self.listed(index).count() as u32,
             mask: sched.mask,
         }
     }
@@ -193,13 +193,13 @@ impl<H: Copy> Dummynet<H> {
         self.listed(sched).map(row).collect()
     }
 
-    fn rows_of_flowset(&self, flowset: &Flowset, place: u32) -> Vec<FlowRow> {
+    fn rows_of_flowset(&self, flowset: &Flowset, index: u32) -> Vec<FlowRow> {
         let Some(sched) = flowset.sched else { return Vec::new() };
         let tables = self.listed(sched).filter_map(|one| match &one.queues {
             InstanceQueues::Flows(flows) => Some(&**flows),
             InstanceQueues::Fifo(_) | InstanceQueues::Fair(_) => None,
         });
-        tables.flat_map(|flows| rows(flows, place)).collect()
+        tables.flat_map(|flows| rows(flows, index)).collect()
     }
 }
 
@@ -215,8 +215,8 @@ fn pair((&number, _): (&u32, &u32)) -> u32 {
     number
 }
 
-fn rows(flows: &FlowQueues, place: u32) -> impl Iterator<Item = FlowRow> {
-    flows.iter().filter(move |(flow, ..)| flow.flowset == place).map(|(flow, id, hash)| FlowRow {
+fn rows(flows: &FlowQueues, index: u32) -> impl Iterator<Item = FlowRow> {
+    flows.iter().filter(move |(flow, ..)| flow.flowset == index).map(|(flow, id, hash)| FlowRow {
         bucket: hash as u8,
         id: *id,
         packets: flow.totals.packets,

@@ -39,12 +39,12 @@ impl<H: Copy> Dummynet<H> {
         let ShaperPacket { handle, rule, len, ecn } = packet;
         let held = PooledPacket { handle, rule, len, ecn, arrival_ns: now_ns };
         let found = self.objects.find(object);
-        let Some((place, at)) = found.and_then(|place| Some((place, self.instance(place, key)?)))
+        let Some((index, at)) = found.and_then(|index| Some((index, self.instance(index, key)?)))
         else {
             return self.refuse(found, &held, tell);
         };
         self.serve(at, now_ns, tell);
-        let report = self.enqueue(place, at, key, &held, tell);
+        let report = self.enqueue(index, at, key, &held, tell);
         self.serve(at, now_ns, tell);
         self.wake(at);
         report
@@ -54,17 +54,17 @@ impl<H: Copy> Dummynet<H> {
     #[cold]
     fn refuse(
         &mut self,
-        place: Option<u32>,
+        index: Option<u32>,
         held: &PooledPacket<H>,
         tell: &mut impl FnMut(ShaperEvent<H>),
     ) -> SubmitResult {
-        let flowset = place.map(|place| self.objects.flowset(place));
+        let flowset = index.map(|index| self.objects.flowset(index));
         let noerror = flowset.is_some_and(|flowset| flowset.policy.spec.noerror);
         let is_there = flowset.is_some_and(|flowset| flowset.sched.is_some());
         let cause = if is_there { ShaperDropCause::NoRoom } else { ShaperDropCause::NoObject };
         let mut none = ShaperCounters::default();
         let own = match flowset.and_then(|flowset| flowset.sched) {
-            Some(place) => &mut self.objects.sched_mut(place).counters,
+            Some(index) => &mut self.objects.sched_mut(index).counters,
             None => &mut none,
         };
         let mut sink = EventSink::new(&mut self.counters, own, tell);
@@ -75,13 +75,13 @@ impl<H: Copy> Dummynet<H> {
 
     /// Returns the instance for a packet of a flowset, which is created if needed.
     #[inline]
-    fn instance(&mut self, place: u32, key: &ShaperFlowKey) -> Option<u32> {
-        let (flowset, sched, _) = self.objects.pair_mut(place)?;
+    fn instance(&mut self, index: u32, key: &ShaperFlowKey) -> Option<u32> {
+        let (flowset, sched, _) = self.objects.pair_mut(index)?;
         if sched.mask.is_none() {
             if let Some(at) = sched.single {
                 return Some(at);
             }
-            return self.make_instance(place, ShaperFlowId::default(), 0);
+            return self.make_instance(index, ShaperFlowId::default(), 0);
         }
         let id = sched.mask.apply(key, flowset.number);
         let hash = id.hash(self.keys);
@@ -89,15 +89,15 @@ impl<H: Copy> Dummynet<H> {
         let found = sched.index.find(hash, |&at| instances[at as usize].id == id);
         match found {
             Some(&at) => Some(at),
-            None => self.make_instance(place, id, hash),
+            None => self.make_instance(index, id, hash),
         }
     }
 
     #[cold]
-    fn make_instance(&mut self, place: u32, id: ShaperFlowId, hash: u64) -> Option<u32> {
-        let sched_place = self.objects.flowset(place).sched?;
+    fn make_instance(&mut self, index: u32, id: ShaperFlowId, hash: u64) -> Option<u32> {
+        let sched_place = self.objects.flowset(index).sched?;
         self.expire_some_instances(sched_place);
-        let (flowset, sched, _) = self.objects.pair_mut(place)?;
+        let (flowset, sched, _) = self.objects.pair_mut(index)?;
         if sched.index.len() >= self.settings.max_dynamic {
             return None;
         }
@@ -140,13 +140,13 @@ impl<H: Copy> Dummynet<H> {
     #[inline]
     fn enqueue(
         &mut self,
-        place: u32,
+        index: u32,
         at: u32,
         key: &ShaperFlowKey,
         held: &PooledPacket<H>,
         tell: &mut impl FnMut(ShaperEvent<H>),
     ) -> SubmitResult {
-        let Some((flowset, sched, sched_place)) = self.objects.pair_mut(place) else {
+        let Some((flowset, sched, sched_place)) = self.objects.pair_mut(index) else {
             return SubmitResult::Refused;
         };
         let instance = &mut self.instances[at as usize];
@@ -178,8 +178,9 @@ impl<H: Copy> Dummynet<H> {
                 admission
             }
             InstanceQueues::Flows(flows) => {
-                let door = QueueAdmitter { flowset, kind, link, place, keys: self.keys };
-                door.admit(flows, key, held, &self.settings, &mut self.pool)
+                let admitter =
+                    QueueAdmitter { flowset, kind, link, flowset_index: index, keys: self.keys };
+                admitter.admit(flows, key, held, &self.settings, &mut self.pool)
             }
             InstanceQueues::Fair(fair) => {
                 let hash = FlowMask::ALL.apply(key, 0).hash(self.keys) as u32;
@@ -211,7 +212,7 @@ struct QueueAdmitter<'o> {
     flowset: &'o mut Flowset,
     kind: &'o SchedKind,
     link: &'o PipeLink,
-    place: u32,
+    flowset_index: u32,
     keys: [u64; 2],
 }
 
@@ -227,8 +228,8 @@ impl QueueAdmitter<'_> {
         pool: &mut PacketPool<H>,
     ) -> AdmissionDecision {
         let id = self.flowset.mask.apply(key, self.flowset.number);
-        let hash = id.hash(self.keys) ^ u64::from(self.place) << 40;
-        let found = flows.find(self.place, &id, hash);
+        let hash = id.hash(self.keys) ^ u64::from(self.flowset_index) << 40;
+        let found = flows.find(self.flowset_index, &id, hash);
         let Some(index) = found.or_else(|| self.make(flows, id, hash, held.arrival_ns, settings))
         else {
             return AdmissionDecision::Lost(ShaperDropCause::NoRoom);
@@ -264,7 +265,7 @@ impl QueueAdmitter<'_> {
         let gate = gate.expect("policies are judged when configured");
         let flow = FlowQueue {
             admission: gate,
-            flowset: self.place,
+            flowset: self.flowset_index,
             last_ns: now_ns,
             ..FlowQueue::default()
         };

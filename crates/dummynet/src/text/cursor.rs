@@ -36,8 +36,8 @@ pub(super) struct ShaperCursor<'t> {
 impl<'t> ShaperCursor<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         // A comment ends the command.
-        let said = text.split_once('#').map_or(text, |(said, _)| said);
-        Self { rest: said, column: 1 }
+        let code = text.split_once('#').map_or(text, |(code, _)| code);
+        Self { rest: code, column: 1 }
     }
 
     /// Takes the next word, if there is one.

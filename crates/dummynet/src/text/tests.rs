@@ -118,9 +118,9 @@ fn errors_say_where_and_what_would_be_right() {
         ("pipe delete", 12, "the command ends early"),
         ("pipe show 3-1", 11, "unexpected `3-1`"),
     ] {
-        let (at, said) = error(text);
-        assert_eq!(at, column, "{text}: {said}");
-        assert!(said.contains(what), "{text}: {said}");
+        let (at, message) = error(text);
+        assert_eq!(at, column, "{text}: {message}");
+        assert!(message.contains(what), "{text}: {message}");
     }
 }
 

@@ -36,17 +36,17 @@ fn listed(_: &Path) -> Vec<DumpInterface> {
 }
 
 fn ask(args: &str, dir: &Path) -> CapturedRun {
-    let told = run_captured(&VERBS, "extcap", args, dir);
-    if told.status == 0 {
-        assert_eq!(told.stderr, "", "Wireshark takes words on stderr for an error");
+    let run = run_captured(&VERBS, "extcap", args, dir);
+    if run.status == 0 {
+        assert_eq!(run.stderr, "", "Wireshark takes words on stderr for an error");
     }
-    told
+    run
 }
 
 fn answer(args: &str) -> String {
-    let told = ask(args, Path::new(""));
-    assert_eq!(told.status, 0, "{args}: {}", told.stderr);
-    told.stdout
+    let run = ask(args, Path::new(""));
+    assert_eq!(run.status, 0, "{args}: {}", run.stderr);
+    run.stdout
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_capture_goes_to_the_fifo_filtered_until_its_reader_leaves() {
     let args = "--extcap-interface=slipring:extcap%7D1 --capture --fifo=@fifo \
                 --extcap-capture-filter=greater=90";
     let args = args.replace("greater=90", "len>90");
-    let told = ask(&args, dir.path());
-    assert_eq!((told.status, told.stdout.as_str()), (0, ""), "{}", told.stderr);
+    let run = ask(&args, dir.path());
+    assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert_eq!(reader.join().unwrap(), [Some(200), Some(100)]);
 }
 
@@ -132,8 +132,8 @@ fn a_port_by_its_name_and_a_file_as_fifo() {
     )
     .unwrap();
     saver.finish(&crate::save::CaptureTotals::default()).unwrap();
-    let told = ask(&format!("{of} --capture --fifo=@out"), dir.path());
-    assert_eq!(told.status, 0, "{}", told.stderr);
+    let run = ask(&format!("{of} --capture --fifo=@out"), dir.path());
+    assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(fs::read(dir.path().join("out")).unwrap().starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
 }
 
@@ -147,8 +147,8 @@ fn questions_that_lack_a_part_are_refused_in_words() {
         ("--capture --extcap-interface=slipring:eth0 --fifo=@f", "`slipring:eth0` was never"),
         ("--capture --extcap-interface=slipring-port --fifo=@f", "missing: --port <PORT>"),
     ] {
-        let told = ask(args, Path::new(""));
-        assert_eq!(told.status, 2, "{args}: {}", told.stderr);
-        assert!(told.stderr.contains(summary), "{args}: {}", told.stderr);
+        let run = ask(args, Path::new(""));
+        assert_eq!(run.status, 2, "{args}: {}", run.stderr);
+        assert!(run.stderr.contains(summary), "{args}: {}", run.stderr);
     }
 }

@@ -101,8 +101,8 @@ fn pcapng_keeps_directions_and_ends_with_what_was_lost() {
     }
     saver.finish(&CaptureTotals { ts_ns: START, received: 9, dropped: 3 }).unwrap();
     let mut reader = FileReader::open(path).unwrap();
-    for way in [PcapDirection::Inbound, PcapDirection::Outbound] {
-        assert_eq!(reader.next().unwrap().unwrap().direction, Some(way));
+    for direction in [PcapDirection::Inbound, PcapDirection::Outbound] {
+        assert_eq!(reader.next().unwrap().unwrap().direction, Some(direction));
     }
     let bytes = fs::read(path).unwrap();
     let osdrop = [7, 0, 8, 0, 3, 0, 0, 0, 0, 0, 0, 0];
@@ -111,13 +111,13 @@ fn pcapng_keeps_directions_and_ends_with_what_was_lost() {
 
 #[test]
 fn a_directory_that_is_not_there_and_a_full_disk_are_told_apart() {
-    let told = |path: &str| {
+    let message = |path: &str| {
         let created = CaptureSaver::create(saving(path, FileRotation::default()), "x", Some(START));
         match created.and_then(|mut saver| saver.flush()) {
             Err(Failure::Error(error)) => error.to_string(),
             _ => panic!("it was written"),
         }
     };
-    assert!(told("/nowhere/a.pcap").starts_with("error[SR0201]: cannot write /nowhere/a.pcap"));
-    assert!(told("/dev/full").starts_with("error[SR0204]: cannot write /dev/full"));
+    assert!(message("/nowhere/a.pcap").starts_with("error[SR0201]: cannot write /nowhere/a.pcap"));
+    assert!(message("/dev/full").starts_with("error[SR0204]: cannot write /dev/full"));
 }

@@ -63,22 +63,22 @@ fn class(node: &ConfigNode, network: &NetworkSpec) -> Result<ClassSpec, Emulatio
     for (key, reader) in CLAUSE_READERS {
         parts.extend(section.read(key, reader)?);
     }
-    let said = section.read("match", |path, node| expression(path, node, link))?;
+    let text = section.read("match", |path, node| expression(path, node, link))?;
     section.finish()?;
-    match (parts.is_empty(), said) {
+    match (parts.is_empty(), text) {
         (true, Some(class)) => Ok(class),
         (true, None) => {
             let error = EmulationConfigError::key("a class says nothing of its frames", "");
             let names: Vec<_> = CLAUSE_READERS.iter().map(|(key, _)| *key).collect();
             Err(error.at(section.location).help(format!("add one of: {}, match", listed(&names))))
         }
-        (false, said) => {
-            parts.extend(said.map(|class| format!("({})", class.filter)));
+        (false, text) => {
+            parts.extend(text.map(|class| format!("({})", class.filter)));
             let filter = parts.join(" and ");
             ClassSpec::new(&filter, link).map_err(|error| {
-                let told = EmulationConfigError::value("class", &filter, error.allowed)
+                let fault = EmulationConfigError::value("class", &filter, error.allowed)
                     .at(section.location);
-                told.help("let its settings be of one kind of frame, or write match alone")
+                fault.help("let its settings be of one kind of frame, or write match alone")
             })
         }
     }

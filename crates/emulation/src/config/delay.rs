@@ -228,9 +228,9 @@ fn upper(
 
 fn refused(section: &ConfigSection<'_>, error: &ParameterError) -> EmulationConfigError {
     let cause = engine_errors::mismatch(error, section.table());
-    let place = section.location_of(error.parameter);
+    let location = section.location_of(error.parameter);
     let error =
-        EmulationConfigError::key(format!("{} cannot be built", section.path), cause).at(place);
+        EmulationConfigError::key(format!("{} cannot be built", section.path), cause).at(location);
     error.help("give values that fit each other")
 }
 

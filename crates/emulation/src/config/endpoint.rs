@@ -13,14 +13,14 @@ pub(super) fn endpoint_index(
     node: &ConfigNode,
     names: &[String],
 ) -> Result<usize, EmulationConfigError> {
-    let said = section::text(path, node)?;
-    names.iter().position(|name| *name == said).ok_or_else(|| {
+    let text = section::text(path, node)?;
+    names.iter().position(|name| *name == text).ok_or_else(|| {
         if names.is_empty() {
             let error =
-                EmulationConfigError::value(path, &said, "there are no ports").at(&node.location);
-            return error.help(format!("add [ports.{said}]"));
+                EmulationConfigError::value(path, &text, "there are no ports").at(&node.location);
+            return error.help(format!("add [ports.{text}]"));
         }
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        unknown_word(path, &said, &node.location, &names)
+        unknown_word(path, &text, &node.location, &names)
     })
 }

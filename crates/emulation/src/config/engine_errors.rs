@@ -99,36 +99,36 @@ pub(super) fn refused(
     let field = error.field.strip_prefix(path).unwrap_or(&error.field).trim_start_matches('.');
     let (part, rest) = field.split_once('.').unwrap_or(("", field));
     let part = if part == "framing" { "rate" } else { part };
-    let place = if part.is_empty() { Some(node) } else { held(node, part) };
-    let place = place.map_or(node, |node| match (&node.value, entry) {
+    let at_node = if part.is_empty() { Some(node) } else { held(node, part) };
+    let at_node = at_node.map_or(node, |node| match (&node.value, entry) {
         (ConfigValue::List(list), Some(entry)) => list.get(entry).unwrap_or(node),
         _ => node,
     });
-    let said = |key: &str| held(place, key).is_some();
-    let key = key(part, rest, &said);
-    let value = held(place, &key);
+    let is_given = |key: &str| held(at_node, key).is_some();
+    let key = key(part, rest, &is_given);
+    let value = held(at_node, &key);
     let unit = TermUnit::of(rest);
     let shown =
         value.filter(|node| matches!(node.value, ConfigValue::Text(_) | ConfigValue::Number(_)));
     let shown = shown.map_or_else(|| unit.reworded(&error.value), ConfigNode::shown);
     let setting: Vec<_> = [path, part, &key].into_iter().filter(|name| !name.is_empty()).collect();
-    let told = EmulationConfigError::value(&setting.join("."), &shown, "the link cannot have it");
+    let fault = EmulationConfigError::value(&setting.join("."), &shown, "the link cannot have it");
     let allowed = allowed(rest, unit, &error.allowed);
-    told.at(&value.unwrap_or(place).location).help(format!("allowed: {allowed}"))
+    fault.at(&value.unwrap_or(at_node).location).help(format!("allowed: {allowed}"))
 }
 
 /// Returns the setting for a field of the engine.
-fn key(part: &str, field: &str, said: &dyn Fn(&str) -> bool) -> String {
+fn key(part: &str, field: &str, is_given: &dyn Fn(&str) -> bool) -> String {
     let other = SETTING_NAMES.iter().find(|(of, name, ..)| (*of, *name) == (part, field));
     if let Some((_, _, first, second)) = other {
-        let key = if second.is_empty() || said(first) { first } else { second };
+        let key = if second.is_empty() || is_given(first) { first } else { second };
         return (*key).to_owned();
     }
     let plain = field.split('.').next().unwrap_or(field);
     let bare = plain.strip_suffix("_ns").or_else(|| plain.strip_suffix("_bps")).unwrap_or(plain);
     // Thresholds of a queue in packets.
     let packets = format!("{bare}_packets");
-    if !said(bare) && said(&packets) { packets } else { bare.to_owned() }
+    if !is_given(bare) && is_given(&packets) { packets } else { bare.to_owned() }
 }
 
 fn allowed(field: &str, unit: TermUnit, words: &str) -> String {

@@ -46,8 +46,9 @@ impl EmulationConfigError {
 
     /// Creates an error for an invalid port name.
     pub fn port(error: &PortNameError, location: &ConfigLocation) -> Self {
-        let told = Self::new(error.code(), error.summary(), error.reason.to_string());
-        told.at(&location.advanced_by(error.column - 1))
+        let fault = Self::new(error.code(), error.summary(), error.reason.to_string());
+        fault
+            .at(&location.advanced_by(error.column - 1))
             .help(Diagnose::help(error).unwrap_or_default())
     }
 

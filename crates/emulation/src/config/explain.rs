@@ -91,9 +91,9 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
     }));
     figures.extend(link.loss.iter().map(|loss| {
         let (text, mut value) = loss_model(&loss.model);
-        let place = format!("{:?}", loss.position).to_lowercase();
-        value["where"] = json!(place);
-        ExplainedFigure { name: "loss", text: format!("{text} ({place})"), value }
+        let position = format!("{:?}", loss.position).to_lowercase();
+        value["where"] = json!(position);
+        ExplainedFigure { name: "loss", text: format!("{text} ({position})"), value }
     }));
     figures.extend(link.hold.iter().map(|hold| {
         let p = probability(hold.chance);

@@ -124,18 +124,18 @@ fn pattern(
         return Ok(LossModel::Pattern(bits));
     }
     let bits = section.required("bits", |path, node| {
-        let said = section::text(path, node)?;
-        if said.is_empty() || said.contains(|c: char| !matches!(c, '0'..='9' | ' ' | '_')) {
-            return files.parsed(&said, node, format::loss_bits);
+        let text = section::text(path, node)?;
+        if text.is_empty() || text.contains(|c: char| !matches!(c, '0'..='9' | ' ' | '_')) {
+            return files.parsed(&text, node, format::loss_bits);
         }
         let bad = |what: &str, at| {
             let error =
-                EmulationConfigError::value(path, &said, what).at(&node.location.advanced_by(at));
+                EmulationConfigError::value(path, &text, what).at(&node.location.advanced_by(at));
             error.help("write 0 for a frame that is lost, 1 for one that passes; or file=NAME")
         };
-        match said.find(|c: char| matches!(c, '2'..='9')) {
+        match text.find(|c: char| matches!(c, '2'..='9')) {
             Some(at) => Err(bad("there are only zeros and ones", at)),
-            None => format::loss_bits(&said).map_err(|error| bad(&error.what, 0)),
+            None => format::loss_bits(&text).map_err(|error| bad(&error.what, 0)),
         }
     })?;
     Ok(LossModel::Pattern(bits))

@@ -42,12 +42,12 @@ pub(super) fn ports(root: &ConfigTable) -> Result<Vec<PortSetting>, EmulationCon
 /// Adds the default ports to a file that names none, and connects the default links to them.
 pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     let source = super::ConfigOrigin::File { name: file.into(), line: 1 };
-    let place = ConfigLocation { origin: source, column: 1 };
+    let location = ConfigLocation { origin: source, column: 1 };
     let mut ports = ConfigTable::default();
-    PORT_NAMES
-        .into_iter()
-        .for_each(|port| ports.put(port, ConfigNode::table(ConfigTable::default(), place.clone())));
-    root.put("ports", ConfigNode::table(ports, place.clone()));
+    PORT_NAMES.into_iter().for_each(|port| {
+        ports.put(port, ConfigNode::table(ConfigTable::default(), location.clone()))
+    });
+    root.put("ports", ConfigNode::table(ports, location.clone()));
     let Some(ConfigNode { value: ConfigValue::Table(links), .. }) = root.get_mut("link") else {
         return;
     };
@@ -57,7 +57,7 @@ pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
         };
         for (key, port) in [("from", PORT_NAMES[from]), ("to", PORT_NAMES[1 - from])] {
             if link.get(key).is_none() {
-                link.put(key, ConfigNode::text(port, place.clone()));
+                link.put(key, ConfigNode::text(port, location.clone()));
             }
         }
     }
@@ -117,8 +117,8 @@ fn refuse_dead_ends(root: &ConfigTable, network: &NetworkSpec) -> Result<(), Emu
     let error = EmulationConfigError::key(summary, "all that comes there would be lost");
     let help = format!("add a link with from = \"{node}\", or let link.{name} end at a port");
     let entry = entries(root, "link")?.iter().find(|entry| entry.key == name);
-    let place = entry.map(|entry| end(entry, "to").map_or(&entry.location, |to| &to.location));
-    Err(place.iter().fold(error.help(help), |error, place| error.at(place)))
+    let location = entry.map(|entry| end(entry, "to").map_or(&entry.location, |to| &to.location));
+    Err(location.iter().fold(error.help(help), |error, location| error.at(location)))
 }
 
 /// Returns the value of `from` or `to` as it is written.
@@ -133,7 +133,7 @@ fn end<'n>(entry: &'n ConfigEntry, key: &str) -> Option<&'n ConfigNode> {
 fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
     let SpecError { field, value, .. } = &error;
     let links = || entries(root, "link").unwrap_or_default().iter();
-    let place = match field.split('.').collect::<Vec<_>>()[..] {
+    let location = match field.split('.').collect::<Vec<_>>()[..] {
         ["link", name, ..] => links().find(|entry| entry.key == name).map(|entry| {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
             from.map_or_else(|| entry.location.clone(), |node| node.location.clone())
@@ -155,11 +155,11 @@ fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
         _ => None,
     };
     let help = format!("allowed: {}", error.allowed);
-    let told = match what {
+    let fault = match what {
         Some(what) => EmulationConfigError::key(what, "").help(help),
         None => EmulationConfigError::from(error),
     };
-    place.iter().fold(told, |told, place| told.at(place))
+    location.iter().fold(fault, |fault, location| fault.at(location))
 }
 
 fn nodes(root: &ConfigTable, ports: &[String]) -> Result<Vec<String>, EmulationConfigError> {
@@ -193,12 +193,12 @@ fn read_network_link(
     let whole = resolved(root, &entry.key, &entry.node)?;
     let spec = link::read(&entry.key, &path, &whole, files)?;
     let mut section = ConfigSection::new(path, &entry.node)?;
-    let places =
+    let nodes =
         |ports: &[String]| -> Vec<String> { ports.iter().chain(&network.nodes).cloned().collect() };
     let from = section
-        .required("from", |path, node| endpoint_index(path, node, &places(&network.entries)))?;
+        .required("from", |path, node| endpoint_index(path, node, &nodes(&network.entries)))?;
     let to =
-        section.required("to", |path, node| endpoint_index(path, node, &places(&network.exits)))?;
+        section.required("to", |path, node| endpoint_index(path, node, &nodes(&network.exits)))?;
     let ports = network.entries.len();
     let from = if from < ports { LinkSource::Entry(from) } else { LinkSource::Node(from - ports) };
     let to = if to < ports { LinkTarget::Exit(to) } else { LinkTarget::Node(to - ports) };

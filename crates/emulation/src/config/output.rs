@@ -56,10 +56,10 @@ fn late_drop(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError>
 }
 
 fn metrics(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
-    let place = section::text(path, node)?;
-    match MetricsEndpoint::check(&place) {
-        Ok(()) => Ok(place),
-        Err(why) => Err(EmulationConfigError::value(path, &place, why)
+    let text = section::text(path, node)?;
+    match MetricsEndpoint::check(&text) {
+        Ok(()) => Ok(text),
+        Err(why) => Err(EmulationConfigError::value(path, &text, why)
             .at(&node.location)
             .help("write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock")),
     }

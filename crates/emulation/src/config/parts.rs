@@ -168,9 +168,9 @@ impl LinkPart {
 impl PartModel {
     /// Returns the name of the positional argument at `place`, and whether it takes all remaining
     /// values.
-    pub(crate) fn argument(&self, place: usize) -> Option<(&'static str, bool)> {
+    pub(crate) fn argument(&self, position: usize) -> Option<(&'static str, bool)> {
         let rest = |name: &'static str| name.strip_suffix('…').map(|name| (name, true));
-        match self.arguments.get(place) {
+        match self.arguments.get(position) {
             Some(name) => Some(rest(name).unwrap_or((name, false))),
             None => self.arguments.last().and_then(|name| rest(name)),
         }

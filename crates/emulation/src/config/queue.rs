@@ -48,9 +48,9 @@ pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option
     let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
     };
-    let said =
+    let given =
         matches!(queue, Some(ConfigNode { value: ConfigValue::Table(table), .. }) if says(table));
-    (!said && matches!(rate, RateSpec::Constant { .. })).then_some(DEFAULT_QUEUE_BYTES)
+    (!given && matches!(rate, RateSpec::Constant { .. })).then_some(DEFAULT_QUEUE_BYTES)
 }
 
 /// Reads a queue.

@@ -55,15 +55,15 @@ pub(super) fn read(
     files: &ConfigFiles,
 ) -> Result<(RateSpec, Framing), EmulationConfigError> {
     let mut section = ConfigSection::new(path, node)?;
-    let said = section.one_of("model", &RATE_KINDS)?;
+    let given = section.one_of("model", &RATE_KINDS)?;
     let unsaid = match (section.has("trace"), section.has("wasm")) {
         (true, _) => RateKind::Trace,
         (false, true) => RateKind::Wasm,
         (false, false) => RateKind::Const,
     };
-    let model = said.unwrap_or(unsaid);
+    let model = given.unwrap_or(unsaid);
     let rate = match model {
-        RateKind::Const | RateKind::Ether => constant(&mut section, said.is_some())?,
+        RateKind::Const | RateKind::Ether => constant(&mut section, given.is_some())?,
         RateKind::Trace => trace(&mut section, files)?,
         RateKind::Steps => steps(&mut section, files)?,
         RateKind::Tdm => tdm(&mut section)?,
@@ -169,13 +169,13 @@ pub(super) fn period(
     section: &mut ConfigSection<'_>,
     steps: &[TraceStep],
 ) -> Result<u64, EmulationConfigError> {
-    let said = section.time("period")?;
+    let given = section.time("period")?;
     let guess = match steps {
         [.., before, last] => last.from_ns.saturating_add(last.from_ns - before.from_ns),
         [only] => only.from_ns.saturating_add(1_000_000_000),
         [] => 0,
     };
-    Ok(said.unwrap_or(guess))
+    Ok(given.unwrap_or(guess))
 }
 
 fn theaterq(
@@ -336,9 +336,9 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
         (_, 1) => 8,
         _ => 0,
     };
-    let said = section.read("overhead", overhead)?;
+    let given = section.read("overhead", overhead)?;
     Ok(Framing {
-        overhead_bytes: said.unwrap_or(usual),
+        overhead_bytes: given.unwrap_or(usual),
         min_frame: section.count_u32("min_frame")?.unwrap_or(0),
         cells: match cells {
             1 => LineCells::Atm,

@@ -219,22 +219,22 @@ pub(crate) fn one_of<T: Copy>(
     node: &ConfigNode,
     words: &[(&str, T)],
 ) -> Result<T, EmulationConfigError> {
-    let said = text(path, node)?;
-    let found = words.iter().find(|(word, _)| *word == said);
+    let text = text(path, node)?;
+    let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        unknown_word(path, &said, &node.location, &names)
+        unknown_word(path, &text, &node.location, &names)
     })
 }
 
 pub(crate) fn unknown_word(
     path: &str,
-    said: &str,
+    text: &str,
     location: &ConfigLocation,
     names: &[&str],
 ) -> EmulationConfigError {
-    let error = EmulationConfigError::value(path, said, "unknown name").at(location);
-    error.help(match nearest(said, names) {
+    let error = EmulationConfigError::value(path, text, "unknown name").at(location);
+    error.help(match nearest(text, names) {
         Some(near) => format!("did you mean `{near}`? allowed: {}", listed(names)),
         None => format!("allowed: {}", listed(names)),
     })

@@ -226,11 +226,11 @@ impl SettingsHistory {
         };
         let links =
             changed_links(&held.timeline.current(time).network, &timeline.current(time).network);
-        let told = self.version_list(&held.timeline, time);
+        let versions = self.version_list(&held.timeline, time);
         self.adopt(&mut held, timeline, taken.first, time)?;
         let is_gone =
             |version: &Value| taken.removed.iter().any(|(gone, _)| version["version"] == *gone);
-        held.keep_undone(told.into_iter().filter(is_gone), time.saturating_sub(self.start_ns));
+        held.keep_undone(versions.into_iter().filter(is_gone), time.saturating_sub(self.start_ns));
         let begun = taken.removed.iter().filter(|(_, at_ns)| *at_ns <= time).count() as u64;
         if begun > 0 {
             held.unversioned_changes += begun + 1;
@@ -247,8 +247,8 @@ impl SettingsHistory {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         self.handover.stop(&held.timeline, time)?;
         let to_come = |version: &Value| version["begun"] == false;
-        let told = self.version_list(&held.timeline, time);
-        held.keep_undone(told.into_iter().filter(to_come), time.saturating_sub(self.start_ns));
+        let versions = self.version_list(&held.timeline, time);
+        held.keep_undone(versions.into_iter().filter(to_come), time.saturating_sub(self.start_ns));
         Ok(held.timeline.cancel_pending(time))
     }
 
@@ -466,12 +466,12 @@ mod tests {
         let (back, gone) = versions.undo().unwrap();
         assert_eq!((back.version, gone), (2, vec![3, 4]));
         let history = versions.history();
-        let told = history.as_array().unwrap().iter();
-        let told: Vec<_> = told
-            .map(|told| (told["version"].as_u64(), told["taken_back_at_ns"].is_u64()))
+        let listed = history.as_array().unwrap().iter();
+        let listed: Vec<_> = listed
+            .map(|listed| (listed["version"].as_u64(), listed["taken_back_at_ns"].is_u64()))
             .collect();
         let kept = [1, 2].map(|version| (Some(version), false));
-        assert_eq!(told, [kept, [3, 4].map(|version| (Some(version), true))].concat());
+        assert_eq!(listed, [kept, [3, 4].map(|version| (Some(version), true))].concat());
         assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
         // Set, submitted, undone: settings changed three times.
         assert_eq!(versions.changes().times, 3);
@@ -487,19 +487,19 @@ mod tests {
         assert_eq!(versions.stop_script().unwrap(), 1);
         versions.set(0, delay("50ms")).unwrap();
         let history = versions.history();
-        let told = |index: usize| {
-            let told = &history[index];
+        let listed = |index: usize| {
+            let listed = &history[index];
             (
-                told["version"].as_u64(),
-                told["begun"] == true,
-                told.get("taken_back_at_ns").is_some(),
+                listed["version"].as_u64(),
+                listed["begun"] == true,
+                listed.get("taken_back_at_ns").is_some(),
             )
         };
         assert_eq!(history.as_array().unwrap().len(), 4, "{history}");
-        assert_eq!(told(0), (Some(1), true, false));
-        assert_eq!(told(1), (Some(2), true, true));
-        assert_eq!(told(2), (Some(4), true, false));
-        assert_eq!(told(3), (Some(3), false, true));
+        assert_eq!(listed(0), (Some(1), true, false));
+        assert_eq!(listed(1), (Some(2), true, true));
+        assert_eq!(listed(2), (Some(4), true, false));
+        assert_eq!(listed(3), (Some(3), false, true));
         assert_eq!(history[1]["changes"]["link.up.delay.mean"], "30ms");
         assert_eq!(history[3]["changes"]["link.down.delay.mean"], "40ms");
     }
@@ -548,7 +548,7 @@ mod tests {
         }
         assert_eq!(versions.changes().times, 900 + 2 * 300 + 300);
         let history = versions.history();
-        let back = |told: &&Value| told["taken_back_at_ns"].is_u64();
+        let back = |listed: &&Value| listed["taken_back_at_ns"].is_u64();
         let back = history.as_array().unwrap().iter().filter(back).count();
         assert_eq!((history.as_array().unwrap().len() - back, back), (1000, 300));
     }

@@ -85,13 +85,13 @@ fn exit(account: &EmulationAccount, index: usize) -> ExitAccount {
 /// Returns the links that frames from an entry may pass.
 fn reachable_links(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
     let mut links = BTreeSet::new();
-    let mut places = vec![LinkSource::Entry(entry)];
-    while let Some(place) = places.pop() {
-        for (index, link) in plan.links.iter().enumerate().filter(|(_, link)| link.from == place) {
+    let mut reached = vec![LinkSource::Entry(entry)];
+    while let Some(source) = reached.pop() {
+        for (index, link) in plan.links.iter().enumerate().filter(|(_, link)| link.from == source) {
             if links.insert(index)
                 && let LinkTarget::Node(node) = link.to
             {
-                places.push(LinkSource::Node(node));
+                reached.push(LinkSource::Node(node));
             }
         }
     }

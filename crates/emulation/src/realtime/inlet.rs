@@ -45,7 +45,7 @@ pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
     /// The lane of the store in which the port's frames share memory.
-    lane: LifetimeClass,
+    class: LifetimeClass,
     /// Maximum amount that is taken from a queue at once.
     burst: BurstLimit,
     received: PacketCounts,
@@ -70,7 +70,7 @@ impl PortInlet {
         Self {
             entry: EntryId(entry as u16),
             stamper: Stamper::new(line_speed(port).unwrap_or(DEFAULT_LINE_BPS), now),
-            lane: LifetimeClass::number(entry),
+            class: LifetimeClass::number(entry),
             burst: options.burst,
             received: PacketCounts::default(),
             scratch: Vec::new(),
@@ -122,7 +122,7 @@ impl PortInlet {
                 continue;
             }
             if slots > 0 {
-                let mut loader = store.load(self.lane, bursts);
+                let mut loader = store.load(self.class, bursts);
                 self.take_slots(rx, slots, &mut loader, spread, &mut so_far);
                 loader.end();
             }
@@ -167,7 +167,7 @@ impl PortInlet {
             return false;
         };
         let wire_bytes = *so_far + wire_bytes_of(frame.bytes.len() as u64, frame.flags);
-        let stored = store.put(self.lane, spread.at(wire_bytes), frame.bytes);
+        let stored = store.put(self.class, spread.at(wire_bytes), frame.bytes);
         let Some(burst) = stored else { return false };
         bursts.push(burst);
         *so_far = wire_bytes;

@@ -126,9 +126,9 @@ impl FrameLogWriter {
 impl LogTap {
     /// Logs the arrival of a frame.
     pub fn log_arrival(&mut self, entry: EntryId, frame: &ObservedFrame<'_>) {
-        let who = (self.new_id(), usize::from(entry.0));
-        self.inside.insert(frame.handle.0, (who, frame.at_ns));
-        self.send_record(who, frame, FrameFate::Arrived);
+        let id = (self.new_id(), usize::from(entry.0));
+        self.inside.insert(frame.handle.0, (id, frame.at_ns));
+        self.send_record(id, frame, FrameFate::Arrived);
     }
 
     /// Logs the loss of a frame, by a link if one is given.
@@ -138,9 +138,9 @@ impl LogTap {
         cause: LinkDropCause,
         link: Option<LinkId>,
     ) {
-        let (who, _) = self.take_id(frame.handle);
+        let (id, _) = self.take_id(frame.handle);
         self.send_record(
-            who,
+            id,
             frame,
             FrameFate::Lost { cause, link: link.map(|link| link.0 as usize) },
         );
@@ -155,13 +155,13 @@ impl LogTap {
         release_ns: Nanos,
         arrival_ns: Nanos,
     ) {
-        let (who, came_ns) = self.take_id(frame.handle);
+        let (id, came_ns) = self.take_id(frame.handle);
         let fate = FrameFate::Sent {
             exit: usize::from(exit.0),
             late_ns: frame.at_ns.saturating_sub(release_ns),
             delay_ns: frame.at_ns.saturating_sub(came_ns.unwrap_or(arrival_ns)),
         };
-        self.send_record(who, frame, fate);
+        self.send_record(id, frame, fate);
     }
 
     fn send_record(
@@ -186,8 +186,8 @@ impl LogTap {
     /// Returns the number of a frame that leaves, and its arrival time. Copies that links made get
     /// a new number.
     fn take_id(&mut self, handle: FrameHandle) -> ((u64, usize), Option<Nanos>) {
-        if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
-            return (who, Some(came_ns));
+        if let Some((id, came_ns)) = self.inside.remove(&handle.0) {
+            return (id, Some(came_ns));
         }
         ((self.new_id(), 0), None)
     }

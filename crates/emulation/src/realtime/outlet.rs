@@ -368,8 +368,8 @@ fn copy(
     heads: &mut IterMut<'_, StoreHeader>,
 ) -> usize {
     let Some(room) = buf.get_mut(..frame.len()) else { return 0 };
-    let Some(place) = heads.next() else { return 0 };
-    *place = head;
+    let Some(range) = heads.next() else { return 0 };
+    *range = head;
     copy_frame(room, frame);
     frame.len()
 }

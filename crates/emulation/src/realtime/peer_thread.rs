@@ -93,7 +93,7 @@ struct PeerTx {
 struct PeerRx {
     incoming: Consumer<ChunkTransfer>,
     returns: Producer<ChunkTransfer>,
-    lane: LifetimeClass,
+    class: LifetimeClass,
     /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
     /// Frames of the last chunk; the frames from `next` on are not taken yet.
@@ -263,7 +263,7 @@ fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
     let receiving = PeerRx {
         incoming: from,
         returns: home,
-        lane: LifetimeClass::number(index),
+        class: LifetimeClass::number(index),
         waiting: None,
         bursts: Vec::new(),
         next: 0,
@@ -325,7 +325,7 @@ impl PeerRx {
         let Some(mut transfer) = self.waiting.take().or_else(|| self.incoming.pop().ok()) else {
             return false;
         };
-        if !store.adopt(self.lane, &mut transfer) {
+        if !store.adopt(self.class, &mut transfer) {
             self.waiting = Some(transfer);
             return false;
         }

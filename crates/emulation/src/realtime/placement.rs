@@ -159,9 +159,9 @@ impl PausePacer {
     const MAX_PREEMPTED_NS: Nanos = 300_000;
 
     /// Creates the pacer for a thread with this placement.
-    pub(crate) fn of(place: &ThreadPlacement) -> Self {
-        let (need, period) = match place.scheduling {
-            ThreadScheduling::Fifo if !place.isolated => {
+    pub(crate) fn of(placement: &ThreadPlacement) -> Self {
+        let (need, period) = match placement.scheduling {
+            ThreadScheduling::Fifo if !placement.isolated => {
                 (PauseAction::Pauses, Self::LONG_PERIOD_NS)
             }
             ThreadScheduling::Favoured => (PauseAction::Precedence, Self::SHORT_PERIOD_NS),
@@ -250,8 +250,11 @@ mod tests {
     #[test]
     fn a_spinning_thread_on_a_shared_cpu_is_no_real_time_one() {
         let take = || place_thread(None, 1, WaitStrategy::Spin);
-        let place = std::thread::spawn(take).join().unwrap();
-        assert!(place.isolated || place.scheduling != ThreadScheduling::Fifo, "{place}");
+        let placement = std::thread::spawn(take).join().unwrap();
+        assert!(
+            placement.isolated || placement.scheduling != ThreadScheduling::Fifo,
+            "{placement}"
+        );
     }
 
     #[test]

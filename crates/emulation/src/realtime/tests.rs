@@ -35,19 +35,19 @@ impl Bench {
         Self::with(up, &RealtimeOptions::default(), 256)
     }
 
-    fn with(up: LinkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
+    fn with(up: LinkSpec, options: &RealtimeOptions, slots: u32) -> Self {
         let plan = NetworkSpec::between("left", "right", up, delayed("down"));
-        Self::of(&plan, manner, slots)
+        Self::of(&plan, options, slots)
     }
 
-    fn of(plan: &NetworkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
+    fn of(plan: &NetworkSpec, realtime: &RealtimeOptions, slots: u32) -> Self {
         let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
         let names = names.map(|name| slipring_core::parse(name).unwrap());
         let options = OpenOptions { slots, ..OpenOptions::default() };
         let ports = slipring_core::Host::new().open_all(&names, &options).unwrap();
         let [left, near, far, right] = <[Port; 4]>::try_from(ports).unwrap();
         let clock = Cell::new(START);
-        let emulator = Emulator::between(vec![near, far], plan, manner, (), START).unwrap();
+        let emulator = Emulator::between(vec![near, far], plan, realtime, (), START).unwrap();
         Self { left, right, emulator, clock }
     }
 
@@ -207,8 +207,8 @@ fn frames_that_only_the_loop_was_late_for_are_sent_all_the_same() {
 #[test]
 fn late_frames_are_only_counted_unless_dropping_is_asked_for() {
     for (late_drop, dropped) in [(None, 0), (Some(1_000), 1)] {
-        let manner = RealtimeOptions { late_drop, ..RealtimeOptions::default() };
-        let mut bench = Bench::with(delayed("up"), &manner, 256);
+        let options = RealtimeOptions { late_drop, ..RealtimeOptions::default() };
+        let mut bench = Bench::with(delayed("up"), &options, 256);
         bench.send(&frame(1, 60));
         bench.turn(START);
         bench.turn(START + DELAY + 1_001);
@@ -219,8 +219,8 @@ fn late_frames_are_only_counted_unless_dropping_is_asked_for() {
 
 #[test]
 fn a_link_whose_frames_all_leave_too_late_has_lost_them_all() {
-    let manner = RealtimeOptions { late_drop: Some(1_000), ..RealtimeOptions::default() };
-    let mut bench = Bench::with(delayed("up"), &manner, 256);
+    let options = RealtimeOptions { late_drop: Some(1_000), ..RealtimeOptions::default() };
+    let mut bench = Bench::with(delayed("up"), &options, 256);
     (0..100).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
     bench.turn(START + DELAY + 1_001);
@@ -233,8 +233,8 @@ fn a_link_whose_frames_all_leave_too_late_has_lost_them_all() {
 
 #[test]
 fn frames_without_storage_are_lost_as_buffer() {
-    let manner = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
-    let mut bench = Bench::with(delayed("up"), &manner, 1024);
+    let options = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
+    let mut bench = Bench::with(delayed("up"), &options, 1024);
     for _ in 0..4 {
         (0..8).for_each(|i| bench.send(&frame(i, 60_000)));
         let now = bench.clock.get();
@@ -247,11 +247,11 @@ fn frames_without_storage_are_lost_as_buffer() {
 
 #[test]
 fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
-    let manner = RealtimeOptions {
+    let options = RealtimeOptions {
         burst: BurstLimit { frames: 16, ..BurstLimit::default() },
         ..RealtimeOptions::default()
     };
-    let mut bench = Bench::with(delayed("up"), &manner, 256);
+    let mut bench = Bench::with(delayed("up"), &options, 256);
     (0..100).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
     let account = bench.emulator.state(START).account;
@@ -263,11 +263,11 @@ fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
 #[test]
 fn a_burst_in_bytes_takes_what_fits_and_one_frame_in_any_case() {
     let taken = |bytes, lengths: &[usize]| {
-        let manner = RealtimeOptions {
+        let options = RealtimeOptions {
             burst: BurstLimit { bytes, ..BurstLimit::default() },
             ..RealtimeOptions::default()
         };
-        let mut bench = Bench::with(delayed("up"), &manner, 256);
+        let mut bench = Bench::with(delayed("up"), &options, 256);
         (0u8..).zip(lengths).for_each(|(i, len)| bench.send(&frame(i, *len)));
         bench.turn(START);
         bench.emulator.state(START).account.received().packets

@@ -46,8 +46,8 @@ impl Histogram {
             self.count += 1;
             return;
         }
-        let place = bucket(value).wrapping_sub(self.base);
-        match self.counts.get_mut(place) {
+        let index = bucket(value).wrapping_sub(self.base);
+        match self.counts.get_mut(index) {
             Some(count) => *count += 1,
             None => self.widen(value),
         }
@@ -211,8 +211,8 @@ impl Histogram {
     fn within(&self, bucket: usize, rank: u64, count: u64) -> u64 {
         let (first, last) = edges(bucket);
         let (first, last) = (first.max(self.min), last.min(self.max));
-        let place = (rank as f64 - 0.5) / count as f64;
-        first + (last.saturating_sub(first) as f64 * place).round() as u64
+        let position = (rank as f64 - 0.5) / count as f64;
+        first + (last.saturating_sub(first) as f64 * position).round() as u64
     }
 
     fn mean_deviation(&self) -> f64 {

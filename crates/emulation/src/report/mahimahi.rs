@@ -162,24 +162,24 @@ impl LinkCapacity {
 mod tests {
     use super::*;
 
-    fn told(rate: RateSpec, until_ns: u64) -> Vec<(u64, u64)> {
+    fn events(rate: RateSpec, until_ns: u64) -> Vec<(u64, u64)> {
         let mut capacity = LinkCapacity::of(&LinkSpec { rate, ..LinkSpec::wire("x") });
         std::iter::from_fn(|| capacity.next_until(until_ns)).collect()
     }
 
     #[test]
     fn a_constant_rate_is_told_by_the_millisecond_and_loses_no_byte() {
-        let told = told(RateSpec::Constant { bps: 12_345 }, 1_000_000_000);
-        assert_eq!(told.len(), 1000);
-        assert_eq!(told.iter().map(|&(_, bytes)| bytes).sum::<u64>(), 12_345 / 8);
+        let events = events(RateSpec::Constant { bps: 12_345 }, 1_000_000_000);
+        assert_eq!(events.len(), 1000);
+        assert_eq!(events.iter().map(|&(_, bytes)| bytes).sum::<u64>(), 12_345 / 8);
     }
 
     #[test]
     fn a_trace_goes_round_at_its_last_time() {
         let at_ns = [0, 1, 2].map(|ms| ms * NANOS_PER_MS).to_vec();
         let rate = RateSpec::Opportunities { at_ns, mtu: 1504, end: TraceEnd::Loop };
-        let told: Vec<_> =
-            told(rate, 4 * NANOS_PER_MS).iter().map(|&(at, _)| at / 1_000_000).collect();
-        assert_eq!(told, [0, 1, 2, 2, 3, 4, 4]);
+        let events: Vec<_> =
+            events(rate, 4 * NANOS_PER_MS).iter().map(|&(at, _)| at / 1_000_000).collect();
+        assert_eq!(events, [0, 1, 2, 2, 3, 4, 4]);
     }
 }

@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_train_counts_as_its_frames_would() {
-        let (mut train, mut alone) = (LinkMeasurement::new(2_500), LinkMeasurement::new(2_500));
+        let (mut burst, mut alone) = (LinkMeasurement::new(2_500), LinkMeasurement::new(2_500));
         for (sent_ns, first_ns, delay_ns) in
             [(9_000, 1_000, 5_000), (9_500, 1_500, 6_000), (10_500, 4_500, 5_000)]
         {
@@ -318,16 +318,16 @@ mod tests {
                 SentFrame { arrival_ns, release_ns: arrival_ns + delay_ns, is_copy: false }
             };
             alone.sent_all(sent_ns, 70_000, &later.iter().map(left).collect::<Vec<_>>());
-            train.sent_burst(sent_ns, delay_ns, 70_000, first_ns, &later);
+            burst.sent_burst(sent_ns, delay_ns, 70_000, first_ns, &later);
         }
         let of = |measured: &LinkMeasurement| {
             let LinkMeasurement { error, delay, order, late, .. } = measured;
             let all = [error, delay].map(|h| (h.count(), h.min(), h.max(), h.quantile(0.3)));
             (all, order.reordered(), *late, measured.rates())
         };
-        assert_eq!(of(&train), of(&alone));
-        assert_eq!((train.order.reordered(), train.late), (199, 500));
-        assert!((train.error.sd() - alone.error.sd()).abs() < 1e-6);
+        assert_eq!(of(&burst), of(&alone));
+        assert_eq!((burst.order.reordered(), burst.late), (199, 500));
+        assert!((burst.error.sd() - alone.error.sd()).abs() < 1e-6);
     }
 
     #[test]

@@ -161,8 +161,8 @@ fn begin(
     let section = SectionInfo { application, comment: command, ..SectionInfo::default() };
     let mut writer = PcapngWriter::begin(buffer, &section)?;
     for port in ports {
-        for way in ["in", "out"] {
-            let name = format!("{port} {way}");
+        for direction in ["in", "out"] {
+            let name = format!("{port} {direction}");
             let link_type = LinkType::ETHERNET;
             let info = InterfaceInfo { name: &name, link_type, ..InterfaceInfo::default() };
             writer.interface(buffer, &info)?;

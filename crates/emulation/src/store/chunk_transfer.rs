@@ -58,7 +58,7 @@ impl EmulationStore {
         let mut chunk = std::mem::take(&mut self.chunks[number]);
         debug_assert_eq!(chunk.live_frames, bursts.iter().map(|burst| burst.packets).sum::<u32>());
         if std::mem::take(&mut chunk.open) {
-            self.open_chunks[chunk.lane.index()] = NO_CHUNK;
+            self.open_chunks[chunk.class.index()] = NO_CHUNK;
         }
         ChunkTransfer { number: number as u32, chunk, bursts }
     }
@@ -78,25 +78,25 @@ impl EmulationStore {
 
     /// Moves the frames of a transfer into this store; the transfer must then be returned. Returns
     /// false, without any effect, if there is no space.
-    pub(crate) fn adopt(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) -> bool {
+    pub(crate) fn adopt(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) -> bool {
         let latest = transfer.bursts.last().map_or(0, |burst| burst.last_ns);
         self.set_time(latest);
         if self.chunks_left() == 0 {
             return false;
         }
         if transfer.chunk.bytes_used < MIN_KEPT_BYTES {
-            self.copy_from(lane, transfer);
+            self.copy_from(class, transfer);
         } else {
-            self.swap_chunk(lane, transfer);
+            self.swap_chunk(class, transfer);
         }
         true
     }
 
     /// Copies the frames. There is a free chunk, which has space for the contents of one chunk.
-    fn copy_from(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) {
+    fn copy_from(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts, .. } = transfer;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));
-        let mut loader = self.load(lane, bursts);
+        let mut loader = self.load(class, bursts);
         for burst in &old {
             let rest = chunk.bytes.get(header_offset(burst.handle)..).unwrap_or_default();
             let frames = StoredFrames { rest, remaining: burst.packets };
@@ -111,12 +111,12 @@ impl EmulationStore {
     }
 
     /// Adopts the chunk, and puts the memory of an empty one, if there is any, into the transfer.
-    fn swap_chunk(&mut self, lane: LifetimeClass, transfer: &mut ChunkTransfer) {
+    fn swap_chunk(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) {
         let number = self.pop_spare().unwrap_or_else(|| self.new_number());
         let slot = &mut self.chunks[number as usize];
         let empty = StoreChunk { bytes: std::mem::take(&mut slot.bytes), ..StoreChunk::default() };
         *slot = std::mem::replace(&mut transfer.chunk, empty);
-        slot.lane = lane;
+        slot.class = class;
         for burst in &mut transfer.bursts {
             let offset = burst.handle.0 & ((1 << OFFSET_BITS) - 1);
             burst.handle = FrameHandle(number << OFFSET_BITS | offset);

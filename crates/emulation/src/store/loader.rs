@@ -18,7 +18,7 @@ use super::{
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
     bursts: &'s mut Vec<Burst>,
-    lane: LifetimeClass,
+    class: LifetimeClass,
     number: u32,
     bytes: Box<[u8]>,
     start: usize,
@@ -32,16 +32,16 @@ impl<'s> BatchLoader<'s> {
     #[inline]
     pub(super) fn begin(
         store: &'s mut EmulationStore,
-        lane: LifetimeClass,
+        class: LifetimeClass,
         bursts: &'s mut Vec<Burst>,
     ) -> Self {
-        let number = store.open_chunks[lane.index()];
+        let number = store.open_chunks[class.index()];
         let bytes = Box::default();
         let (start, taken, packets, sum, last_ns) = (0, 0, 0, 0, 0);
         let mut loader = Self {
             store,
             bursts,
-            lane,
+            class,
             number,
             bytes,
             start,
@@ -78,9 +78,9 @@ impl<'s> BatchLoader<'s> {
                 left = Some((arrival_ns, frame));
                 break;
             }
-            let (place, rest) = room.split_at_mut(span);
+            let (slot, rest) = room.split_at_mut(span);
             room = rest;
-            write_frame(place, StoreHeader::new(arrival_ns, len, false), frame);
+            write_frame(slot, StoreHeader::new(arrival_ns, len, false), frame);
             packets += 1;
             sum += len as u64;
             last_ns = arrival_ns;
@@ -109,7 +109,7 @@ impl<'s> BatchLoader<'s> {
             return false;
         }
         self.close();
-        let Some(number) = self.store.next_chunk(self.lane) else { return false };
+        let Some(number) = self.store.next_chunk(self.class) else { return false };
         self.open(number);
         self.add(arrival_ns, frame)
     }
@@ -144,8 +144,8 @@ impl<'s> BatchLoader<'s> {
 
 /// Writes a frame after its header.
 #[inline(always)]
-fn write_frame(place: &mut [u8], head: StoreHeader, frame: &[u8]) {
-    if let Some((first, room)) = place.split_first_chunk_mut() {
+fn write_frame(slot: &mut [u8], head: StoreHeader, frame: &[u8]) {
+    if let Some((first, room)) = slot.split_first_chunk_mut() {
         *first = head.0.to_ne_bytes();
         copy_frame(&mut room[..frame.len()], frame);
     }

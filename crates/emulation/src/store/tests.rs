@@ -11,13 +11,13 @@ const PER_CHUNK: usize = CHUNK_BYTES / (MAX_FRAME_BYTES + HEADER_ALIGN);
 impl EmulationStore {
     fn put_bytes(
         &mut self,
-        lane: LifetimeClass,
+        class: LifetimeClass,
         arrival_ns: u64,
         bytes: &[u8],
     ) -> Option<FrameHandle> {
         self.set_time(arrival_ns);
         let mut bursts = Vec::new();
-        let mut loader = self.load(lane, &mut bursts);
+        let mut loader = self.load(class, &mut bursts);
         let stored = loader.put(arrival_ns, bytes);
         loader.end();
         assert_eq!(bursts.len(), usize::from(stored));
@@ -219,7 +219,7 @@ fn arrival_times_are_kept_over_hours_and_out_of_order() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Put { lane: u8, len: usize },
+    Put { class: u8, len: usize },
     Copy(usize),
     Mark(usize),
     Free(usize),
@@ -228,7 +228,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![4 => 1..200usize, 2 => 200..2000usize, 1 => 2000..=MAX_FRAME_BYTES];
     prop_oneof![
-        4 => (0..3u8, len).prop_map(|(lane, len)| Step::Put { lane, len }),
+        4 => (0..3u8, len).prop_map(|(class, len)| Step::Put { class, len }),
         1 => any::<usize>().prop_map(Step::Copy),
         1 => any::<usize>().prop_map(Step::Mark),
         3 => any::<usize>().prop_map(Step::Free),
@@ -248,9 +248,9 @@ proptest! {
         for (i, step) in steps.into_iter().enumerate() {
             let time = i as u64 * 40_000_000;
             match step {
-                Step::Put { lane, len } => {
+                Step::Put { class, len } => {
                     let frame = vec![i as u8; len];
-                    if let Some(handle) = store.put_bytes(LifetimeClass(lane), time, &frame) {
+                    if let Some(handle) = store.put_bytes(LifetimeClass(class), time, &frame) {
                         prop_assert!(model.insert(handle.0, (frame, time)).is_none());
                         order.push(handle.0);
                     }

@@ -221,13 +221,13 @@ fn a_constant_rate_gets_tlems_queue_and_others_none() {
 #[test]
 fn a_queue_that_was_not_asked_for_and_starves_a_tcp_is_told() {
     let warnings = |args: &str| plan(&format!("--virtual a b {args}")).unwrap().warnings;
-    let said = warnings("-B ether,10g -D 20ms");
+    let warning = warnings("-B ether,10g -D 20ms");
     assert_eq!(
-        said[0],
+        warning[0],
         "the queue of up holds 50000 bytes, as for TLEM; one TCP needs about 50000000 bytes to \
          fill the link (-Q)"
     );
-    assert_eq!(said.len(), 2);
+    assert_eq!(warning.len(), 2);
     assert!(warnings("-B ether,10g -D 20ms -Q 50k").is_empty(), "it was asked for");
     assert!(warnings("-B 10m -D 5ms").is_empty());
 }
@@ -355,7 +355,7 @@ fn virtual_time_takes_one_pair_of_captures_or_two() {
 fn the_documentation_has_every_model_and_its_arguments() {
     let text = include_str!("../../../../docs/links.md");
     let mut part_now = String::new();
-    let mut told = Vec::new();
+    let mut values = Vec::new();
     for line in text.lines().filter(|line| line.starts_with("| ")) {
         let line = line.replace("\\|", "/");
         let cells: Vec<_> = line.split('|').map(|cell| cell.trim_matches([' ', '`'])).collect();
@@ -363,13 +363,13 @@ fn the_documentation_has_every_model_and_its_arguments() {
         if !part.is_empty() {
             part_now = part.to_owned();
         }
-        told.push((part_now.clone(), model.to_owned(), arguments.to_owned()));
+        values.push((part_now.clone(), model.to_owned(), arguments.to_owned()));
     }
     for part in &super::super::config::parts::LINK_PARTS {
         for model in part.models {
             let arguments = model.arguments.join(", ").replace('…', "");
             let line = (part.name.to_owned(), model.name.to_owned(), arguments);
-            assert!(told.contains(&line), "{line:?}");
+            assert!(values.contains(&line), "{line:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use slipring_cli::Diagnostic;
 use slipring_link::DelayModel;
 
 use super::super::config::{self, EmulationConfig};
-use super::{file, network, plan, plan_by, told};
+use super::{file, message, network, plan, plan_by};
 use crate::{EmulationPlan, flags};
 
 /// Plans a command line of `slipring emulate`.
@@ -38,7 +38,7 @@ fn a_bare_delay_rate_or_loss_is_refused_with_both_readings() {
     ] {
         let error = own(args).err().unwrap_or_else(|| panic!("{args} was accepted"));
         assert_eq!(error.code().to_string(), "SR0007", "{args}");
-        let text = told(&error);
+        let text = message(&error);
         assert!(text.contains(&format!("it could be {readings}")), "{args}: {text}");
         assert!(text.ends_with(&format!("write {readings}")), "{args}: {text}");
     }
@@ -60,7 +60,7 @@ fn a_number_with_one_reading_is_accepted() {
         "-B 10m",
         "-Q 50000",
     ] {
-        assert!(own(args).is_ok(), "{args}: {}", told(&own(args).unwrap_err()));
+        assert!(own(args).is_ok(), "{args}: {}", message(&own(args).unwrap_err()));
     }
 }
 
@@ -94,7 +94,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
         let path = format!("up.{setting}");
         let entries = config::entries([(path.as_str(), &json)]);
         let changed = entries.and_then(|entries| config.changed(&entries)?.network());
-        changed.map(link).map_err(|error| why(told(&Diagnostic::of(&error))))
+        changed.map(link).map_err(|error| why(message(&Diagnostic::of(&error))))
     };
     // JSON would not keep the exponent as the user wrote it.
     let is_number = value.parse::<f64>().is_ok() && !value.contains('e');
@@ -103,7 +103,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
         false => serde_json::json!(value),
     };
     [
-        typed.map_err(|error| why(told(&error))),
+        typed.map_err(|error| why(message(&error))),
         quoted.clone().map(link).map_err(why),
         // In TOML, anything but a number needs quotes.
         if value.parse::<f64>().is_ok() { bare } else { quoted.clone() }.map(link).map_err(why),
@@ -122,8 +122,8 @@ fn a_bare_delay_rate_or_loss_has_both_readings_in_flags_files_and_messages_alike
         ("-B", "rate", "10", "10bit or 10Mbit"),
         ("--duplicate", "duplicate", "0.5", "0.5% or 50%"),
     ] {
-        for told in everywhere(flag, setting, value) {
-            let why = told.expect_err(value);
+        for message in everywhere(flag, setting, value) {
+            let why = message.expect_err(value);
             assert!(why.ends_with(&format!("it could be {readings} | write {readings}")), "{why}");
         }
     }
@@ -147,8 +147,8 @@ fn a_value_means_the_same_in_flags_files_and_messages() {
         ("-L", "loss", "1.5"),
     ] {
         let [typed, rest @ ..] = everywhere(flag, setting, value);
-        for told in rest {
-            assert_eq!(told, typed, "{setting} {value}");
+        for message in rest {
+            assert_eq!(message, typed, "{setting} {value}");
         }
     }
 }

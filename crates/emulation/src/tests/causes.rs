@@ -1,6 +1,6 @@
 //! Refusals state what is wrong with the input, in the user's own terms and units.
 
-use super::{file, network, plan, plan_of, refusal, told};
+use super::{file, message, network, plan, plan_of, refusal};
 
 /// Returns why a file with these settings of the link up is refused.
 fn refused(up: &str) -> String {
@@ -222,7 +222,7 @@ fn refused_ports(ports: [&str; 2], more: &str) -> String {
     std::fs::write(&path, format!("{text}{more}")).unwrap();
     match plan(&format!("--config {}", path.display())) {
         Ok(_) => String::new(),
-        Err(error) => told(&error).replace(&path.display().to_string(), "link.toml"),
+        Err(error) => message(&error).replace(&path.display().to_string(), "link.toml"),
     }
 }
 
@@ -289,7 +289,7 @@ fn names_that_stand_twice_are_told_as_such() {
 
 #[test]
 fn metrics_need_a_port_or_a_path_that_is_one() {
-    for (place, why) in [
+    for (address, why) in [
         ("1.2.3.4", "it has no port"),
         ("::1", "it has no port"),
         ("9100", "it is neither an address with a port nor a path with a slash"),
@@ -298,14 +298,15 @@ fn metrics_need_a_port_or_a_path_that_is_one() {
         ("127.0.0.1:99999", "its port is no number up to 65535"),
         ("127.0.0.1:", "its port is no number up to 65535"),
     ] {
-        let more = format!("[output]\nmetrics = \"{place}\"\n");
+        let more = format!("[output]\nmetrics = \"{address}\"\n");
         let error = refused_ports(["tap:a", "tap:b"], &more);
-        let start = format!("`{place}` does not fit output.metrics | {why} at link.toml, line 13");
+        let start =
+            format!("`{address}` does not fit output.metrics | {why} at link.toml, line 13");
         assert!(error.starts_with(&start), "{error}");
         assert!(error.ends_with("or a path: ./metrics.sock"), "{error}");
     }
-    for place in ["127.0.0.1:9100", "[::1]:0", "localhost:9100", "./metrics.sock", "/run/x"] {
-        let more = format!("[output]\nmetrics = \"{place}\"\n");
-        assert_eq!(refused_ports(["tap:a", "tap:b"], &more), "", "{place}");
+    for address in ["127.0.0.1:9100", "[::1]:0", "localhost:9100", "./metrics.sock", "/run/x"] {
+        let more = format!("[output]\nmetrics = \"{address}\"\n");
+        assert_eq!(refused_ports(["tap:a", "tap:b"], &more), "", "{address}");
     }
 }

@@ -8,7 +8,7 @@ use slipring_link::{
 
 use super::super::config::EmulationConfig;
 use super::super::plan::RunClock;
-use super::{file, network, plan, refusal, told};
+use super::{file, message, network, plan, refusal};
 
 /// The complete example of the reference.
 const EXAMPLE: &str = r#"
@@ -283,8 +283,8 @@ fn changes_at_given_times_are_tried_before_the_run() {
     let schedule = |lines: &str| {
         let text = file("rate = \"10Mbit\"") + lines;
         let config = EmulationConfig::parse("link.toml", &text).unwrap();
-        let told_of = |error| told(&slipring_cli::Diagnostic::of(&error));
-        config.schedule().map_err(told_of).map(|changes| changes.len())
+        let message_of = |error| message(&slipring_cli::Diagnostic::of(&error));
+        config.schedule().map_err(message_of).map(|changes| changes.len())
     };
     assert_eq!(schedule("[[at]]\nt = \"2s\"\nset = { \"link.up.delay\" = \"5ms\" }\n"), Ok(1));
     assert_eq!(
@@ -505,7 +505,7 @@ fn a_router_is_printed_and_read_back() {
         ("decrement_ttl", "ttl", "route has no `ttl`"),
     ] {
         std::fs::write(&file, text.replace(from, to)).unwrap();
-        let error = told(&plan(&format!("--config {}", file.display())).unwrap_err());
+        let error = message(&plan(&format!("--config {}", file.display())).unwrap_err());
         assert!(error.starts_with(why), "{error}");
     }
     std::fs::write(&file, &text).unwrap();

@@ -5,7 +5,7 @@ use slipring_cli::Diagnostic;
 use slipring_link::{DelayModel, NetworkSpec, RateSpec};
 
 use super::super::config::{self, EmulationConfig, EmulationConfigError};
-use super::{file, plan, told};
+use super::{file, message, plan};
 
 fn config() -> EmulationConfig {
     let text = file("rate = \"10Mbit\"\ndelay = \"normal(20ms, 3ms)\"");
@@ -14,7 +14,7 @@ fn config() -> EmulationConfig {
 
 fn set(config: &mut EmulationConfig, path: &str, value: Value) -> Result<(), String> {
     let done = apply(config, &[(path, &value)]);
-    done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
+    done.map(|_| ()).map_err(|error| message(&Diagnostic::of(&error)))
 }
 
 /// Applies settings as a live change does: all or nothing.
@@ -149,7 +149,7 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "hunter2\n").unwrap();
-    let told = |discreet| {
+    let message = |discreet| {
         let mut config = config();
         config.files.hides_details = discreet;
         let of = |path: &str, value: Value| set(&mut config.clone(), path, value).unwrap_err();
@@ -162,9 +162,9 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
         ]
     };
     // The error quotes the first bytes of an invalid module in hexadecimal.
-    let is_told = |told: &String| told.contains("hunter2") || told.contains("0x68");
-    assert!(told(false).iter().any(is_told), "at the start they help: {:?}", told(false));
-    assert!(!told(true).iter().any(is_told), "{:?}", told(true));
+    let is_told = |message: &String| message.contains("hunter2") || message.contains("0x68");
+    assert!(message(false).iter().any(is_told), "at the start they help: {:?}", message(false));
+    assert!(!message(true).iter().any(is_told), "{:?}", message(true));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_file_that_is_not_there_is_refused_as_one_that_does_not_fit_is() {
     std::fs::write(path("text"), "hunter2\n").unwrap();
     std::fs::write(path("bytes"), [0xff, 0xfe, 0]).unwrap();
     type Naming = fn(&str) -> Value;
-    let told = |part: &str, value: Naming, name: &str| {
+    let message = |part: &str, value: Naming, name: &str| {
         let mut config = config();
         config.files.hides_details = true;
         set(&mut config, part, value(&path(name))).unwrap_err().replace(&path(name), "FILE")
@@ -187,13 +187,13 @@ fn a_file_that_is_not_there_is_refused_as_one_that_does_not_fit_is() {
         ("up.loss", |file| json!({ "model": "pattern", "bits": file })),
     ];
     for (part, value) in parts {
-        let missing = told(part, value, "nosuch");
+        let missing = message(part, value, "nosuch");
         assert!(
             missing.starts_with("FILE cannot be used | it is not there, not to be"),
             "{missing}"
         );
         for name in ["text", "bytes", ".", "text/below"] {
-            assert_eq!(told(part, value, name), missing, "{part} {name}");
+            assert_eq!(message(part, value, name), missing, "{part} {name}");
         }
     }
 }
@@ -220,7 +220,7 @@ fn one_setting_is_given_one_value_however_its_path_is_written() {
     let why = |one: &str, other: &str| {
         let (first, second) = (json!("5ms"), json!("6ms"));
         let error = apply(&mut config(), &[(one, &first), (other, &second)]).unwrap_err();
-        told(&Diagnostic::of(&error))
+        message(&Diagnostic::of(&error))
     };
     for (one, other, wanted) in [
         ("up.delay", "link.up.delay", "link.up.delay is given twice | `up.delay` and `link.up.de"),
@@ -240,7 +240,7 @@ fn one_setting_is_given_one_value_however_its_path_is_written() {
 
 #[test]
 fn flags_blocks_and_scripts_give_a_setting_one_value_too() {
-    let twice = |words: &str| told(&plan(&format!("--virtual a b -D 1ms {words}")).unwrap_err());
+    let twice = |words: &str| message(&plan(&format!("--virtual a b -D 1ms {words}")).unwrap_err());
     for words in [
         "--set up.delay=5ms --set up.delay=6ms",
         "--set up.delay=5ms --set link.up.delay=6ms",
@@ -251,7 +251,7 @@ fn flags_blocks_and_scripts_give_a_setting_one_value_too() {
     let block =
         "[[at]]\nt = \"1s\"\nset = { \"up.delay\" = \"5ms\", \"link.up.delay\" = \"6ms\" }\n";
     let config = EmulationConfig::parse("link.toml", &(file("") + block)).unwrap();
-    let error = told(&Diagnostic::of(&config.schedule().unwrap_err()));
+    let error = message(&Diagnostic::of(&config.schedule().unwrap_err()));
     assert!(error.contains("are one setting at link.toml, line 12, column 29"), "{error}");
     let [step] = &config::script("steps.toml", block).unwrap()[..] else { panic!("one block") };
     assert!(EmulationConfig::parse("link.toml", &file("")).unwrap().changed(&step.set).is_err());
@@ -263,7 +263,7 @@ fn an_end_of_a_link_is_told_with_its_place_in_a_script() {
     let [step] = &config::script("steps.toml", text).unwrap()[..] else { panic!("one block") };
     let error =
         EmulationConfig::parse("link.toml", &file("")).unwrap().changed(&step.set).unwrap_err();
-    let error = told(&Diagnostic::of(&error));
+    let error = message(&Diagnostic::of(&error));
     let wanted = "link.up.from cannot be set | links are neither added nor removed while they run \
                   at steps.toml, line 3, column 9 | write the settings to a file";
     assert!(error.starts_with(wanted), "{error}");
@@ -272,7 +272,7 @@ fn an_end_of_a_link_is_told_with_its_place_in_a_script() {
 #[test]
 fn a_block_with_a_word_too_many_is_told_that_word() {
     let error = config::script("x", "[[at]]\nt = \"1s\"\nsett = {}\n").unwrap_err();
-    let error = told(&Diagnostic::of(&error));
+    let error = message(&Diagnostic::of(&error));
     assert!(
         error.starts_with("at has no `sett` | at x, line 3, column 1 | did you mean"),
         "{error}"

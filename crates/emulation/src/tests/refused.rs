@@ -1,7 +1,7 @@
 //! Refused values, with the exact messages.
 
 use super::super::RunClock;
-use super::{plan, plan_of, refusal, told};
+use super::{message, plan, plan_of, refusal};
 
 const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
 const SHARE: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
@@ -119,8 +119,8 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     assert_eq!(warnings("-D normal,20ms,3ms"), "");
     // A normal distribution truncated 2 deviations below its mean: 20 ms + 10 ms *
     // density(2) / below(2).
-    let told = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
-    assert_eq!(warnings("-D normal,20ms,10ms"), told);
+    let message = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
+    assert_eq!(warnings("-D normal,20ms,10ms"), message);
     // A range is explicit, as is min=0.
     assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
     let cut = warnings("-D exp,0,20ms,max=20ms");
@@ -194,28 +194,28 @@ fn a_third_direction_a_second_file_and_other_contradictions_are_refused() {
         refusal("-B 1m -B 2m -B 3m"),
         "-B is given 3 times | there are two directions | give it once for both, or once for each"
     );
-    let error = told(&plan("--config x.toml -D 5ms").unwrap_err());
+    let error = message(&plan("--config x.toml -D 5ms").unwrap_err());
     assert_eq!(
         error,
         "-D does not go together with --config | change the file's settings by --set PATH=VALUE"
     );
-    let error = told(&plan("--virtual a b c").unwrap_err());
+    let error = message(&plan("--virtual a b c").unwrap_err());
     assert_eq!(
         error,
         "--virtual takes pairs of captures, one per direction | --virtual IN OUT, or --virtual IN \
          OUT IN2 OUT2"
     );
-    let error = told(&plan("-i tap:a -D 5ms").unwrap_err());
+    let error = message(&plan("-i tap:a -D 5ms").unwrap_err());
     assert!(
         error.starts_with("two ports are needed | nothing stands for right | name them"),
         "{error}"
     );
-    let error = told(&plan("-i tap:a -i tap:a").unwrap_err());
+    let error = message(&plan("-i tap:a -i tap:a").unwrap_err());
     assert_eq!(
         error,
         "port tap:a is given twice | at column 1 of -i | a link joins two ports that differ"
     );
-    let error = told(&plan("-i tap:a -i tap:b -i tap:c").unwrap_err());
+    let error = message(&plan("-i tap:a -i tap:b -i tap:c").unwrap_err());
     assert_eq!(error, "3 ports are given | the links have 2: left, right");
 }
 
@@ -255,10 +255,10 @@ fn what_a_file_wants_done_at_ports_is_refused_in_virtual_time() {
     let text = super::file("") + "[output]\nlate_drop = \"1ms\"\n";
     std::fs::write(dir.path().join("x.toml"), text).unwrap();
     let args = "--virtual @in @out --config @x.toml --check";
-    let said =
+    let output =
         slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", args, dir.path());
-    assert_eq!(said.status, 2, "{}", said.stderr);
-    assert!(said.stderr.contains("output.late_drop does not go together"), "{}", said.stderr);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("output.late_drop does not go together"), "{}", output.stderr);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_setting_that_tlem_did_not_have_needs_its_unit_in_flags_too() {
 #[test]
 fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
     let error = plan_of(&["--virtual", "a", "b", "--up", "police={bps=1m}"]).unwrap_err();
-    let error = told(&error);
+    let error = message(&error);
     assert!(error.contains("tables of TOML are for files"), "{error}");
     assert!(error.contains("rfc2698(cir, cbs, pir, pbs)"), "{error}");
 }
@@ -279,15 +279,15 @@ fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
 #[test]
 fn a_processor_that_is_not_there_is_refused_before_a_port_is_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let said = slipring_datapath::captured_run::run_captured(
+    let output = slipring_datapath::captured_run::run_captured(
         &[crate::VERB],
         "emulate",
         "-i null: -i pcap:@out.pcap -C 4000",
         dir.path(),
     );
-    assert_eq!(said.status, 2, "{}", said.stderr);
-    assert!(said.stderr.contains("there is no processor 4000 to run on"), "{}", said.stderr);
-    assert!(said.stderr.contains("there are: 0"), "{}", said.stderr);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("there is no processor 4000 to run on"), "{}", output.stderr);
+    assert!(output.stderr.contains("there are: 0"), "{}", output.stderr);
     assert!(!dir.path().join("out.pcap").exists());
 }
 
@@ -308,8 +308,8 @@ fn values_that_no_frame_can_meet_are_refused() {
         ("-Q 50", "no frame fits into so few bytes"),
         ("-B 10m -Q drophead,59", "for packets: droptail(packets=59)"),
     ] {
-        let told = refusal(args);
-        assert!(told.contains(why), "{args}: {told}");
+        let message = refusal(args);
+        assert!(message.contains(why), "{args}: {message}");
     }
     for args in [
         "--mangle 65534,ff",
@@ -338,12 +338,12 @@ fn flags_that_ask_for_nothing_are_refused() {
         ("-C 0,0", "processor 0 is given twice"),
         ("-d 0", "every frame would be dropped"),
     ] {
-        let said = check("emulate", args);
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains(why), "{args}: {}", said.stderr);
+        let output = check("emulate", args);
+        assert_eq!(output.status, 2, "{args}: {}", output.stderr);
+        assert!(output.stderr.contains(why), "{args}: {}", output.stderr);
     }
-    let said = check("tlem", "--burst 0");
-    assert_eq!(said.status, 0, "TLEM's default: {}", said.stderr);
+    let output = check("tlem", "--burst 0");
+    assert_eq!(output.status, 0, "TLEM's default: {}", output.stderr);
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_router_needs_two_interfaces() {
             "route.gateways has 3 entries | a router has two ports at column 1 of -G",
         ),
     ] {
-        let error = told(&plan(args).unwrap_err());
+        let error = message(&plan(args).unwrap_err());
         assert!(error.starts_with(why), "{args}: {error}");
     }
     let plan = plan("-r -G 10.1.0.9 -i packet:a -i netmap:b").unwrap();

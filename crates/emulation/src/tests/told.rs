@@ -9,18 +9,18 @@ fn a_capture_at_the_second_end_is_written_and_refused_where_it_exists() {
     for name in ["a.pcap", "c.pcap"] {
         std::fs::write(dir.path().join(name), &file).unwrap();
     }
-    let said = |ports: &str| {
+    let output = |ports: &str| {
         let args = format!("{ports} -T 0 -t 10s --seed 1 --run-dir @run");
         slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", &args, dir.path())
     };
-    let both = said("-i pcap:@a.pcap -i pcap:@c.pcap");
+    let both = output("-i pcap:@a.pcap -i pcap:@c.pcap");
     assert_eq!(both.status, 2, "{}", both.stderr);
     assert!(
         both.stderr.contains("c.pcap exists") && both.stderr.contains("--overwrite"),
         "{}",
         both.stderr
     );
-    let through = said("-i pcap:@a.pcap -i pcap:@b.pcap");
+    let through = output("-i pcap:@a.pcap -i pcap:@b.pcap");
     assert_eq!(through.status, 0, "{}", through.stderr);
     assert!(!through.stderr.contains("only gives frames"), "{}", through.stderr);
 }
@@ -82,7 +82,7 @@ fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
 #[test]
 fn what_the_links_read_is_not_written_over() {
     let dir = tempfile::tempdir().unwrap();
-    let said = |args: &str| {
+    let output = |args: &str| {
         slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", args, dir.path())
     };
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
@@ -98,11 +98,11 @@ fn what_the_links_read_is_not_written_over() {
         "-B trace,@rate.up --mahimahi-log @rate",
         "--config @link.toml --log @bits",
     ] {
-        let told = said(&format!("-i null: -i null: -t 10ms --run-dir @run {args}"));
+        let messages = output(&format!("-i null: -i null: -t 10ms --run-dir @run {args}"));
         assert!(
-            told.status == 2 && told.stderr.contains("would overwrite what is read"),
+            messages.status == 2 && messages.stderr.contains("would overwrite what is read"),
             "{args}: {}",
-            told.stderr
+            messages.stderr
         );
     }
     assert_eq!(std::fs::read(dir.path().join("bits")).unwrap(), b"0010\n");
@@ -112,16 +112,16 @@ fn what_the_links_read_is_not_written_over() {
 fn settings_that_do_nothing_beside_the_others_are_told() {
     let warnings = |args: &str| super::plan(&format!("--virtual a b {args}")).unwrap().warnings;
     for queue in ["-Q 64k", "-Q 64k -Q 64k", "-Q fq_codel", "-Q droptail,mark_above=5ms"] {
-        let told = warnings(queue);
-        assert!(told[0].starts_with("the queue of up does nothing"), "{queue}: {told:?}");
+        let messages = warnings(queue);
+        assert!(messages[0].starts_with("the queue of up does nothing"), "{queue}: {messages:?}");
     }
     for (idle, start) in [
         ("-D 5ms --half-life 1ms", "the half-life of up does nothing"),
         ("-O 5ms", "the offset of up is more than its delay"),
         ("-D 5ms -O 6ms", "the offset of up is more than its delay"),
     ] {
-        let told = warnings(idle);
-        assert!(told.len() == 2 && told[0].starts_with(start), "{idle}: {told:?}");
+        let messages = warnings(idle);
+        assert!(messages.len() == 2 && messages[0].starts_with(start), "{idle}: {messages:?}");
     }
     for well in [
         "-D 5ms -O 5ms",
@@ -137,8 +137,8 @@ fn settings_that_do_nothing_beside_the_others_are_told() {
     let path = dir.path().join("link.toml");
     let later = "[[at]]\nt = \"1s\"\nset = { \"link.up.rate\" = \"10Mbit\" }\n";
     std::fs::write(&path, super::file("queue = \"64k\"") + later).unwrap();
-    let told = warnings(&format!("--config {}", path.display()));
-    assert!(told.is_empty(), "it gets a rate: {told:?}");
+    let messages = warnings(&format!("--config {}", path.display()));
+    assert!(messages.is_empty(), "it gets a rate: {messages:?}");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn settings_and_figures_are_told_without_ports() {
     assert_eq!(printed.status, 0, "{}", printed.stderr);
     std::fs::write(dir.path().join("link.toml"), &printed.stdout).unwrap();
     for args in ["--preset lte --explain", "--config @link.toml --explain", "-r --print-config"] {
-        let told = run(args);
-        assert_eq!(told.status, 0, "{args}: {}", told.stderr);
+        let messages = run(args);
+        assert_eq!(messages.status, 0, "{args}: {}", messages.stderr);
     }
     assert_eq!(run("--preset lte").status, 2, "a run has ports");
 }

@@ -125,8 +125,8 @@ impl ChunkTable {
 
     /// Returns the handle of frame `place` of a slot.
     #[inline]
-    pub fn handle(number: u32, place: usize) -> FrameHandle {
-        FrameHandle(number << NUMBER_BITS | place as u32)
+    pub fn handle(number: u32, index: usize) -> FrameHandle {
+        FrameHandle(number << NUMBER_BITS | index as u32)
     }
 
     /// Returns the chunk of a slot.
@@ -137,13 +137,13 @@ impl ChunkTable {
     /// Returns a stored frame.
     #[inline]
     pub fn get(&self, handle: FrameHandle) -> ChunkFrame<'_> {
-        let (number, place) = parts(handle);
+        let (number, index) = parts(handle);
         let slot = &self.slots[number as usize];
-        let frame = slot.chunk.frames[place];
+        let frame = slot.chunk.frames[index];
         let bytes = slot.chunk.bytes_of(&frame);
-        match slot.origins.get(place) {
+        match slot.origins.get(index) {
             None => {
-                let sequence = slot.first + place as u64;
+                let sequence = slot.first + index as u64;
                 ChunkFrame { bytes, frame, sequence, input: slot.input, is_copy: false }
             }
             Some(&(input, sequence)) => ChunkFrame { bytes, frame, sequence, input, is_copy: true },
@@ -152,9 +152,9 @@ impl ChunkTable {
 
     /// Returns the bytes of a frame for modification.
     pub fn bytes_mut(&mut self, handle: FrameHandle) -> &mut [u8] {
-        let (number, place) = parts(handle);
+        let (number, index) = parts(handle);
         let chunk = &mut self.slots[number as usize].chunk;
-        let CaptureFrame { start, kept, .. } = chunk.frames[place];
+        let CaptureFrame { start, kept, .. } = chunk.frames[index];
         &mut chunk.bytes[start as usize..][..kept as usize]
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn a_chunk_comes_back_with_its_last_frame() {
         let mut chunks = ChunkTable::within(1 << 30);
         let number = chunks.add(chunk(&[b"abc", b"de"]), 1, 40).unwrap();
-        let [first, second] = [0, 1].map(|place| ChunkTable::handle(number, place));
+        let [first, second] = [0, 1].map(|index| ChunkTable::handle(number, index));
         assert_eq!(chunks.get(second).bytes, b"de");
         assert_eq!((chunks.get(second).sequence, chunks.get(second).input), (41, 1));
         assert!(chunks.free(second).is_none());

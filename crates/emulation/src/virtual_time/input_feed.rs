@@ -114,13 +114,13 @@ impl InputFeed {
         let Some(pending) = &mut self.pending else { return };
         let frames = &chunks.chunk(pending.slot).frames;
         let first = pending.next;
-        for (place, frame) in frames.iter().enumerate().skip(first).take(most) {
+        for (index, frame) in frames.iter().enumerate().skip(first).take(most) {
             if frame.captured_ns > until_ns {
                 break;
             }
             pending.next += 1;
             self.received.count(frame.len);
-            let handle = ChunkTable::handle(pending.slot, place);
+            let handle = ChunkTable::handle(pending.slot, index);
             let arrival_ns = frame.captured_ns - taken.base_ns;
             let arrival = FrameArrival { arrival_ns, handle, len: frame.len };
             if frame.len < MIN_FRAME_BYTES {

@@ -64,7 +64,7 @@ fn prepare<'p>(
     signals: &Signals,
 ) -> Result<VirtualRun<'p>, Failure> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let lane = |pair: &CapturePair| {
+    let direction = |pair: &CapturePair| {
         let input = CaptureInput::open(&text(&pair.input), Some(1), signals.stop_flag())?;
         Ok(CaptureDirection { input, retime: None, output: text(&pair.output) })
     };
@@ -74,7 +74,7 @@ fn prepare<'p>(
         changes: changes.collect::<Result<_, Failure>>()?,
         seed: plan.seed,
         duration_ns: captures.duration.map(|duration| duration.as_nanos() as u64),
-        lanes: captures.pairs.iter().map(lane).collect::<Result<_, Failure>>()?,
+        directions: captures.pairs.iter().map(direction).collect::<Result<_, Failure>>()?,
         log: plan.outputs.log.as_deref().map(text),
         mahimahi: plan.outputs.mahimahi.as_deref().map(text),
         command: std::env::args().collect::<Vec<_>>().join(" "),

@@ -63,9 +63,9 @@ impl Lab {
 
     /// Runs a link between `in.pcap` and `out.pcap`. Returns the final report.
     fn emulate(&self, args: &str) -> Value {
-        let said = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
-        assert_eq!(said.status, 0, "{args}: {}", said.stderr);
-        serde_json::from_str(&said.stdout).unwrap()
+        let output = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
+        assert_eq!(output.status, 0, "{args}: {}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
     }
 }
 

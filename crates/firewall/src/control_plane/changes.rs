@@ -112,12 +112,12 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
 /// Returns warnings about states that could not be restored.
 pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     let more = refused.len().saturating_sub(MAX_FAULTS);
-    let told = refused.into_iter().take(MAX_FAULTS);
-    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
+    let messages = refused.into_iter().take(MAX_FAULTS);
+    let mut messages: Vec<_> = messages.map(|(line, why)| format!("line {line}: {why}")).collect();
     if more > 0 {
-        told.push(format!("{more} more states are left out"));
+        messages.push(format!("{more} more states are left out"));
     }
-    told
+    messages
 }
 
 /// Tries commands on the master. A single command may be executed in part; the caller learns which
@@ -128,9 +128,9 @@ pub(super) fn dry_run(
     steps: &[CommandStep],
     now: DataplaneNanos,
 ) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
-    let manner = order.options();
+    let flags = order.options();
     if let (false, [step]) = (order.is_file, steps) {
-        return Ok(match master.execute(&step.command, now, manner) {
+        return Ok(match master.execute(&step.command, now, flags) {
             Ok(reply) => (vec![reply.text], None),
             Err(error) => {
                 let fault = CommandFault::new(error.message, error.exit_code);
@@ -139,7 +139,7 @@ pub(super) fn dry_run(
         });
     }
     let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    match master.batch(&commands, now, manner) {
+    match master.batch(&commands, now, flags) {
         Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
         Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
         Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use slipring_dummynet::Dummynet;
 
 use super::*;
-use crate::dataplane::{Passes, PortMap};
+use crate::dataplane::{PortMap, RuleCheckPasses};
 use crate::events::LogEvents;
 
 /// Threads that execute the tasks of an engine each, until this is dropped.
@@ -27,7 +27,7 @@ impl EngineThreads {
                 let map = PortMap::read([], 2).unwrap();
                 let shaper = Dummynet::new(1, [1, 2]);
                 let mut dataplane =
-                    Dataplane::new(Firewall::new(1, [1, 2]), shaper, map, Passes::In);
+                    Dataplane::new(Firewall::new(1, [1, 2]), shaper, map, RuleCheckPasses::In);
                 let mut deferred = DeferredOutput::new(Arc::new(LogEvents::default()));
                 while !is_over.load(Ordering::Acquire) {
                     let fd = PollFd::from_borrowed_fd(queue.wake_fd(), PollFlags::IN);

@@ -114,27 +114,27 @@ pub struct DataplaneCounters {
 }
 
 impl DataplaneCounters {
-    pub(super) fn count_loss(&mut self, why: DataplaneLoss) {
-        self.lost[why as usize] += 1;
+    pub(super) fn count_loss(&mut self, cause: DataplaneLoss) {
+        self.lost[cause as usize] += 1;
     }
 
-    pub(super) fn count_denied(&mut self, why: DenyReason) {
-        if let DenyReason::Malformed(kind) = why {
+    pub(super) fn count_denied(&mut self, cause: DenyReason) {
+        if let DenyReason::Malformed(kind) = cause {
             self.malformed.count(kind);
         }
-        self.count_loss(why.into());
+        self.count_loss(cause.into());
     }
 
     /// Returns the frames lost here for one cause.
     #[must_use]
-    pub const fn of(&self, why: DataplaneLoss) -> u64 {
-        self.lost[why as usize]
+    pub const fn of(&self, cause: DataplaneLoss) -> u64 {
+        self.lost[cause as usize]
     }
 
     /// Returns all losses by cause.
     pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
-        let own = DataplaneLoss::ALL.into_iter().filter(|why| *why != DataplaneLoss::Malformed);
-        let own = own.map(|why| (why.name().to_owned(), self.of(why)));
+        let own = DataplaneLoss::ALL.into_iter().filter(|cause| *cause != DataplaneLoss::Malformed);
+        let own = own.map(|cause| (cause.name().to_owned(), self.of(cause)));
         let malformed = MalformedReason::ALL
             .map(|(kind, name)| (format!("malformed_{name}"), self.malformed.of(kind)));
         let shaper = ShaperDropCause::ALL.map(|cause| {
@@ -184,8 +184,8 @@ impl DataplaneCounters {
 }
 
 impl From<DenyReason> for DataplaneLoss {
-    fn from(why: DenyReason) -> Self {
-        match why {
+    fn from(cause: DenyReason) -> Self {
+        match cause {
             DenyReason::Rule => Self::Denied,
             DenyReason::Malformed(_) => Self::Malformed,
             DenyReason::StatesFull => Self::StatesFull,

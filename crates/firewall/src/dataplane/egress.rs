@@ -56,8 +56,8 @@ impl Dataplane {
             let port = self.map.targets(from)[at];
             self.counters.copies += 1;
             let mut copy = frame.to_vec();
-            let way = self.egress(port, &mut copy, crossing.clone(), now, outlet);
-            way.into_iter().for_each(|port| self.send(port, &copy, outlet));
+            let output = self.egress(port, &mut copy, crossing.clone(), now, outlet);
+            output.into_iter().for_each(|port| self.send(port, &copy, outlet));
         }
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
@@ -83,8 +83,8 @@ impl Dataplane {
                 self.firewall.check_whole(&mut whole, &mut parts, &mut crossing, now, outputs);
             self.emit_outputs(outlet);
             for mut part in parts {
-                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
-                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+                let output = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                output.into_iter().for_each(|port| self.send(port, &part, outlet));
             }
         }
     }
@@ -138,12 +138,12 @@ impl Dataplane {
         now: DataplaneNanos,
         outlet: &mut impl DataplaneOutput,
     ) {
-        let way = if self.firewall.continues_after_shaper() {
+        let output = if self.firewall.continues_after_shaper() {
             self.process(frame, crossing, now, outlet)
         } else {
             self.accepted(frame, crossing, now, outlet)
         };
-        way.into_iter().for_each(|port| self.send(port, frame, outlet));
+        output.into_iter().for_each(|port| self.send(port, frame, outlet));
     }
 
     /// Sends a copy and counts it.
@@ -155,7 +155,7 @@ impl Dataplane {
     ) {
         match outlet.send(port, frame) {
             Ok(()) => self.counters.sent += 1,
-            Err(why) => self.counters.count_loss(why),
+            Err(cause) => self.counters.count_loss(cause),
         }
     }
 

@@ -29,10 +29,10 @@ impl FrameStore {
         (crossing, home): (PacketMetadata, DataplaneId),
     ) -> u32 {
         if let Some(handle) = self.free.pop() {
-            let place = &mut self.frames[handle as usize];
-            place.bytes.clear();
-            place.bytes.extend_from_slice(frame);
-            (place.crossing, place.owner) = (crossing, home);
+            let entry = &mut self.frames[handle as usize];
+            entry.bytes.clear();
+            entry.bytes.extend_from_slice(frame);
+            (entry.crossing, entry.owner) = (crossing, home);
             return handle;
         }
         self.frames.push(ShapedFrame { bytes: frame.to_vec(), crossing, owner: home });

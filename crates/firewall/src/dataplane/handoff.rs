@@ -59,9 +59,9 @@ impl RemotePackets {
     }
 
     /// Queues a learned neighbour for the other dataplanes.
-    pub(super) fn announce(&mut self, told: LearnedNeighbor) {
+    pub(super) fn announce(&mut self, neighbor: LearnedNeighbor) {
         if self.is_shared {
-            self.learned_neighbors.push(told);
+            self.learned_neighbors.push(neighbor);
         }
     }
 }

@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn a_map_with_a_mistake_names_it() {
-        for (word, told) in [
+        for (word, text) in [
             ("1", "`1` is no part of a map"),
             ("1=x", "`1=x` is no part of a map"),
             ("1=4", "there is no port 4: they are 1 to 3"),
             ("0=1", "there is no port 0: they are 1 to 3"),
         ] {
-            assert_eq!(PortMap::read([word], 3).unwrap_err().to_string(), told);
+            assert_eq!(PortMap::read([word], 3).unwrap_err().to_string(), text);
         }
     }
 }

@@ -39,19 +39,19 @@ impl Dataplane {
 
     /// Merges neighbours that other dataplanes have learned.
     pub fn merge_neighbors(&mut self, news: Vec<LearnedNeighbor>) {
-        for told in news {
-            self.neighbors.insert(told);
+        for neighbor in news {
+            self.neighbors.insert(neighbor);
         }
     }
 
     /// Accepts frames that other dataplanes want shaped, or that return to this owner.
     pub fn accept_handoffs(
         &mut self,
-        parcels: Vec<Handoff>,
+        handoffs: Vec<Handoff>,
         now: DataplaneNanos,
         outlet: &mut impl DataplaneOutput,
     ) {
-        for Handoff { mut bytes, crossing, owner: home, object } in parcels {
+        for Handoff { mut bytes, crossing, owner: home, object } in handoffs {
             self.counters.foreign += 1;
             if let Some(object) = object {
                 let handle = self.frames.insert(&bytes, (crossing, home));

@@ -79,7 +79,7 @@ pub(super) fn explain(
     let mut answer = find(input, session)?.request("explain", args.clone()).map_err(fault)?;
     match answer.get_mut("fault").map(Value::take) {
         None => Ok(answer),
-        Some(said) => Err(serde_json::from_value::<CommandFault>(said)
+        Some(fault) => Err(serde_json::from_value::<CommandFault>(fault)
             .unwrap_or_else(|error| {
                 CommandFault::new(format!("no answer: {error}"), sysexits::PROTOCOL)
             })
@@ -102,8 +102,8 @@ pub(super) fn metrics(
 
 /// Shows the commands that recreate the current configuration.
 pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
-    let asked = json!({ "states": input.with_states });
-    let answer = find(input, session)?.request("save", asked).map_err(fault)?;
+    let args = json!({ "states": input.with_states });
+    let answer = find(input, session)?.request("save", args).map_err(fault)?;
     let text = answer.as_str().unwrap_or_default();
     match session.reporter.format() {
         ReportFormat::Text => session.reporter.raw(text.as_bytes())?,

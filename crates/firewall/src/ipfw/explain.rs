@@ -56,27 +56,27 @@ pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> 
 
 /// Formats the answer as text.
 pub(super) fn text_of(answer: &Value, many: bool) -> String {
-    let told = answer.as_array().into_iter().flatten().enumerate();
-    told.map(|(at, told)| text(at + 1, many, told)).collect()
+    let explanation = answer.as_array().into_iter().flatten().enumerate();
+    explanation.map(|(at, explanation)| text(at + 1, many, explanation)).collect()
 }
 
-fn text(number: usize, many: bool, told: &Value) -> String {
+fn text(number: usize, many: bool, explanation: &Value) -> String {
     let mut text = if many { format!("packet {number}\n") } else { String::new() };
-    text += &pass(told);
-    for out in told["out"].as_array().into_iter().flatten() {
+    text += &pass(explanation);
+    for out in explanation["out"].as_array().into_iter().flatten() {
         text += &format!("and out by {}\n{}", out["port"].as_str().unwrap_or(""), pass(out));
     }
     text
 }
 
-fn pass(told: &Value) -> String {
+fn pass(explanation: &Value) -> String {
     let mut text = String::new();
-    for row in told["rules"].as_array().into_iter().flatten() {
+    for row in explanation["rules"].as_array().into_iter().flatten() {
         let (number, word) =
             (row["number"].as_u64().unwrap_or(0), |key: &str| row[key].as_str().unwrap_or(""));
         text += &format!("{number:05} {}   <- {}\n", word("rule"), word("why"));
     }
-    text + told["verdict"].as_str().unwrap_or("") + "\n"
+    text + explanation["verdict"].as_str().unwrap_or("") + "\n"
 }
 
 fn usage_fault(message: &str) -> CommandFault {

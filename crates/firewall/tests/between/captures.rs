@@ -7,7 +7,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 use super::*;
 
 /// Writes a capture of UDP to ports 1 to `count`.
-fn capture(site: &Site, count: u16) -> String {
+fn capture(site: &FirewallLab, count: u16) -> String {
     let from = site.write("from.pcap", "");
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 65_535);
@@ -27,7 +27,7 @@ fn capture(site: &Site, count: u16) -> String {
 }
 
 /// Runs a firewall from a capture into another, until it ends.
-fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
+fn pass(site: &FirewallLab, count: u16, words: &str) -> (Ended, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);
     let words = format!("-T 0 --json pcap:{from} pcap:{} {words}", to.display());
@@ -36,13 +36,13 @@ fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
     (ended, passed)
 }
 
-fn told(ended: &Ended) -> serde_json::Value {
+fn firewall_report(ended: &Ended) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()["firewall"].clone()
 }
 
 #[test]
 fn the_rules_to_begin_with_hold_before_the_first_frame() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     // Long, so that loading it takes a while.
     let mut rules: String =
         (0..5000).map(|at| format!("add deny udp from any to any {}\n", 20_000 + at)).collect();
@@ -50,13 +50,13 @@ fn the_rules_to_begin_with_hold_before_the_first_frame() {
     let rules = site.write("rules", &rules);
     for words in ["", "--threads 2"] {
         let (ended, passed) = pass(&site, 1000, &format!("--rules {rules} {words}"));
-        assert_eq!((passed, &told(&ended)["sent"]), (1000, &1000.into()), "{ended:?}");
+        assert_eq!((passed, &firewall_report(&ended)["sent"]), (1000, &1000.into()), "{ended:?}");
     }
 }
 
 #[test]
 fn no_frame_is_taken_where_the_rules_are_refused() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = site.write("rules", "add fwd port:nosuch ip from any to any\n");
     for words in ["", "--threads 2"] {
         let (from, to) = (capture(&site, 20), site.dir.path().join("none.pcap"));
@@ -72,7 +72,7 @@ fn no_frame_is_taken_where_the_rules_are_refused() {
 
 #[test]
 fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = site.write(
         "rules",
         // No more packets than ICMP errors that are sent to one sender at once.
@@ -80,8 +80,8 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     );
     for words in ["", "--threads 2"] {
         let (ended, passed) = pass(&site, 2000, &format!("--rules {rules} {words}"));
-        let told = told(&ended);
-        assert_eq!((passed, &told["made"], &told["sent"]), (1950, &50.into(), &1950.into()));
-        assert_eq!((&told["lost"]["no_tx"], &told["lost"]["denied"]), (&50.into(), &50.into()));
+        let report = firewall_report(&ended);
+        assert_eq!((passed, &report["made"], &report["sent"]), (1950, &50.into(), &1950.into()));
+        assert_eq!((&report["lost"]["no_tx"], &report["lost"]["denied"]), (&50.into(), &50.into()));
     }
 }

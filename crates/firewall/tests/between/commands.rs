@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn mistakes_are_told_with_column_and_exit_code_and_need_no_firewall() {
-    let Some(site) = Site::new() else { return };
-    for (words, code, told) in [
+    let Some(site) = FirewallLab::new() else { return };
+    for (words, code, output) in [
         ("-n add 400 alow ip from any to any", 65, "column 9: `alow`"),
         ("-n frobnicate", 64, "frobnicate"),
         ("-n pipe 1 config bw fast", 65, "column 18: `fast`"),
@@ -17,7 +17,7 @@ fn mistakes_are_told_with_column_and_exit_code_and_need_no_firewall() {
     ] {
         let ended = site.try_ipfw(words);
         assert_eq!(ended.code(), code, "{words}: {ended:?}");
-        assert!(ended.stderr.contains(told), "{words}: {}", ended.stderr);
+        assert!(ended.stderr.contains(output), "{words}: {}", ended.stderr);
     }
     assert_eq!(
         site.ipfw("-n add 400 deny tcp from any to any 80"),
@@ -27,14 +27,14 @@ fn mistakes_are_told_with_column_and_exit_code_and_need_no_firewall() {
 
 #[test]
 fn a_file_is_loaded_wholly_or_not_at_all() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("");
     let good = site.write("good", "# rules\n-f flush\npipe 1 config bw 1Mbit/s\nadd 100 pipe 1 udp from any to any\nadd 200 allow ip from any to any\n");
     assert_eq!(
         site.ipfw(&good),
         "Flushed all rules.\n00100 pipe 1 udp from any to any\n00200 allow ip from any to any\n"
     );
-    for (text, code, told) in [
+    for (text, code, output) in [
         (
             "add 300 allow ip from any to any\nadd 400 allow ip frm any to any\n",
             65,
@@ -49,7 +49,7 @@ fn a_file_is_loaded_wholly_or_not_at_all() {
     ] {
         let ended = site.try_ipfw(&site.write("bad", text));
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(ended.stderr.contains(output), "{}", ended.stderr);
         assert_eq!(site.ipfw("list").lines().count(), 3, "nothing of it was done");
         assert!(site.ipfw("pipe show").contains("1.000 Mbit/s"));
     }
@@ -57,7 +57,7 @@ fn a_file_is_loaded_wholly_or_not_at_all() {
 
 #[test]
 fn a_run_directory_of_a_stranger_is_no_mistake_in_a_command() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let open = site.dir.path().join("open");
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -73,17 +73,17 @@ fn a_run_directory_of_a_stranger_is_no_mistake_in_a_command() {
 
 #[test]
 fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let text = "table tt create\ntable tt create\nadd 100 fwd port:nosuch ip from any to any\n\
         queue 4 config weight 3\n";
     let rules = site.write("rules", text);
     let words = format!("null: null: --check --rules {rules}");
     let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
     assert_ne!(ended.code(), 0, "{ended:?}");
-    for told in
+    for output in
         ["line 2: Table tt: File exists", "line 3: there is no port nosuch", "line 4: queue 4"]
     {
-        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.stderr.contains(output), "{ended:?}");
     }
     // `-n` does not know which ports there will be.
     let ended = site.try_ipfw(&format!("-n {rules}"));
@@ -94,7 +94,7 @@ fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
 
 #[test]
 fn two_firewalls_are_told_apart_by_name() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let start = |name: &str| {
         let words = format!("-T 0 null: null: --name {name}");
         let program = Program::launch(&site.lab.mid, site.command("firewall", &words));
@@ -105,8 +105,8 @@ fn two_firewalls_are_told_apart_by_name() {
     let ended = site.try_ipfw("list");
     assert_eq!(ended.code(), 69);
     assert!(ended.stderr.contains("(one)") && ended.stderr.contains("(two)"), "{}", ended.stderr);
-    let told = site.try_ipfw("-v --name one list").well();
-    assert!(told.stderr.contains("asking one in "), "{}", told.stderr);
+    let output = site.try_ipfw("-v --name one list").well();
+    assert!(output.stderr.contains("asking one in "), "{}", output.stderr);
     site.ipfw("--name one add 7 allow ip from any to any");
     assert_eq!(site.ipfw("--name one list").lines().count(), 2);
     assert_eq!(site.ipfw("--name two list").lines().count(), 1);
@@ -114,7 +114,7 @@ fn two_firewalls_are_told_apart_by_name() {
 
 #[test]
 fn tables_sets_and_listings_are_as_ipfw_has_them() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("");
     site.ipfw("table hosts create type addr");
     assert_eq!(site.ipfw("table hosts add 10.0.0.0/8 1"), "added: 10.0.0.0/8 1\n");
@@ -142,24 +142,24 @@ fn tables_sets_and_listings_are_as_ipfw_has_them() {
 
 #[test]
 fn metrics_are_text_and_values() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     site.ipfw("add 100 count log icmp from any to any");
     assert!(site.pings());
     let text = site.ipfw("metrics");
     assert!(text.contains("rule_packets_total{rule=\"100\",nth=\"0\",set=\"0\"} 2"), "{text}");
     assert!(text.contains("log_lines_total 2\n") && text.ends_with("# EOF\n"), "{text}");
-    let told: serde_json::Value = serde_json::from_str(&site.ipfw("--json metrics")).unwrap();
-    let rule = told["metrics"].as_array().unwrap().iter().find(|metric| {
+    let output: serde_json::Value = serde_json::from_str(&site.ipfw("--json metrics")).unwrap();
+    let rule = output["metrics"].as_array().unwrap().iter().find(|metric| {
         metric["name"].as_str().unwrap().ends_with("rule_packets_total")
             && metric["labels"]["rule"] == "100"
     });
-    assert_eq!(rule.unwrap()["value"], 2, "{told}");
+    assert_eq!(rule.unwrap()["value"], 2, "{output}");
 }
 
 #[test]
 fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("--json");
     site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
     // All at once: many more than one sender is told of.
@@ -167,9 +167,9 @@ fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
     let metrics = site.ipfw("metrics");
     let ended = firewall.stop(Signal::INT).well();
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    let told = |key: &str| report["firewall"][key].as_u64().unwrap();
-    let suppressed = told("suppressed_errors");
-    assert!(suppressed > 0 && told("made") + suppressed == 300, "{report}");
+    let value = |key: &str| report["firewall"][key].as_u64().unwrap();
+    let suppressed = value("suppressed_errors");
+    assert!(suppressed > 0 && value("made") + suppressed == 300, "{report}");
     let line = format!("slipring_firewall_suppressed_errors_total {suppressed}\n");
     assert!(metrics.contains(&line), "{metrics}");
 }

@@ -10,7 +10,7 @@ use super::*;
 
 #[test]
 fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = site.write("rules", "add 100 allow ip from any to any\n");
     let state = site.dir.path().join("state").display().to_string();
     let words = format!("--rules {rules} --state {state}");
@@ -45,7 +45,7 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
     for (threads, flag, goes_on) in
         [(1, "--state-dynamic", true), (3, "--state-dynamic", true), (1, "", false)]
     {
-        let Some(site) = Site::new() else { return };
+        let Some(site) = FirewallLab::new() else { return };
         let rules = site.write("rules", RULES);
         let state = site.dir.path().join("state").display().to_string();
         let words = format!("--rules {rules} --state {state} {flag} --threads {threads}");
@@ -65,7 +65,7 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
 
 #[test]
 fn a_state_file_that_has_lost_its_end_is_told_at_the_start_and_the_command_named_mends_it() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = site.write("rules", "add 100 allow ip from any to any\n");
     let state = site.dir.path().join("state").display().to_string();
     let words = format!("--rules {rules} --state {state}");
@@ -97,7 +97,7 @@ fn a_state_file_that_has_lost_its_end_is_told_at_the_start_and_the_command_named
 
 #[test]
 fn writers_at_once_leave_a_state_file_that_is_whole_while_frames_pass_and_rules_are_saved() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let state = site.dir.path().join("state").display().to_string();
     let words = format!("--default accept --state {state} --state-dynamic");
     let firewall = site.firewall(&words);
@@ -129,7 +129,7 @@ fn writers_at_once_leave_a_state_file_that_is_whole_while_frames_pass_and_rules_
 }
 
 /// Opens a connection from the left side to the right one.
-fn connection(site: &Site) -> (TcpStream, TcpStream) {
+fn connection(site: &FirewallLab) -> (TcpStream, TcpStream) {
     let listener = site.lab.right.run(|| TcpListener::bind("10.9.0.2:80").unwrap());
     let near = site.lab.left.run(|| TcpStream::connect("10.9.0.2:80").unwrap());
     (near, listener.accept().unwrap().0)
@@ -146,7 +146,7 @@ fn says(mut from: &TcpStream, mut to: &TcpStream, is_allowed: bool) -> bool {
 
 #[test]
 fn a_link_that_goes_down_and_up_leaves_rules_states_and_counters_as_they_were() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("");
     site.ipfw("-q add 100 allow icmp from any to any icmptypes 8 keep-state");
     site.ipfw("-q pipe 1 config delay 1ms");
@@ -167,7 +167,7 @@ fn a_link_that_goes_down_and_up_leaves_rules_states_and_counters_as_they_were() 
 
 #[test]
 fn an_endless_source_without_ports_answers_show_and_zero_in_a_loop_and_kipfw_accepts() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let command = site.command("kipfw", "--bench=16 -t 0 --json");
     let source = Program::launch(&site.lab.mid, command);
     eventually("the control socket", || (site.try_ipfw("show").code() == 0).then_some(()));
@@ -187,7 +187,7 @@ fn an_endless_source_without_ports_answers_show_and_zero_in_a_loop_and_kipfw_acc
 
 #[test]
 fn kipfw_denies_where_that_is_asked_for() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let command = site.command("kipfw", "--bench -t 1ms --default deny --json");
     let ended = Program::launch(&site.lab.mid, command).finish().well();
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -196,7 +196,7 @@ fn kipfw_denies_where_that_is_asked_for() {
 
 #[test]
 fn a_capture_that_frames_go_to_is_never_read_and_is_written_anew_only_if_that_is_said() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let (from, to) = (site.write("a.pcap", ""), site.write("b.pcap", "precious"));
     let words = format!("null: pcap:{to} -t 1ms");
     let run =

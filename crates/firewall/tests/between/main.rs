@@ -18,12 +18,12 @@ use slipring_test_support::{Ended, Lab, LabPort, Program};
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone-firewall");
 
 /// A firewall between the sides of a laboratory, with its run directory.
-struct Site {
+struct FirewallLab {
     lab: Lab,
     dir: tempfile::TempDir,
 }
 
-impl Site {
+impl FirewallLab {
     /// Returns `None`, after printing why, where namespaces are not permitted.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(LabPort::Packet)?, dir: tempfile::tempdir().unwrap() })
@@ -80,14 +80,14 @@ impl Site {
 
 #[test]
 fn rules_come_and_go_while_it_runs_and_the_end_tells_all() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("");
     assert!(site.is_cut_off(), "the default rule denies");
     assert_eq!(site.ipfw("add 100 allow ip from any to any"), "00100 allow ip from any to any\n");
     assert!(site.pings());
     site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
-    let (answered, said) = site.lab.left.attempt("ping", "-n -c 1 -W 60 10.9.0.2");
-    assert!(!answered && said.contains("Unreachable"), "{said}");
+    let (answered, output) = site.lab.left.attempt("ping", "-n -c 1 -W 60 10.9.0.2");
+    assert!(!answered && output.contains("Unreachable"), "{output}");
     assert_eq!(site.count(50), 1);
     site.ipfw("delete 50");
     assert!(site.pings());
@@ -99,22 +99,22 @@ fn rules_come_and_go_while_it_runs_and_the_end_tells_all() {
 
 #[test]
 fn a_pipe_delays_both_ways() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     assert!(site.pings());
     site.ipfw("pipe 1 config delay 50ms");
     site.ipfw("add 100 pipe 1 icmp from any to any");
-    let said = site.lab.left.command("ping", "-n -c 3 -i 0.2 10.9.0.2");
+    let output = site.lab.left.command("ping", "-n -c 3 -i 0.2 10.9.0.2");
     let least: f64 =
-        said.split("mdev = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
-    assert!(least >= 100.0, "{said}");
+        output.split("mdev = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+    assert!(least >= 100.0, "{output}");
     let shown = site.ipfw("pipe show");
     assert!(shown.starts_with("00001: unlimited        50 ms burst 0 \n"), "{shown}");
 }
 
 #[test]
 fn tables_and_translators_of_a_rules_file_are_made_anew_with_hup_and_others_stay() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = |entry: &str| {
         format!(
             "table t create type addr\ntable t add {entry} 1\n\
@@ -137,7 +137,7 @@ fn tables_and_translators_of_a_rules_file_are_made_anew_with_hup_and_others_stay
 
 #[test]
 fn a_rules_file_is_loaded_at_the_start_and_again_with_hup_and_a_bad_one_changes_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let path = site.write("rules", "add 100 allow ip from any to any\n");
     let firewall = site.firewall(&format!("--rules {path}"));
     assert!(site.pings());

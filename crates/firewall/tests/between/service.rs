@@ -196,10 +196,10 @@ fn tried(dir: &Path) -> Result<String, String> {
     inside.arg(systemd.get_program()).args(systemd.get_args()).process_group(0);
     let ended = output(&mut inside);
     std::fs::read_to_string(dir.join("result/said")).map_err(|_| {
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let output = String::from_utf8_lossy(&ended.stderr).into_owned();
         format!(
             "no systemd can be started here: {}",
-            said.lines().last().unwrap_or("it said nothing")
+            output.lines().last().unwrap_or("it said nothing")
         )
     })
 }
@@ -207,19 +207,19 @@ fn tried(dir: &Path) -> Result<String, String> {
 #[test]
 fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under_systemd() {
     let dir = tempfile::tempdir().unwrap();
-    let said = match tried(dir.path()) {
-        Ok(said) => said,
+    let output = match tried(dir.path()) {
+        Ok(output) => output,
         Err(why) => return skip!("{why}"),
     };
     let step = |name: &str| {
         let (_, rest) =
-            said.split_once(&format!("== {name}\n")).unwrap_or_else(|| panic!("{said}"));
+            output.split_once(&format!("== {name}\n")).unwrap_or_else(|| panic!("{output}"));
         rest.split("== ").next().unwrap().to_owned()
     };
     let holds = |name: &str, lines: &[&str]| {
         let step = step(name);
         for line in lines {
-            assert!(step.lines().any(|said| said == *line), "{name}: no `{line}`\n{said}");
+            assert!(step.lines().any(|output| output == *line), "{name}: no `{line}`\n{output}");
         }
     };
     // A ready service answers commands and forwards frames.
@@ -227,11 +227,11 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
     holds("start", &["start: 0", rules[0], rules[1], "ping: 0", "NoNewPrivs:\t1", "Seccomp:\t2"]);
     holds("command", &["restart: 0", "00050 count icmp from any to any keep-state :default"]);
     let states = step("command");
-    assert!(states.contains("STATE icmp 10.9.0.1"), "{said}");
+    assert!(states.contains("STATE icmp 10.9.0.1"), "{output}");
     holds("reload", &["reload: 0", "00100 deny icmp from any to any", "ping: 1"]);
     holds("crash", &["00100 deny icmp from any to any"]);
     holds("crashes", &["active", "00100 deny icmp from any to any"]);
     holds("stop", &["stop: 0", "inactive"]);
     holds("mistake", &["start: 1"]);
-    assert!(said.contains("== end"), "{said}");
+    assert!(output.contains("== end"), "{output}");
 }

@@ -9,7 +9,7 @@ use super::*;
 
 #[test]
 fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     if !installed("iperf3") {
         return;
     }
@@ -35,7 +35,7 @@ fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
 
 #[test]
 fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = "add 100 check-state\nadd 200 allow icmp from any to any icmptypes 8 keep-state\n\
                  add 300 allow ipv6-icmp from any to any icmp6types 133,134,135,136\n\
                  add 400 allow ipv6-icmp from any to any icmp6types 128 keep-state\n\
@@ -43,8 +43,8 @@ fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() 
     let path = site.write("rules", rules);
     let firewall = site.firewall(&format!("--rules {path} --json"));
     assert!(site.pings(), "{}", site.ipfw("-a list"));
-    let (answered, said) = site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", RIGHT6));
-    assert!(answered, "{said}\n{}", site.ipfw("-a list"));
+    let (answered, output) = site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", RIGHT6));
+    assert!(answered, "{output}\n{}", site.ipfw("-a list"));
     site.ipfw("delete 300");
     let _ = site.lab.left.attempt("ip", "neigh flush dev e0");
     let _ = site.lab.right.attempt("ip", "neigh flush dev e0");
@@ -59,7 +59,7 @@ fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() 
 
 #[test]
 fn a_refused_connection_is_told_at_once() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     if !installed("iperf3") {
         return;
     }

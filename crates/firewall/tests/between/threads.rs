@@ -3,7 +3,7 @@
 use super::*;
 
 /// Adds hosts on the right side, so that flows are distributed.
-fn hosts(site: &Site) -> Vec<String> {
+fn hosts(site: &FirewallLab) -> Vec<String> {
     let hosts: Vec<_> = (10..18).map(|n| format!("10.9.0.{n}")).collect();
     for host in &hosts {
         site.lab.right.command("ip", &format!("address add {host}/24 dev e0"));
@@ -13,7 +13,7 @@ fn hosts(site: &Site) -> Vec<String> {
 
 #[test]
 fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let rules = "add 100 check-state\nadd 200 allow icmp from 10.9.0.1 to any keep-state\n\
                  add 400 deny icmp from any to any\n";
     let path = site.write("rules", rules);
@@ -22,8 +22,8 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
     let hosts = hosts(&site);
     for host in &hosts {
         let words = format!("-n -c 1 -W 60 {host}");
-        let (answered, said) = site.lab.left.attempt("ping", &words);
-        assert!(answered, "{said}\n{}", site.ipfw("-ad list"));
+        let (answered, output) = site.lab.left.attempt("ping", &words);
+        assert!(answered, "{output}\n{}", site.ipfw("-ad list"));
     }
     let states = site.ipfw("-d list");
     assert_eq!(states.matches("STATE").count(), hosts.len(), "{states}");
@@ -36,15 +36,15 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
 
 #[test]
 fn a_pipe_delays_frames_of_all_threads() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("--threads 3 --default accept");
     site.ipfw("pipe 1 config delay 30ms");
     site.ipfw("add 100 pipe 1 icmp from any to any");
     for host in hosts(&site) {
-        let said = site.lab.left.command("ping", &format!("-n -c 1 -W 60 {host}"));
+        let output = site.lab.left.command("ping", &format!("-n -c 1 -W 60 {host}"));
         let time: f64 =
-            said.split("time=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-        assert!(time >= 60.0, "{said}");
+            output.split("time=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(time >= 60.0, "{output}");
     }
     assert_eq!(site.count(100), 16);
     let ended = firewall.stop(Signal::INT).well();
@@ -53,7 +53,7 @@ fn a_pipe_delays_frames_of_all_threads() {
 
 #[test]
 fn rules_that_need_all_frames_in_one_thread_are_refused_with_the_reason() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--threads 2 --default accept");
     for rule in
         ["add 100 allow udp from any to any limit src-addr 3", "add 100 nat 1 ip from any to any"]

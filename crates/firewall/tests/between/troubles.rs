@@ -7,7 +7,7 @@ use slipring_test_support::eventually;
 
 use super::*;
 
-impl Site {
+impl FirewallLab {
     /// Connects to the firewall's socket.
     fn knock(&self) -> UnixStream {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
@@ -19,7 +19,7 @@ impl Site {
 
 #[test]
 fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     assert!(site.pings());
     // Half a request; many requests whose answers are never read; garbage.
@@ -43,20 +43,20 @@ fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
 
 #[test]
 fn a_log_on_a_full_disk_stops_no_frames_and_what_it_misses_is_counted() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("--default accept --log /dev/full --json");
     site.ipfw("add 100 count log logdst syslog icmp from any to any");
     assert!(site.pings());
     assert_eq!(site.count(100), 2);
     let ended = firewall.stop(Signal::INT).well();
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    let told = &report["firewall"];
-    assert_eq!((&told["log_lines"], &told["log_missed"]), (&2.into(), &2.into()), "{told}");
+    let output = &report["firewall"];
+    assert_eq!((&output["log_lines"], &output["log_missed"]), (&2.into(), &2.into()), "{output}");
 }
 
 #[test]
 fn who_monitors_and_does_not_read_holds_nothing_up() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("--default accept");
     site.ipfw("add 100 count log icmp from any to any");
     let monitor = Program::launch(&site.lab.mid, site.command("ipfw", "monitor"));
@@ -75,7 +75,7 @@ fn who_monitors_and_does_not_read_holds_nothing_up() {
 
 #[test]
 fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     site.ipfw("set disable 2");
     for (number, set) in [(100, 1), (200, 1), (300, 2), (400, 2)] {
@@ -102,7 +102,7 @@ fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
 
 #[test]
 fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("");
     site.ipfw("add 100 deny ip from table(one) to table(two)");
     site.ipfw("add 200 allow icmp from any to any");
@@ -134,7 +134,7 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
 
 #[test]
 fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opened() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
     // The ports of the firewall are taken or missing: the name is checked first.
@@ -157,7 +157,7 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
 
 #[test]
 fn a_state_file_has_one_firewall_and_a_place_where_it_can_be_written() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = FirewallLab::new() else { return };
     let state = site.dir.path().join("state").display().to_string();
     let first = site.firewall(&format!("--state {state}"));
     let second = |state: &str| {
@@ -167,16 +167,16 @@ fn a_state_file_has_one_firewall_and_a_place_where_it_can_be_written() {
         let ended = command.output().unwrap();
         (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
     };
-    let (code, told) = second(&state);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("another firewall keeps its rules in"), "{told}");
+    let (code, output) = second(&state);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("another firewall keeps its rules in"), "{output}");
     first.stop(Signal::INT).well();
     assert_eq!(second(&state).0, Some(0));
     let left: Vec<_> = std::fs::read_dir(site.dir.path()).unwrap().collect();
     assert!(left.iter().all(|entry| entry.as_ref().unwrap().file_name() != "state.lock"));
-    let (code, told) = second("/nodir/x");
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("ls -ld /nodir"), "{told}");
+    let (code, output) = second("/nodir/x");
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("ls -ld /nodir"), "{output}");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn a_firewall_writes_neither_its_state_nor_its_log_over_its_rules() {
         let mut command = std::process::Command::new(SLIPRING);
         command.args(["firewall", "null:", "null:", "-t", "10ms", flag]).arg(&rules);
         let refused = command.arg("--rules").arg(&rules).output().unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{told}");
-        assert!(told.contains("give each output a file of its own"), "{told}");
+        let output = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{output}");
+        assert!(output.contains("give each output a file of its own"), "{output}");
         assert_eq!(std::fs::read_to_string(&rules).unwrap().lines().count(), 1);
     }
 }

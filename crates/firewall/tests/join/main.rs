@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use slipring_dummynet::Dummynet;
 use slipring_dummynet::text::DummynetCommand;
 use slipring_firewall::dataplane::{
-    Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput, Passes, PortMap,
+    Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput, PortMap, RuleCheckPasses,
 };
 use slipring_ipfw::run::{Firewall, LogEvent, PortIndex};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -49,9 +49,9 @@ impl DataplaneOutput for Sink {
 }
 
 /// A dataplane between ports em0, em1, …, and a clock.
-struct Bed {
+struct Fixture {
     master: Firewall,
-    join: Dataplane,
+    dataplane: Dataplane,
     sink: Sink,
     now: DataplaneNanos,
 }
@@ -59,27 +59,28 @@ struct Bed {
 const MS: DataplaneNanos = 1_000_000;
 const SECOND: DataplaneNanos = 1000 * MS;
 
-impl Bed {
-    fn with(rules: &str, map: PortMap, passes: Passes) -> Self {
+impl Fixture {
+    fn with(rules: &str, map: PortMap, passes: RuleCheckPasses) -> Self {
         let mut master = Firewall::new(1, [1, 2]);
         master.set_plain(true);
         master.set_ports((0..map.ports()).map(|port| format!("em{port}")).collect());
-        let join = Dataplane::new(Firewall::new(1, [1, 2]), Dummynet::new(1, [1, 2]), map, passes);
-        let mut bed = Self { master, join, sink: Sink::default(), now: 0 };
-        bed.load(rules);
-        bed
+        let dataplane =
+            Dataplane::new(Firewall::new(1, [1, 2]), Dummynet::new(1, [1, 2]), map, passes);
+        let mut fixture = Self { master, dataplane, sink: Sink::default(), now: 0 };
+        fixture.load(rules);
+        fixture
     }
 
     fn new(rules: &str) -> Self {
-        Self::with(rules, PortMap::crossed(), Passes::Auto)
+        Self::with(rules, PortMap::crossed(), RuleCheckPasses::Auto)
     }
 
     /// Creates one of several dataplanes.
-    fn at(place: u16, rules: &str) -> Self {
-        let mut bed = Self::new("");
-        bed.join = bed.join.with_id(place);
-        bed.load(rules);
-        bed
+    fn at(id: u16, rules: &str) -> Self {
+        let mut fixture = Self::new("");
+        fixture.dataplane = fixture.dataplane.with_id(id);
+        fixture.load(rules);
+        fixture
     }
 
     /// Executes commands for rules and pipes.
@@ -89,26 +90,26 @@ impl Bed {
             let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse(&shaper.text) else {
                 panic!("{}", shaper.text)
             };
-            self.join.shaper_mut().configure(self.now, config, &mut |_| {}).unwrap();
+            self.dataplane.shaper_mut().configure(self.now, config, &mut |_| {}).unwrap();
         }
-        self.join.adopt(&mut self.master.ruleset());
+        self.dataplane.adopt(&mut self.master.ruleset());
     }
 
     /// Offers a frame from a port. Returns its immediate output port.
     fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
-        let way = self.join.offer(&mut frame, from, self.now, &mut self.sink);
-        assert!(self.join.is_balanced(), "{:?}", self.join.counters());
-        way
+        let output = self.dataplane.offer(&mut frame, from, self.now, &mut self.sink);
+        assert!(self.dataplane.is_balanced(), "{:?}", self.dataplane.counters());
+        output
     }
 
     /// Advances the clock. Returns the frames that left, with their times.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, PortIndex)> {
         let (until, mut left) = (self.now + time, Vec::new());
-        while let Some(due) = self.join.next_ns().filter(|&due| due <= until) {
+        while let Some(due) = self.dataplane.next_ns().filter(|&due| due <= until) {
             let before = self.sink.sent.len();
             self.now = self.now.max(due);
-            self.join.run(self.now, &mut self.sink);
-            assert!(self.join.is_balanced(), "{:?}", self.join.counters());
+            self.dataplane.run(self.now, &mut self.sink);
+            assert!(self.dataplane.is_balanced(), "{:?}", self.dataplane.counters());
             left.extend(self.sink.sent[before..].iter().map(|(port, _)| (self.now, *port)));
         }
         self.now = until;
@@ -116,7 +117,7 @@ impl Bed {
     }
 
     fn count(&self, number: u16) -> u64 {
-        let mut rules = self.join.firewall().config().list.iter();
+        let mut rules = self.dataplane.firewall().config().list.iter();
         rules.find(|(entry, _)| entry.number == number).unwrap().1.packets
     }
 }

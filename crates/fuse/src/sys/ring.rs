@@ -106,8 +106,8 @@ impl FuseUring {
         let queue = usize::from(queue);
         self.kernel_entries.resize(self.kernel_entries.len().max(queue + 1), 0);
         self.kernel_entries[queue] += 1;
-        let (slab, place) = self.slab_place(slot);
-        let parts = slab.parts(place);
+        let (slab, index) = self.slab_place(slot);
+        let parts = slab.parts(index);
         self.command(slot, REGISTER, Some(parts))?;
         self.submit()
     }
@@ -179,15 +179,15 @@ impl FuseUring {
         if self.owned_queue(slot).is_none() {
             return;
         }
-        let (slab, place) = self.slab_place(slot);
+        let (slab, index) = self.slab_place(slot);
         let mut head = [0; uring::HEAD_LEN];
-        slab.read(place, 0, &mut head);
+        slab.read(index, 0, &mut head);
         let head = uring::UringHead(&head);
         message.extend(head.header());
         message.extend(head.arguments());
         let start = message.len();
         message.resize(start + head.payload().min(self.payload), 0);
-        slab.read(place, uring::HEAD_LEN, &mut message[start..]);
+        slab.read(index, uring::HEAD_LEN, &mut message[start..]);
         self.entries[slot.0].commit = head.commit();
     }
 
@@ -206,10 +206,10 @@ impl FuseUring {
             return Ok(());
         }
         let body = &body[..body.len().min(self.payload)];
-        let (slab, place) = self.slab_place(slot);
-        slab.write(place, 0, &header);
-        slab.write(place, uring::PAYLOAD_LEN_OFFSET, &(body.len() as u32).to_ne_bytes());
-        slab.write(place, uring::HEAD_LEN, body);
+        let (slab, index) = self.slab_place(slot);
+        slab.write(index, 0, &header);
+        slab.write(index, uring::PAYLOAD_LEN_OFFSET, &(body.len() as u32).to_ne_bytes());
+        slab.write(index, uring::HEAD_LEN, body);
         let entry = &mut self.entries[slot.0];
         entry.is_ours = false;
         self.kernel_entries[usize::from(entry.queue)] += 1;

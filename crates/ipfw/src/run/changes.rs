@@ -120,14 +120,14 @@ impl Firewall {
         &mut self,
         commands: &[(u32, IpfwCommand)],
         now_ns: u64,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<Vec<RuleCommandReply>, CommandFileError> {
         let saved: IpfwConfig = self.config.clone();
         let (lifetimes, max, keepalive) =
             (self.states.lifetimes, self.states.max, self.states.keepalive);
         let (mut replies, mut mistakes) = (Vec::with_capacity(commands.len()), Vec::new());
         for &(line, ref command) in commands {
-            match self.apply(command, now_ns, manner) {
+            match self.apply(command, now_ns, flags) {
                 Ok(reply) => replies.push(reply),
                 Err(error) => mistakes.push(LineError { line, error }),
             }
@@ -163,9 +163,9 @@ impl Firewall {
         &mut self,
         command: &IpfwCommand,
         now_ns: u64,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<RuleCommandReply, CommandError> {
-        let reply = self.apply(command, now_ns, manner);
+        let reply = self.apply(command, now_ns, flags);
         self.settle_states();
         self.settle_one(now_ns)?;
         match rebuild_scope(command) {
@@ -200,18 +200,18 @@ impl Firewall {
         &mut self,
         command: &IpfwCommand,
         now: u64,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<RuleCommandReply, CommandError> {
         let quiet =
-            |text: String| Ok(if manner.quiet { RuleCommandReply::default() } else { text.into() });
+            |text: String| Ok(if flags.quiet { RuleCommandReply::default() } else { text.into() });
         match command {
-            IpfwCommand::Add(add) => quiet(self.add(add, manner)?),
-            IpfwCommand::Delete(what) => self.delete(what, manner).map(RuleCommandReply::from),
+            IpfwCommand::Add(add) => quiet(self.add(add, flags)?),
+            IpfwCommand::Delete(what) => self.delete(what, flags).map(RuleCommandReply::from),
             IpfwCommand::List { counters, set, ranges } => {
                 let options = ListOptions {
-                    counters: *counters || manner.list.counters,
+                    counters: *counters || flags.list.counters,
                     set: *set,
-                    ..manner.list
+                    ..flags.list
                 };
                 self.list(ranges, options, now).map(RuleCommandReply::from)
             }
@@ -226,16 +226,14 @@ impl Firewall {
                 quiet("Flushed all rules.\n".into())
             }
             IpfwCommand::Set(change) => self.change_sets(change).map(RuleCommandReply::from),
-            IpfwCommand::Table(table) => self.table(table, manner).map(RuleCommandReply::from),
+            IpfwCommand::Table(table) => self.table(table, flags).map(RuleCommandReply::from),
             IpfwCommand::Shaper(shaper) => {
                 Ok(RuleCommandReply { text: String::new(), shaper: Some(shaper.clone()) })
             }
             IpfwCommand::Nat(nat @ NatCommand::Config { .. }) => {
-                quiet(self.nat_command(nat, manner.force)?)
+                quiet(self.nat_command(nat, flags.force)?)
             }
-            IpfwCommand::Nat(nat) => {
-                self.nat_command(nat, manner.force).map(RuleCommandReply::from)
-            }
+            IpfwCommand::Nat(nat) => self.nat_command(nat, flags.force).map(RuleCommandReply::from),
             IpfwCommand::Nptv6(nptv6) => self.nptv6_command(nptv6).map(RuleCommandReply::from),
             IpfwCommand::Switch { switch, on } => {
                 self.switch(*switch, *on);
@@ -251,7 +249,7 @@ impl Firewall {
         }
     }
 
-    fn add(&mut self, add: &AddRule, manner: CommandFlags) -> Result<String, CommandError> {
+    fn add(&mut self, add: &AddRule, flags: CommandFlags) -> Result<String, CommandError> {
         let mut rule = add.rule.clone();
         self.check_translator(&rule.action)?;
         self.check_hop(&rule.action)?;
@@ -266,7 +264,7 @@ impl Firewall {
         self.make_missing_tables(&rule)?;
         let shown = rule.clone();
         let number = self.config.list.add(add.number, rule, settings.autoinc_step);
-        Ok(format!("{number:05} {}\n", StyledRule(&shown, manner.list.style)))
+        Ok(format!("{number:05} {}\n", StyledRule(&shown, flags.list.style)))
     }
 
     /// Checks that the port named by `fwd` exists.
@@ -280,11 +278,7 @@ impl Firewall {
         }
     }
 
-    fn delete(
-        &mut self,
-        what: &DeleteTarget,
-        manner: CommandFlags,
-    ) -> Result<String, CommandError> {
+    fn delete(&mut self, what: &DeleteTarget, flags: CommandFlags) -> Result<String, CommandError> {
         let (set, ranges) = match what {
             DeleteTarget::Set(set) => {
                 let gone = self.config.list.remove(|entry| entry.rule.set == *set);
@@ -297,7 +291,7 @@ impl Firewall {
             let gone = self.config.list.remove(|entry| {
                 range.holds(entry.number) && set.is_none_or(|set| entry.rule.set == set)
             });
-            if gone.is_empty() && !manner.force {
+            if gone.is_empty() && !flags.force {
                 return Err(CommandError::missing(format!("rule {range} not found")));
             }
             self.removed_rules.extend(gone);

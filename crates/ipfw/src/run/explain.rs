@@ -123,9 +123,9 @@ impl Firewall {
             other: &mut other,
             hash: &mut hash,
         };
-        let told = run.trace();
+        let trace = run.trace();
         self.config.list.counters = counters;
-        told
+        trace
     }
 }
 

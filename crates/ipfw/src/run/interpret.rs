@@ -126,7 +126,7 @@ impl RuleRun<'_> {
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         let last = self.entries.len() - 1;
         match self.config.list.position(resume.rule) {
-            Some(place) if to == ReturnTo::NextRule => (place + 1).min(last),
+            Some(position) if to == ReturnTo::NextRule => (position + 1).min(last),
             _ => self.config.list.first_from(resume.number.saturating_add(1)),
         }
     }
@@ -145,8 +145,8 @@ impl RuleRun<'_> {
             if !self.is_drawn(rule) {
                 return RuleStep::Next;
             }
-            if let Some(place) = self.look_up(id, at) {
-                return self.act_for_state(place);
+            if let Some(position) = self.look_up(id, at) {
+                return self.act_for_state(position);
             }
         }
         self.ask(at, lookup.is_some())
@@ -191,9 +191,9 @@ impl RuleRun<'_> {
 
     /// Runs the action of a state's rule. If the action does not end the search, the search
     /// continues after that rule, wherever the state was looked up.
-    pub(super) fn act_for_state(&mut self, place: usize) -> RuleStep {
-        match self.act(place, None) {
-            RuleStep::Next => RuleStep::Jump(place + 1),
+    pub(super) fn act_for_state(&mut self, position: usize) -> RuleStep {
+        match self.act(position, None) {
+            RuleStep::Next => RuleStep::Jump(position + 1),
             other => other,
         }
     }

@@ -161,8 +161,8 @@ impl RuleList {
     }
 
     fn index_from(&mut self, at: usize) {
-        for (place, entry) in self.entries.iter().enumerate().skip(at) {
-            self.positions.insert(entry.id, place);
+        for (position, entry) in self.entries.iter().enumerate().skip(at) {
+            self.positions.insert(entry.id, position);
         }
     }
 
@@ -196,7 +196,7 @@ impl RuleList {
         if went.is_empty() {
             return stayed;
         }
-        for (place, entry) in self.entries.iter_mut().enumerate() {
+        for (position, entry) in self.entries.iter_mut().enumerate() {
             let Some(old) = went.get_mut(&entry.number).filter(|_| entry.id > before.last_id)
             else {
                 continue;
@@ -206,8 +206,8 @@ impl RuleList {
             let Some(at) = found.and_then(|nth| old.remove(nth)) else { continue };
             self.positions.remove(&entry.id);
             entry.id = before.entries[at].id;
-            self.positions.insert(entry.id, place);
-            self.counters[place] = before.counters[at];
+            self.positions.insert(entry.id, position);
+            self.counters[position] = before.counters[at];
             stayed.push(entry.id);
         }
         stayed.sort_unstable();

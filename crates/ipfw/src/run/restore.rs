@@ -43,12 +43,12 @@ impl Firewall {
 
     fn state_command(&self, state: &FlowState, now_ns: u64) -> Option<StateCommand> {
         let list = &self.config.list;
-        let (place, written) = (list.position(state.rule)?, state.saved());
+        let (position, written) = (list.position(state.rule)?, state.saved());
         let first = list.first_from(written.number);
         Some(StateCommand {
             line: 1,
             rule: written.number,
-            nth: place.checked_sub(first)? as u32 + 1,
+            nth: position.checked_sub(first)? as u32 + 1,
             flow: written.flow,
             name: written.name,
             left_ns: written.expires_ns - now_ns,
@@ -105,8 +105,8 @@ impl Firewall {
         let refused =
             |why: String| RestoreRefusal::For(format!("state {}: {why}", command.title()));
         let list = &self.config.list;
-        let place = list.first_from(number) + (nth as usize - 1).min(list.len());
-        let found = list.entries.get(place).filter(|entry| entry.number == number);
+        let position = list.first_from(number) + (nth as usize - 1).min(list.len());
+        let found = list.entries.get(position).filter(|entry| entry.number == number);
         let missing = || match nth {
             1 => format!("there is no rule {number}"),
             nth => format!("there are fewer than {nth} rules {number}"),

@@ -14,11 +14,11 @@ impl Firewall {
     pub(super) fn table(
         &mut self,
         command: &TableCommand,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<String, CommandError> {
         let set = self.config.table_set(command.set);
         match &command.scope {
-            TableScope::One(name) => self.one_table((set, name), &command.verb, manner),
+            TableScope::One(name) => self.one_table((set, name), &command.verb, flags),
             TableScope::All => {
                 let names: Vec<_> = self
                     .config
@@ -29,7 +29,7 @@ impl Firewall {
                     .collect();
                 let mut text = String::new();
                 for (set, name) in &names {
-                    text.push_str(&self.one_table((*set, name), &command.verb, manner)?);
+                    text.push_str(&self.one_table((*set, name), &command.verb, flags)?);
                 }
                 Ok(text)
             }
@@ -40,15 +40,15 @@ impl Firewall {
         &mut self,
         at: (u8, &ObjectName),
         verb: &TableVerb,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<String, CommandError> {
         match verb {
             TableVerb::Create(options) => self.create(at, options).map(|()| String::new()),
             TableVerb::Add { atomic, entries } => {
                 let notice = self.create_for(at, &entries[0].0)?;
                 let tables = &mut self.config.tables;
-                let (mut changes, error) = tables.add(at, entries, manner.quiet, *atomic);
-                if is_silent(error.as_ref(), manner) {
+                let (mut changes, error) = tables.add(at, entries, flags.quiet, *atomic);
+                if is_silent(error.as_ref(), flags) {
                     return Ok(String::new());
                 }
                 tables.rows_of(at, entries, &mut changes);
@@ -57,7 +57,7 @@ impl Firewall {
             TableVerb::Delete { atomic, keys } => {
                 self.existing(at)?;
                 let (changes, error) = self.config.tables.remove(at, keys, *atomic);
-                if is_silent(error.as_ref(), manner) {
+                if is_silent(error.as_ref(), flags) {
                     return Ok(String::new());
                 }
                 changed(String::new(), &changes, error, "Deleting record failed")
@@ -73,10 +73,10 @@ impl Firewall {
                 }
                 self.change(at, LookupTable::clear)
             }
-            TableVerb::Lookup(key) => self.lookup(at, key, manner),
+            TableVerb::Lookup(key) => self.lookup(at, key, flags),
             TableVerb::List => {
                 let table = self.existing(at)?;
-                Ok(format!("--- table({}), set({}) ---\n", at.1, at.0) + &rows(table, manner))
+                Ok(format!("--- table({}), set({}) ---\n", at.1, at.0) + &rows(table, flags))
             }
             TableVerb::Info => Ok(self.info(at, self.existing(at)?)),
             TableVerb::Detail => {
@@ -177,7 +177,7 @@ impl Firewall {
         &self,
         at: (u8, &ObjectName),
         key: &str,
-        manner: CommandFlags,
+        flags: CommandFlags,
     ) -> Result<String, CommandError> {
         let table = self.existing(at)?;
         let parsed = TableKey::parse(key, table.options.kind)
@@ -185,7 +185,7 @@ impl Firewall {
         let found = table.lookup(&parsed);
         let (key, value) =
             found.ok_or_else(|| CommandError::missing(format!("Entry {key} not found")))?;
-        let value = value.show(table.options.values, manner.values_as_ip);
+        let value = value.show(table.options.values, flags.values_as_ip);
         Ok(format!("{} {value}\n", key.show(table.options.kind)))
     }
 
@@ -252,18 +252,18 @@ fn detail(table: &LookupTable) -> String {
     }
 }
 
-fn rows(table: &LookupTable, manner: CommandFlags) -> String {
+fn rows(table: &LookupTable, flags: CommandFlags) -> String {
     let row = |(key, value): (TableKey, &crate::table::TableValue)| {
-        let value = value.show(table.options.values, manner.values_as_ip);
+        let value = value.show(table.options.values, flags.values_as_ip);
         format!("{} {value}\n", key.show(table.options.kind))
     };
     table.sorted().into_iter().map(row).collect()
 }
 
 /// With `-q`, existing and missing keys are not errors.
-const fn is_silent(error: Option<&TableError>, manner: CommandFlags) -> bool {
+const fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
-    manner.quiet && is_harmless
+    flags.quiet && is_harmless
 }
 
 fn changed(

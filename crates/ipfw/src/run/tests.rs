@@ -30,7 +30,7 @@ use super::*;
 use crate::text::parse_command;
 
 /// A firewall with ports, rules and a clock, and its outputs.
-struct Bed {
+struct Fixture {
     firewall: Firewall,
     outputs: CheckOutputs,
     now: u64,
@@ -38,13 +38,13 @@ struct Bed {
 
 const SECOND: u64 = 1_000_000_000;
 
-impl Bed {
+impl Fixture {
     fn new(rules: &str) -> Self {
         let mut firewall = Firewall::new(7, [1, 2]);
         firewall.set_ports(vec!["em0".into(), "em1".into()]);
-        let mut bed = Self { firewall, outputs: CheckOutputs::default(), now: 0 };
-        bed.load(rules);
-        bed
+        let mut fixture = Self { firewall, outputs: CheckOutputs::default(), now: 0 };
+        fixture.load(rules);
+        fixture
     }
 
     fn load(&mut self, rules: &str) {

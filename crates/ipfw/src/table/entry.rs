@@ -129,9 +129,9 @@ impl LookupTable {
         let index = self.intern(value);
         match self.entries.insert_if(key, index, update, grows) {
             Ok(old) => Ok(old.map(|old| self.release(old))),
-            Err(there) => {
+            Err(at) => {
                 self.release(index);
-                Err(if there.is_some() { TableError::Exists } else { TableError::Limit })
+                Err(if at.is_some() { TableError::Exists } else { TableError::Limit })
             }
         }
     }
@@ -346,14 +346,14 @@ fn look_up<K: trie::TrieKey>(
     asked: impl Iterator<Item = (usize, K)>,
     found: &mut FoundValues,
 ) {
-    let (mut places, mut keys) =
+    let (mut positions, mut keys) =
         ([0; FoundValues::MAX_LOOKUPS], [K::ZERO; FoundValues::MAX_LOOKUPS]);
-    let all = places.iter_mut().zip(&mut keys).zip(asked);
-    let count = all.map(|((place, key), asked)| (*place, *key) = asked).count();
+    let all = positions.iter_mut().zip(&mut keys).zip(asked);
+    let count = all.map(|((position, key), asked)| (*position, *key) = asked).count();
     let mut numbers = [NO_PREFIX; FoundValues::MAX_LOOKUPS];
     prefixes.get_many(&keys[..count], &mut numbers[..count]);
-    for (&place, number) in places[..count].iter().zip(numbers) {
-        found.0[place] = number;
+    for (&position, number) in positions[..count].iter().zip(numbers) {
+        found.0[position] = number;
     }
 }
 

@@ -58,8 +58,8 @@ pub(super) fn addresses(
 
 fn list(word: &SourceWord, is_v6: bool) -> Result<AddressPattern, RuleTextError> {
     let wrong = |item: &str| {
-        let place = word.text.find(item).unwrap_or(0);
-        let column = word.column + word.text[..place].chars().count() as u32;
+        let offset = word.text.find(item).unwrap_or(0);
+        let column = word.column + word.text[..offset].chars().count() as u32;
         let at = SourceWord { column, ..word.clone() };
         RuleTextError::at(&at, format!("`{item}` is no address"), EXPECTED)
     };

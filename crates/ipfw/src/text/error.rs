@@ -101,6 +101,6 @@ pub(crate) fn shortened(text: String) -> String {
     if chars <= 2 * HEAD {
         return text;
     }
-    let place = |nth| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
-    format!("{}…{}", &text[..place(HEAD)], &text[place(chars - TAIL)..])
+    let offset = |nth| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    format!("{}…{}", &text[..offset(HEAD)], &text[offset(chars - TAIL)..])
 }

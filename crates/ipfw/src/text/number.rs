@@ -85,8 +85,8 @@ pub(super) fn ranges(
     let parsed: Option<Vec<_>> = items.map(|item| range(item, high, names)).collect();
     let wrong = || {
         let bad = word.text.split(',').find(|item| range(item, high, names).is_none());
-        let place = word.text.find(bad.unwrap_or("")).unwrap_or(0);
-        let column = word.column + word.text[..place].chars().count() as u32;
+        let offset = word.text.find(bad.unwrap_or("")).unwrap_or(0);
+        let column = word.column + word.text[..offset].chars().count() as u32;
         let at = SourceWord { column, ..word.clone() };
         let message = format!("`{}` is no {what}", bad.unwrap_or(""));
         RuleTextError::at(&at, message, &format!("a list of numbers and ranges up to {high}"))

@@ -197,7 +197,7 @@ fn tags(cursor: &mut WordCursor<'_>) -> Result<[Option<VlanTag>; 2], RuleTextErr
     for (at, text) in word.text.split(',').enumerate() {
         let tag = number::parse(text).and_then(|tag| u16::try_from(tag).ok());
         match (tags.get_mut(at), tag) {
-            (Some(place), Some(tag)) => *place = Some(VlanTag(tag)),
+            (Some(field), Some(tag)) => *field = Some(VlanTag(tag)),
             _ => return Err(RuleTextError::unexpected(word, expected)),
         }
     }

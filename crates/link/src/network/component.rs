@@ -92,8 +92,8 @@ impl LinkComponent {
                 }
             }
             Self::Multi(joint) => {
-                while let Some((at_ns, place)) = joint.agenda.pop_due(now_ns) {
-                    joint.step(place, at_ns, links, routes, carrier);
+                while let Some((at_ns, position)) = joint.agenda.pop_due(now_ns) {
+                    joint.step(position, at_ns, links, routes, carrier);
                 }
             }
         }
@@ -102,8 +102,8 @@ impl LinkComponent {
     /// Recomputes the next event of every link.
     pub(super) fn arm_all(&mut self, links: &[Link]) {
         if let Self::Multi(joint) = self {
-            for place in 0..joint.links.len() {
-                joint.arm(joint.links[place] as usize, links);
+            for position in 0..joint.links.len() {
+                joint.arm(joint.links[position] as usize, links);
             }
         }
     }
@@ -127,8 +127,8 @@ impl MultiLinkComponent {
         let first = links.iter().copied().min().unwrap_or(0);
         let last = links.iter().copied().max().unwrap_or(0);
         let mut positions = vec![u32::MAX; (last - first) as usize + 1];
-        for (place, &link) in links.iter().enumerate() {
-            positions[(link - first) as usize] = place as u32;
+        for (position, &link) in links.iter().enumerate() {
+            positions[(link - first) as usize] = position as u32;
         }
         Self { agenda: EventQueue::new(links.len()), links: links.to_vec(), positions, first }
     }
@@ -136,13 +136,13 @@ impl MultiLinkComponent {
     /// Performs the events of one link at one time.
     fn step(
         &mut self,
-        place: u32,
+        position: u32,
         at_ns: u64,
         links: &mut [Link],
         routes: &mut LinkRoutes,
         carrier: &mut impl Carrier,
     ) {
-        let index = self.links[place as usize] as usize;
+        let index = self.links[position as usize] as usize;
         let link = &mut links[index];
         link.settle(at_ns, carrier);
         match link.to {
@@ -162,8 +162,8 @@ impl MultiLinkComponent {
 
     #[inline]
     fn arm(&mut self, link: usize, links: &[Link]) {
-        let place = self.positions[link - self.first as usize];
-        self.agenda.set(place, links[link].next_ns());
+        let position = self.positions[link - self.first as usize];
+        self.agenda.set(position, links[link].next_ns());
     }
 }
 
@@ -172,18 +172,18 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<LinkComponent> {
     // Links, then entries, then nodes; at first, each is a separate set.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
-    let mut join = |link: usize, place: usize| {
-        let (a, b) = (root(&mut parents, link), root(&mut parents, links + place));
+    let mut connect = |link: usize, position: usize| {
+        let (a, b) = (root(&mut parents, link), root(&mut parents, links + position));
         parents[a] = b;
     };
     for (index, link) in plan.links.iter().enumerate() {
         match link.from {
-            LinkSource::Entry(entry) => join(index, entry),
-            LinkSource::Node(node) => join(index, entries + node),
+            LinkSource::Entry(entry) => connect(index, entry),
+            LinkSource::Node(node) => connect(index, entries + node),
         }
         // Exits do not join sets: deliveries of different links do not affect each other.
         if let LinkTarget::Node(node) = link.to {
-            join(index, entries + node);
+            connect(index, entries + node);
         }
     }
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];

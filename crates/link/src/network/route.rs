@@ -157,8 +157,8 @@ impl LinkRoute {
 
     /// Counts a burst that takes the only link.
     #[inline]
-    pub(super) fn count_train(&mut self, train: &Burst) {
-        self.passed += train.counts();
+    pub(super) fn count_burst(&mut self, burst: &Burst) {
+        self.passed += burst.counts();
     }
 
     /// Loses a frame that no link accepts.

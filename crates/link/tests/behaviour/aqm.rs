@@ -163,8 +163,8 @@ fn the_low_latency_queue_is_served_first() {
     (0..20).for_each(|_| _ = sim.push_frame(0, &classic));
     let last = sim.push_frame(0, &scalable);
     sim.finish();
-    let place = sim.memory.delivered.iter().position(|delivery| delivery.handle == last);
-    assert!(place.unwrap() < 5, "{place:?}");
+    let position = sim.memory.delivered.iter().position(|delivery| delivery.handle == last);
+    assert!(position.unwrap() < 5, "{position:?}");
 }
 
 #[test]

@@ -95,14 +95,14 @@ fn assert_same(one: &Sim, other: &Sim) -> Result<(), TestCaseError> {
     prop_assert_eq!(&one.1.lost, &other.1.lost);
     prop_assert_eq!(&one.1.joined, &other.1.joined);
     prop_assert_eq!(&one.1.queued, &other.1.queued);
-    prop_assert_eq!(&one.1.told, &other.1.told);
+    prop_assert_eq!(&one.1.notifications, &other.1.notifications);
     Ok(())
 }
 
 #[test]
 fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
     let every =
-        |every, place| LossSpec { model: LossModel::Nth { every, nth: every }, position: place };
+        |every, position| LossSpec { model: LossModel::Nth { every, nth: every }, position };
     let link = LinkSpec {
         loss: vec![every(10, LossPosition::Pre), every(7, LossPosition::Post)],
         rate: RateSpec::Constant { bps: 8_000_000_000 },

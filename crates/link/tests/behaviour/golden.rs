@@ -17,7 +17,7 @@ fn fold(hash: u64, bytes: &[u8]) -> u64 {
 fn everything() -> LinkSpec {
     let chance = Chance::from_ratio(1, 50).unwrap();
     let chain = LossModel::GilbertElliott { p: 0.01, r: 0.25, bad: 0.9, good: 0.001 };
-    let loss = |model, place| LossSpec { model, position: place };
+    let loss = |model, position| LossSpec { model, position };
     LinkSpec {
         loss: vec![loss(chain, LossPosition::Pre), loss(LossModel::Ber(1e-6), LossPosition::Post)],
         hold: Some(HoldSpec { chance, hold_ns: 40_000 }),

@@ -156,8 +156,8 @@ fn bit_errors_lose_long_frames_more_often() {
 fn losses_before_the_queue_take_no_time_of_the_line_and_those_after_it_do() {
     let rate = RateSpec::Constant { bps: 1_000_000 };
     let nth = || LossModel::Nth { every: 2, nth: 1 };
-    let releases = |place| {
-        let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..lossy(nth(), place) });
+    let releases = |position| {
+        let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..lossy(nth(), position) });
         (0..4).for_each(|_| _ = sim.push(0, 125));
         sim.finish();
         assert_eq!(sim.memory.lost_to(LinkDropCause::Loss), 2);

@@ -18,8 +18,8 @@ fn chance(yes: u64, of: u64) -> Chance {
     Chance::from_ratio(yes, of).unwrap()
 }
 
-fn loss(model: LossModel, place: LossPosition) -> LossSpec {
-    LossSpec { model, position: place }
+fn loss(model: LossModel, position: LossPosition) -> LossSpec {
+    LossSpec { model, position }
 }
 
 /// A random delay, drawn from the stream that a user model gets.

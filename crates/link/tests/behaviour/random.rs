@@ -54,9 +54,9 @@ fn losses() -> impl Strategy<Value = Vec<LossSpec>> {
             LossModel::ByTime { windows, period_ns }
         }),
     ];
-    let place = prop_oneof![Just(LossPosition::Pre), Just(LossPosition::Post)];
+    let position = prop_oneof![Just(LossPosition::Pre), Just(LossPosition::Post)];
     prop::collection::vec(
-        (model, place).prop_map(|(model, place)| LossSpec { model, position: place }),
+        (model, position).prop_map(|(model, position)| LossSpec { model, position }),
         0..3,
     )
 }

@@ -24,14 +24,14 @@ pub(crate) struct Memory {
     pub(crate) queued: Vec<QueueDeparture>,
     pub(crate) joined: Vec<QueueArrival>,
     /// The notifications of the network, in order.
-    pub(crate) told: Vec<Told>,
+    pub(crate) notifications: Vec<Notification>,
     /// The link by which each frame came to a node, and the time of the arrival.
     pub(crate) hops: Vec<(u32, u32, u64)>,
 }
 
 /// A notification of the network to its carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     Delivered,
     Lost,
     Joined,
@@ -96,7 +96,7 @@ impl Carrier for Memory {
         let bytes = self.frames.remove(&delivery.handle).expect("delivered once");
         self.bytes.push(bytes);
         self.delivered.push(delivery);
-        self.told.push(Told::Delivered);
+        self.notifications.push(Notification::Delivered);
     }
 
     fn burst_item(&mut self, handle: FrameHandle) -> Option<BurstItem> {
@@ -112,17 +112,17 @@ impl Carrier for Memory {
     fn lose(&mut self, lost: LostFrame) {
         self.frames.remove(&lost.handle).expect("lost once");
         self.lost.push(lost);
-        self.told.push(Told::Lost);
+        self.notifications.push(Notification::Lost);
     }
 
     fn on_enqueue(&mut self, joined: QueueArrival) {
         self.joined.push(joined);
-        self.told.push(Told::Joined);
+        self.notifications.push(Notification::Joined);
     }
 
     fn on_dequeue(&mut self, queued: QueueDeparture) {
         self.queued.push(queued);
-        self.told.push(Told::Queued);
+        self.notifications.push(Notification::Queued);
     }
 }
 

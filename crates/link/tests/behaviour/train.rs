@@ -28,8 +28,8 @@ fn links() -> [LinkSpec; 5] {
 #[test]
 fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
     let mut sim = Sim::link(plain(DELAY));
-    let train = sim.memory.train(&[(10, 60), (20, 1500), (20, 64), (35, 100)]);
-    sim.network.push_burst(EntryId(0), train, &mut sim.memory);
+    let burst = sim.memory.train(&[(10, 60), (20, 1500), (20, 64), (35, 100)]);
+    sim.network.push_burst(EntryId(0), burst, &mut sim.memory);
     assert_eq!(sim.network.next_ns(), Some(DELAY + 10));
     sim.run(DELAY + 9);
     assert_eq!(sim.memory.releases(), []);
@@ -48,8 +48,8 @@ fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
 fn a_link_that_delivers_early_does_so_with_trains() {
     let mut sim = Sim::link(plain(DELAY));
     sim.network.deliver_early(true);
-    let train = sim.memory.train(&[(10, 60), (20, 60)]);
-    sim.network.push_burst(EntryId(0), train, &mut sim.memory);
+    let burst = sim.memory.train(&[(10, 60), (20, 60)]);
+    sim.network.push_burst(EntryId(0), burst, &mut sim.memory);
     sim.run(20);
     assert_eq!(sim.memory.releases(), [DELAY + 10, DELAY + 20]);
 }
@@ -79,8 +79,8 @@ proptest! {
                 frames.push((now_ns, len));
             }
             frames.iter().for_each(|&(at_ns, len)| _ = alone.push(at_ns, len));
-            let train = coupled.memory.train(&frames);
-            coupled.network.push_burst(EntryId(0), train, &mut coupled.memory);
+            let burst = coupled.memory.train(&frames);
+            coupled.network.push_burst(EntryId(0), burst, &mut coupled.memory);
             now_ns += wait.unwrap_or(0);
             for sim in [&mut alone, &mut coupled] {
                 if wait.is_some() {

@@ -12,9 +12,9 @@ use slipring_model::Stream;
 use crate::support::{Sim, releases};
 
 /// Loses frames whose first byte is odd; marks none.
-struct Odd;
+struct DropOdd;
 
-impl UserLossModel for Odd {
+impl UserLossModel for DropOdd {
     fn judge(&mut self, packet: &mut ModelPacket<'_>, _: &mut Stream) -> LossVerdict {
         if packet.data[0] % 2 == 1 {
             LossVerdict::Drop(LinkDropCause::Malformed)
@@ -26,7 +26,7 @@ impl UserLossModel for Odd {
 
 #[test]
 fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
-    let model = LossModel::User(LossFactory::new(|| Box::new(Odd)));
+    let model = LossModel::User(LossFactory::new(|| Box::new(DropOdd)));
     let loss = vec![LossSpec { model, position: LossPosition::Post }];
     let mut sim = Sim::link(LinkSpec { loss, ..LinkSpec::wire("up") });
     (0..10).for_each(|k| _ = sim.push_frame(u64::from(k), &[k; 60]));
@@ -36,9 +36,9 @@ fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
 }
 
 /// One third of a nanosecond per byte.
-struct Thirds;
+struct ThirdNsPerByte;
 
-impl UserRateModel for Thirds {
+impl UserRateModel for ThirdNsPerByte {
     fn finish(
         &mut self,
         start: PreciseTime,
@@ -54,7 +54,7 @@ impl UserRateModel for Thirds {
 
 #[test]
 fn a_rate_model_of_the_users_keeps_fractions() {
-    let rate = RateSpec::User(RateFactory::new(|| Box::new(Thirds)));
+    let rate = RateSpec::User(RateFactory::new(|| Box::new(ThirdNsPerByte)));
     let out = releases(LinkSpec { rate, ..LinkSpec::wire("up") }, 30, 1, 0);
     assert_eq!(out[..4], [1, 1, 1, 2]);
     assert_eq!(out[29], 10);
@@ -94,22 +94,22 @@ fn each_link_has_a_model_of_its_own() {
 }
 
 /// Has no answer for every third frame.
-struct Shy(u64);
+struct FailEveryThird(u64);
 
-impl Shy {
+impl FailEveryThird {
     fn answers(&mut self) -> bool {
         self.0 += 1;
         !self.0.is_multiple_of(3)
     }
 }
 
-impl UserDelayModel for Shy {
+impl UserDelayModel for FailEveryThird {
     fn delay_ns(&mut self, _: &mut ModelPacket<'_>, _: &mut Stream) -> Option<u64> {
         self.answers().then_some(5)
     }
 }
 
-impl UserRateModel for Shy {
+impl UserRateModel for FailEveryThird {
     fn finish(
         &mut self,
         start: PreciseTime,
@@ -123,9 +123,9 @@ impl UserRateModel for Shy {
 
 #[test]
 fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
-    let model = DelayModel::User(DelayFactory::new(|| Box::new(Shy(0))));
+    let model = DelayModel::User(DelayFactory::new(|| Box::new(FailEveryThird(0))));
     let delay = DelaySpec { model, half_life_ns: None };
-    let rate = RateSpec::User(RateFactory::new(|| Box::new(Shy(0))));
+    let rate = RateSpec::User(RateFactory::new(|| Box::new(FailEveryThird(0))));
     for (link, times) in [
         (LinkSpec { delay, ..LinkSpec::wire("up") }, [5; 4]),
         // A lost frame takes no time on the line.
@@ -141,9 +141,9 @@ fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
 }
 
 /// The delay in microseconds is the number of earlier calls.
-struct Asked(u64);
+struct CallCountDelay(u64);
 
-impl UserDelayModel for Asked {
+impl UserDelayModel for CallCountDelay {
     fn delay_ns(&mut self, _: &mut ModelPacket<'_>, _: &mut Stream) -> Option<u64> {
         self.0 += 1;
         Some((self.0 - 1) * 1_000)
@@ -153,7 +153,7 @@ impl UserDelayModel for Asked {
 #[test]
 fn a_change_keeps_a_model_that_says_it_is_the_same() {
     let delay = |identity: Option<&str>| {
-        let maker = DelayFactory::new(|| Box::new(Asked(0)));
+        let maker = DelayFactory::new(|| Box::new(CallCountDelay(0)));
         let maker = match identity {
             Some(identity) => maker.identified(identity),
             None => maker,

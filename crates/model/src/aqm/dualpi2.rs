@@ -224,8 +224,8 @@ impl<H> DualPi2<H> {
         if is_full {
             return lost(entry, AqmDropCause::Limit);
         }
-        let lane = if entry.ecn.is_l4s() { &mut self.l4s } else { &mut self.classic };
-        self.store.push(&mut lane.queue, SlabPacket { entry, mark: false });
+        let queue = if entry.ecn.is_l4s() { &mut self.l4s } else { &mut self.classic };
+        self.store.push(&mut queue.queue, SlabPacket { entry, mark: false });
     }
 
     /// Dequeues the packet that leaves at `now_ns`. Packets dropped in the process go to `lost`.
@@ -237,8 +237,8 @@ impl<H> DualPi2<H> {
         self.catch_up(now_ns);
         loop {
             let is_l4s = self.l4s_is_next()?;
-            let lane = if is_l4s { &mut self.l4s } else { &mut self.classic };
-            let SlabPacket { entry, .. } = self.store.pop(&mut lane.queue)?;
+            let queue = if is_l4s { &mut self.l4s } else { &mut self.classic };
+            let SlabPacket { entry, .. } = self.store.pop(&mut queue.queue)?;
             let verdict = if is_l4s {
                 self.judge_l4s(now_ns.saturating_sub(entry.arrival_ns))
             } else {
@@ -256,8 +256,8 @@ impl<H> DualPi2<H> {
     /// Empties both queues and returns the packets in the order of arrival.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.packets() as usize);
-        for lane in [&mut self.l4s, &mut self.classic] {
-            while let Some(SlabPacket { entry, mark }) = self.store.pop(&mut lane.queue) {
+        for queue in [&mut self.l4s, &mut self.classic] {
+            while let Some(SlabPacket { entry, mark }) = self.store.pop(&mut queue.queue) {
                 drained.push(DequeuedPacket { entry, mark });
             }
         }
@@ -343,7 +343,7 @@ impl<H> DualPi2<H> {
     #[cold]
     fn make_updates(&mut self, mut at_ns: u64, now_ns: u64) {
         let first =
-            |lane: &DualPi2Queue| self.store.first(&lane.queue).map(|entry| entry.arrival_ns);
+            |queue: &DualPi2Queue| self.store.first(&queue.queue).map(|entry| entry.arrival_ns);
         let oldest_ns = [first(&self.l4s), first(&self.classic)].into_iter().flatten().min();
         let period_ns = self.spec.update_ns;
         while at_ns <= now_ns {

@@ -61,15 +61,16 @@ impl<'t, const N: usize> Columns<'t, N> {
 
 /// Splits at `,` or `;`, or at white space if there is neither.
 fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
-    let said = without_comment(line);
-    if said.trim().is_empty() {
+    let content = without_comment(line);
+    if content.trim().is_empty() {
         return Vec::new();
     }
-    if !said.contains([',', ';']) {
+    if !content.contains([',', ';']) {
         return super::words_of(line, number).collect();
     }
     let mut start = 0;
-    said.split([',', ';'])
+    content
+        .split([',', ';'])
         .map(|field| {
             let text = field.trim();
             let lead = field.len() - field.trim_start().len();

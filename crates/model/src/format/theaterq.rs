@@ -59,16 +59,16 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     // Positions that the fields of a row of ten have in a row of five.
-    let places = match fields.len() {
+    let indices = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),
         n => return Err(FormatError::new(number, 1, format!("{n} fields"), ALLOWED)),
     };
     let mut values = [0_i128; 9];
-    for (value, place) in values.iter_mut().zip(places) {
-        let Some(place) = place else { continue };
-        let parsed = fields[place].parse::<i64>().ok();
-        *value = parsed.map(i128::from).ok_or_else(|| wrong(number, line, fields[place]))?;
+    for (value, index) in values.iter_mut().zip(indices) {
+        let Some(index) = index else { continue };
+        let parsed = fields[index].parse::<i64>().ok();
+        *value = parsed.map(i128::from).ok_or_else(|| wrong(number, line, fields[index]))?;
     }
     let [keep, latency, jitter, rate, loss, limit, duplicated, later, route] = values;
     let bad = |value: i128| wrong(number, line, &format!("{value}"));

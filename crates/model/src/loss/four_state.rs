@@ -65,7 +65,7 @@ impl FourState {
     /// Whether the next packet is lost, for a draw of [`Stream::next_u64`].
     #[inline]
     pub fn lost_by(&mut self, draw: u64) -> bool {
-        let ways = match self.state {
+        let transitions = match self.state {
             MarkovLossState::Gap => {
                 [(self.p14, MarkovLossState::LostInGap), (self.p13, MarkovLossState::LostInBurst)]
             }
@@ -80,8 +80,8 @@ impl FourState {
                 [(Chance::ALWAYS, MarkovLossState::Gap), (Chance::NEVER, MarkovLossState::Gap)]
             }
         };
-        if let Some(way) = Stream::choose(draw, [ways[0].0, ways[1].0]) {
-            self.state = ways[way].1;
+        if let Some(chosen) = Stream::choose(draw, [transitions[0].0, transitions[1].0]) {
+            self.state = transitions[chosen].1;
         }
         matches!(self.state, MarkovLossState::LostInBurst | MarkovLossState::LostInGap)
     }

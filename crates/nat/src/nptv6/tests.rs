@@ -183,10 +183,10 @@ proptest! {
         let src = Ipv6Addr::from_bits(made.internal().to_bits() | host & mask);
         prop_assume!(made.internal() != made.external());
         let original = packet(src, far.into(), L4Spec::Udp(PortPair { src: 1, dst: 2 }));
-        let mut there = original.clone();
-        if made.translate(&mut there, None) == Nptv6Outcome::Out {
-            prop_assert!(is_valid(&there));
-            let [src, dst] = ends(&there);
+        let mut translated = original.clone();
+        if made.translate(&mut translated, None) == Nptv6Outcome::Out {
+            prop_assert!(is_valid(&translated));
+            let [src, dst] = ends(&translated);
             let mut answer = packet(dst, src, L4Spec::Udp(PortPair { src: 2, dst: 1 }));
             prop_assume!(made.translate(&mut answer, None) == Nptv6Outcome::In);
             let back = ends(&answer)[1];

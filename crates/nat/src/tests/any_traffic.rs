@@ -69,15 +69,15 @@ proptest! {
         settings in settings(),
         packets in prop::collection::vec((packet(), 0..40_u64), 1..80),
     ) {
-        let mut bed = Bed::new(settings);
+        let mut fixture = Fixture::new(settings);
         for (packet, seconds) in packets {
-            bed.wait(seconds);
+            fixture.wait(seconds);
             let mut outside = packet.clone();
-            if bed.pass(&mut outside, NatDirection::Out) != NatOutcome::Translated {
+            if fixture.pass(&mut outside, NatDirection::Out) != NatOutcome::Translated {
                 continue;
             }
             let mut back = answer(&outside);
-            prop_assert_eq!(bed.pass(&mut back, NatDirection::In), NatOutcome::Translated);
+            prop_assert_eq!(fixture.pass(&mut back, NatDirection::In), NatOutcome::Translated);
             prop_assert_eq!(back, answer(&packet));
         }
     }
@@ -87,17 +87,17 @@ proptest! {
         settings in settings(),
         packets in prop::collection::vec((packet(), any::<bool>(), 0..40_u64), 1..120),
     ) {
-        let mut bed = Bed::new(settings);
+        let mut fixture = Fixture::new(settings);
         for (packet, out, seconds) in packets {
-            bed.wait(seconds);
+            fixture.wait(seconds);
             let mut packet = if out { packet } else { answer(&packet) };
-            bed.pass(&mut packet, if out { NatDirection::Out } else { NatDirection::In });
+            fixture.pass(&mut packet, if out { NatDirection::Out } else { NatDirection::In });
             let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
-            for flow in bed.nat.flows() {
+            for flow in fixture.nat.flows() {
                 prop_assert!(outside.insert((flow.proto.0, flow.outside, flow.remote)));
                 prop_assert!(inside.insert((flow.proto.0, flow.inside, flow.remote)));
             }
-            let counters = bed.nat.counters();
+            let counters = fixture.nat.counters();
             prop_assert_eq!(counters.created - counters.ended, outside.len() as u64);
         }
     }
@@ -108,7 +108,7 @@ proptest! {
         tidy in any::<bool>(),
         proto in prop::sample::select(vec![1, 6, 17, 132, 136, 33, 47]),
         kind in prop::sample::select(vec![3, 8, 11, 0, 5]),
-        way in prop::sample::select(vec![NatDirection::Out, NatDirection::In]),
+        direction in prop::sample::select(vec![NatDirection::Out, NatDirection::In]),
     ) {
         if tidy && bytes.len() > 20 {
             (bytes[0], bytes[9], bytes[20]) = (0x45, proto, kind);
@@ -117,9 +117,9 @@ proptest! {
                 bytes[28] = 0x45;
             }
         }
-        let mut bed = Bed::new(NatConfig::default());
+        let mut fixture = Fixture::new(NatConfig::default());
         let before = bytes.clone();
-        let outcome = bed.nat.translate(&mut bytes, way, NatScope::All, 0);
+        let outcome = fixture.nat.translate(&mut bytes, direction, NatScope::All, 0);
         if outcome != NatOutcome::Translated {
             prop_assert_eq!(bytes, before);
         }
@@ -148,7 +148,7 @@ proptest! {
         let sum = pseudo.bytes(&packet[20..]).checksum();
         let sum = if is_tcp { sum } else { checksum::nonzero(sum) };
         packet[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
-        let mut bed = Bed::new(NatConfig::default());
-        prop_assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
+        let mut fixture = Fixture::new(NatConfig::default());
+        prop_assert_eq!(fixture.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     }
 }

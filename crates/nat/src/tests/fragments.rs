@@ -27,66 +27,66 @@ fn whole([first, later]: [Vec<u8>; 2]) -> Vec<u8> {
 
 #[test]
 fn later_pieces_go_the_way_of_the_first() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let mut out = pieces((CLIENT, 1), (SERVER, 53), 3);
     for piece in &mut out {
-        assert_eq!(bed.pass(piece, NatDirection::Out), NatOutcome::Translated);
+        assert_eq!(fixture.pass(piece, NatDirection::Out), NatOutcome::Translated);
     }
     let (own, _) = ends(&whole(out));
     assert_eq!(own.0, OWN);
     let mut back = pieces((SERVER, 53), own, 4);
     for piece in &mut back {
-        assert_eq!(bed.pass(piece, NatDirection::In), NatOutcome::Translated);
+        assert_eq!(fixture.pass(piece, NatDirection::In), NatOutcome::Translated);
     }
     assert_eq!(ends(&whole(back)).1, (CLIENT, 1));
 }
 
 #[test]
 fn a_later_piece_that_comes_in_first_is_dropped_and_counted() {
-    let mut bed = Bed::new(NatConfig::default());
-    let own = bed.outside((CLIENT, 1), (SERVER, 53));
+    let mut fixture = Fixture::new(NatConfig::default());
+    let own = fixture.outside((CLIENT, 1), (SERVER, 53));
     let [_, mut later] = pieces((SERVER, 53), own, 4);
     assert_eq!(
-        bed.pass(&mut later, NatDirection::In),
+        fixture.pass(&mut later, NatDirection::In),
         NatOutcome::Dropped(NatDropReason::UnknownFragment)
     );
-    assert_eq!(bed.nat.counters().unknown_fragment, 1);
+    assert_eq!(fixture.nat.counters().unknown_fragment, 1);
 }
 
 #[test]
 fn a_later_piece_that_goes_out_first_has_the_usual_address() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let [mut first, mut later] = pieces((CLIENT, 1), (SERVER, 53), 3);
-    assert_eq!(bed.pass(&mut later, NatDirection::Out), NatOutcome::Translated);
-    assert_eq!(bed.pass(&mut first, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut later, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut first, NatDirection::Out), NatOutcome::Translated);
     assert_eq!(ends(&whole([first, later])).0.0, OWN);
 }
 
 #[test]
 fn pieces_are_remembered_for_ten_seconds() {
-    let mut bed = Bed::new(NatConfig::default());
-    let own = bed.outside((CLIENT, 1), (SERVER, 53));
+    let mut fixture = Fixture::new(NatConfig::default());
+    let own = fixture.outside((CLIENT, 1), (SERVER, 53));
     let [mut first, later] = pieces((SERVER, 53), own, 4);
-    bed.pass(&mut first, NatDirection::In);
-    assert_eq!(bed.nat.fragments(), 1);
-    bed.wait(9);
-    assert_eq!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Translated);
-    bed.wait(1);
-    assert!(matches!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Dropped(_)));
-    assert_eq!(bed.nat.fragments(), 0);
+    fixture.pass(&mut first, NatDirection::In);
+    assert_eq!(fixture.nat.fragments(), 1);
+    fixture.wait(9);
+    assert_eq!(fixture.pass(&mut later.clone(), NatDirection::In), NatOutcome::Translated);
+    fixture.wait(1);
+    assert!(matches!(fixture.pass(&mut later.clone(), NatDirection::In), NatOutcome::Dropped(_)));
+    assert_eq!(fixture.nat.fragments(), 0);
 }
 
 #[test]
 fn pieces_of_several_packets_are_not_mixed_up() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     let clients = [(CLIENT, SERVER, 4), (CLIENT_2, SERVER, 5), ([10, 0, 0, 7], SERVER_2, 4)];
     let mut all = clients.map(|(client, server, id)| {
-        let own = bed.outside((client, 1), (server, 53));
+        let own = fixture.outside((client, 1), (server, 53));
         pieces((server, 53), own, id)
     });
     for index in 0..2 {
         for packet in &mut all {
-            assert_eq!(bed.pass(&mut packet[index], NatDirection::In), NatOutcome::Translated);
+            assert_eq!(fixture.pass(&mut packet[index], NatDirection::In), NatOutcome::Translated);
         }
     }
     let came_to = all.map(|packet| ends(&whole(packet)).1.0);
@@ -95,15 +95,15 @@ fn pieces_of_several_packets_are_not_mixed_up() {
 
 #[test]
 fn an_identification_used_again_belongs_to_the_last_packet() {
-    let mut bed = Bed::new(NatConfig::default());
+    let mut fixture = Fixture::new(NatConfig::default());
     for client in [CLIENT, CLIENT_2] {
-        let own = bed.outside((client, 1), (SERVER, 53));
+        let own = fixture.outside((client, 1), (SERVER, 53));
         let [mut first, _] = pieces((SERVER, 53), own, 4);
-        bed.pass(&mut first, NatDirection::In);
-        bed.wait(6);
+        fixture.pass(&mut first, NatDirection::In);
+        fixture.wait(6);
     }
     let [_, mut later] = pieces((SERVER, 53), (OWN, 1), 4);
-    assert_eq!(bed.pass(&mut later, NatDirection::In), NatOutcome::Translated);
+    assert_eq!(fixture.pass(&mut later, NatDirection::In), NatOutcome::Translated);
     assert_eq!(ends(&later).1.0, CLIENT_2);
 }
 
@@ -121,21 +121,21 @@ fn the_usual_address_of_a_later_piece_is_that_of_its_source() {
     let config = NatConfig { modes, redirects: vec![redirect], ..NatConfig::default() };
     for (source, address) in [(CLIENT, OWN), (PUBLIC, PUBLIC), (CLIENT_2, ALIAS)] {
         let [_, later] = pieces((source, 1), (SERVER, 53), 3);
-        assert_eq!(Bed::new(config.clone()).out(later).unwrap().0.0, address);
+        assert_eq!(Fixture::new(config.clone()).out(later).unwrap().0.0, address);
     }
     let outside = OutsideAddress::Interface("em0".into());
     let [_, later] = pieces((CLIENT, 1), (SERVER, 53), 3);
-    let mut bed = Bed::new(NatConfig { outside, ..NatConfig::default() });
-    assert_eq!(bed.out(later), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
+    let mut fixture = Fixture::new(NatConfig { outside, ..NatConfig::default() });
+    assert_eq!(fixture.out(later), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
 }
 
 #[test]
 fn a_search_in_all_instances_passes_unknown_later_pieces() {
     for way in [NatDirection::Out, NatDirection::In] {
-        let mut bed = Bed::new(NatConfig::default());
+        let mut fixture = Fixture::new(NatConfig::default());
         let [_, later] = pieces((CLIENT, 1), (SERVER, 53), 3);
         let mut after = later.clone();
-        let outcome = bed.nat.translate(&mut after, way, NatScope::Known, 0);
+        let outcome = fixture.nat.translate(&mut after, way, NatScope::Known, 0);
         assert_eq!((outcome, after), (NatOutcome::Untouched, later));
     }
 }

@@ -3,19 +3,19 @@
 use super::*;
 
 fn outcome(mut packet: Vec<u8>) -> NatOutcome {
-    let mut bed = Bed::new(NatConfig::default());
-    bed.nat.translate(&mut packet, NatDirection::Out, NatScope::All, 0)
+    let mut fixture = Fixture::new(NatConfig::default());
+    fixture.nat.translate(&mut packet, NatDirection::Out, NatScope::All, 0)
 }
 
 #[test]
 fn a_header_with_options_is_as_good_as_one_without() {
     for words in [1, 2, 10] {
-        let mut bed = Bed::new(NatConfig::default());
+        let mut fixture = Fixture::new(NatConfig::default());
         let packet = with_options(udp((CLIENT, 1025), (SERVER, 53)), words);
-        let (src, dst) = bed.out(packet).unwrap();
+        let (src, dst) = fixture.out(packet).unwrap();
         assert_eq!((src.0, dst), (OWN, (SERVER, 53)));
         let answer = with_options(udp((SERVER, 53), src), words);
-        assert_eq!(bed.inwards(answer).unwrap().1, (CLIENT, 1025));
+        assert_eq!(fixture.inwards(answer).unwrap().1, (CLIENT, 1025));
     }
 }
 
@@ -39,7 +39,7 @@ fn a_packet_that_must_not_be_fragmented_is_whole() {
     let mut packet = udp((CLIENT, 1025), (SERVER, 53));
     packet[6] = 0x40;
     settle_header(&mut packet);
-    let mut bed = Bed::new(NatConfig::default());
-    assert!(bed.out(packet).unwrap().0.1 >= 0x8000);
-    assert_eq!(bed.nat.fragments(), 0);
+    let mut fixture = Fixture::new(NatConfig::default());
+    assert!(fixture.out(packet).unwrap().0.1 >= 0x8000);
+    assert_eq!(fixture.nat.fragments(), 0);
 }

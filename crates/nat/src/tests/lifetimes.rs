@@ -3,57 +3,58 @@
 use super::*;
 
 /// Whether a reply still reaches its client.
-fn is_known(bed: &mut Bed, own: At) -> bool {
+fn is_known(fixture: &mut Fixture, own: At) -> bool {
     let mut answer = udp((SERVER, 53), own);
-    let outcome = bed.nat.translate(&mut answer, NatDirection::In, NatScope::Known, bed.now);
+    let outcome =
+        fixture.nat.translate(&mut answer, NatDirection::In, NatScope::Known, fixture.now);
     outcome == NatOutcome::Translated
 }
 
 #[test]
 fn a_datagram_is_answered_within_a_minute_of_the_last() {
-    let mut bed = Bed::new(NatConfig::default());
-    let own = bed.outside((CLIENT, 1), (SERVER, 53));
-    bed.wait(59);
-    assert!(is_known(&mut bed, own), "and that was one more packet");
-    bed.wait(59);
-    assert!(is_known(&mut bed, own));
-    bed.wait(60);
-    assert!(!is_known(&mut bed, own));
-    let counters = bed.nat.counters();
+    let mut fixture = Fixture::new(NatConfig::default());
+    let own = fixture.outside((CLIENT, 1), (SERVER, 53));
+    fixture.wait(59);
+    assert!(is_known(&mut fixture, own), "and that was one more packet");
+    fixture.wait(59);
+    assert!(is_known(&mut fixture, own));
+    fixture.wait(60);
+    assert!(!is_known(&mut fixture, own));
+    let counters = fixture.nat.counters();
     assert_eq!((counters.created, counters.ended), (1, 1));
 }
 
 #[test]
 fn the_next_tick_is_when_the_first_flow_may_end() {
-    let mut bed = Bed::new(NatConfig::default());
-    assert_eq!(bed.nat.next_tick_ns(), None);
-    bed.outside((CLIENT, 1), (SERVER, 53));
-    assert_eq!(bed.nat.next_tick_ns(), Some(60 * SECOND));
-    bed.nat.tick(60 * SECOND);
-    assert_eq!((bed.nat.next_tick_ns(), bed.nat.flows().count()), (None, 0));
+    let mut fixture = Fixture::new(NatConfig::default());
+    assert_eq!(fixture.nat.next_tick_ns(), None);
+    fixture.outside((CLIENT, 1), (SERVER, 53));
+    assert_eq!(fixture.nat.next_tick_ns(), Some(60 * SECOND));
+    fixture.nat.tick(60 * SECOND);
+    assert_eq!((fixture.nat.next_tick_ns(), fixture.nat.flows().count()), (None, 0));
 }
 
 #[test]
 fn a_port_is_free_again_once_its_flow_has_ended() {
-    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
-    bed.outside((CLIENT, 1), (SERVER, 53));
-    assert!(bed.out(udp((CLIENT_2, 1), (SERVER, 53))).is_err());
-    bed.wait(60);
-    assert_eq!(bed.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
+    let mut fixture = Fixture::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
+    fixture.outside((CLIENT, 1), (SERVER, 53));
+    assert!(fixture.out(udp((CLIENT_2, 1), (SERVER, 53))).is_err());
+    fixture.wait(60);
+    assert_eq!(fixture.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
 }
 
 /// Seconds until a connection expires after some segments, each with its direction.
 fn lifetime(segments: &[(NatDirection, u8)]) -> u64 {
-    let mut bed = Bed::with(NatMode::SamePorts);
-    for (way, flags) in segments {
-        let mut packet = match way {
+    let mut fixture = Fixture::with(NatMode::SamePorts);
+    for (direction, flags) in segments {
+        let mut packet = match direction {
             NatDirection::Out => tcp((CLIENT, 1), (SERVER, 80), *flags),
             NatDirection::In => tcp((SERVER, 80), (OWN, 1), *flags),
         };
-        assert_eq!(bed.pass(&mut packet, *way), NatOutcome::Translated);
+        assert_eq!(fixture.pass(&mut packet, *direction), NatOutcome::Translated);
     }
-    let flow = bed.nat.flows().next().unwrap();
-    (flow.expires_ns - bed.now) / SECOND
+    let flow = fixture.nat.flows().next().unwrap();
+    (flow.expires_ns - fixture.now) / SECOND
 }
 
 #[test]
@@ -73,8 +74,8 @@ fn a_connection_lives_by_what_both_sides_have_said() {
 
 #[test]
 fn each_protocol_has_a_lifetime_of_its_own() {
-    let mut bed = Bed::new(NatConfig::default());
-    bed.nat.lifetimes =
+    let mut fixture = Fixture::new(NatConfig::default());
+    fixture.nat.lifetimes =
         NatLifetimes { icmp: 1, udp: 2, tcp_opening: 3, other: 4, ..NatLifetimes::default() };
     let packets = [
         echo(EchoKind::Request, CLIENT, SERVER, 5),
@@ -83,19 +84,19 @@ fn each_protocol_has_a_lifetime_of_its_own() {
         bare(47, CLIENT, SERVER),
     ];
     for packet in packets {
-        bed.out(packet).unwrap();
+        fixture.out(packet).unwrap();
     }
-    let ends = bed.nat.flows().map(|flow| (flow.proto.0, flow.expires_ns / SECOND));
+    let ends = fixture.nat.flows().map(|flow| (flow.proto.0, flow.expires_ns / SECOND));
     assert_eq!(ends.collect::<Vec<_>>(), [(1, 1), (17, 2), (6, 3), (47, 4)]);
 }
 
 #[test]
 fn a_closed_connection_is_forgotten_long_before_an_open_one_would_be() {
-    let mut bed = Bed::with(NatMode::SamePorts);
+    let mut fixture = Fixture::with(NatMode::SamePorts);
     for flags in [SYN, FIN_ACK] {
-        bed.out(tcp((CLIENT, 1), (SERVER, 80), flags)).unwrap();
-        bed.inwards(tcp((SERVER, 80), (OWN, 1), flags | ACK)).unwrap();
+        fixture.out(tcp((CLIENT, 1), (SERVER, 80), flags)).unwrap();
+        fixture.inwards(tcp((SERVER, 80), (OWN, 1), flags | ACK)).unwrap();
     }
-    bed.nat.tick(10 * SECOND);
-    assert_eq!(bed.nat.flows().count(), 0);
+    fixture.nat.tick(10 * SECOND);
+    assert_eq!(fixture.nat.flows().count(), 0);
 }

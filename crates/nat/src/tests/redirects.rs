@@ -23,22 +23,22 @@ fn at(end: NatEndpoint) -> At {
 }
 
 /// The end that a connection from `from` to `to` arrives at.
-fn arrives(bed: &mut Bed, from: At, to: At) -> Option<At> {
-    bed.inwards(tcp(from, to, SYN)).ok().map(|ends| ends.1)
+fn arrives(fixture: &mut Fixture, from: At, to: At) -> Option<At> {
+    fixture.inwards(tcp(from, to, SYN)).ok().map(|ends| ends.1)
 }
 
 #[test]
 fn redirect_port_opens_a_port_in_spite_of_deny_in() {
     let modes = NatModes::default().with(NatMode::DenyIn);
     let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];
-    let mut bed = Bed::new(NatConfig { modes, redirects, ..NatConfig::default() });
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 81)), None);
-    let answer = bed.out(tcp(at(WEB), (SERVER, 9), SYN_ACK)).unwrap();
+    let mut fixture = Fixture::new(NatConfig { modes, redirects, ..NatConfig::default() });
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 81)), None);
+    let answer = fixture.out(tcp(at(WEB), (SERVER, 9), SYN_ACK)).unwrap();
     assert_eq!(answer.0, (OWN, 80));
     let datagram = udp((SERVER, 9), (OWN, 80));
     assert_eq!(
-        bed.inwards(datagram),
+        fixture.inwards(datagram),
         Err(NatOutcome::Dropped(NatDropReason::Refused)),
         "another protocol"
     );
@@ -47,33 +47,33 @@ fn redirect_port_opens_a_port_in_spite_of_deny_in() {
 #[test]
 fn a_range_of_ports_goes_to_a_range() {
     let target = NatEndpoint { port: 2300, ..WEB };
-    let mut bed = Bed::redirecting(ports(3300, 100, &[target], RedirectRemote::ANY));
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3300)).unwrap().1, 2300);
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3399)).unwrap().1, 2399);
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3400)).unwrap(), (OWN, 3400));
+    let mut fixture = Fixture::redirecting(ports(3300, 100, &[target], RedirectRemote::ANY));
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 3300)).unwrap().1, 2300);
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 3399)).unwrap().1, 2399);
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 3400)).unwrap(), (OWN, 3400));
 }
 
 #[test]
 fn what_a_redirected_port_sends_shows_the_port_outside() {
-    let mut bed = Bed::redirecting(ports(80, 1, &[WEB], RedirectRemote::ANY));
-    assert_eq!(bed.out(tcp(at(WEB), (SERVER, 25), SYN)).unwrap().0, (OWN, 80));
+    let mut fixture = Fixture::redirecting(ports(80, 1, &[WEB], RedirectRemote::ANY));
+    assert_eq!(fixture.out(tcp(at(WEB), (SERVER, 25), SYN)).unwrap().0, (OWN, 80));
 }
 
 #[test]
 fn a_redirection_may_be_for_one_remote_end_only() {
     let remote = RedirectRemote { address: SERVER.into(), port: 7, count: 1 };
-    let mut bed = Bed::redirecting(ports(80, 1, &[WEB], remote));
-    assert_eq!(arrives(&mut bed, (SERVER, 7), (OWN, 80)), Some(at(WEB)));
-    assert_eq!(arrives(&mut bed, (SERVER, 8), (OWN, 80)), Some((OWN, 80)));
-    assert_eq!(arrives(&mut bed, (SERVER_2, 7), (OWN, 80)), Some((OWN, 80)));
+    let mut fixture = Fixture::redirecting(ports(80, 1, &[WEB], remote));
+    assert_eq!(arrives(&mut fixture, (SERVER, 7), (OWN, 80)), Some(at(WEB)));
+    assert_eq!(arrives(&mut fixture, (SERVER, 8), (OWN, 80)), Some((OWN, 80)));
+    assert_eq!(arrives(&mut fixture, (SERVER_2, 7), (OWN, 80)), Some((OWN, 80)));
 }
 
 #[test]
 fn remote_ports_go_one_for_one() {
     let remote = RedirectRemote { address: SERVER.into(), port: 700, count: 10 };
-    let mut bed = Bed::redirecting(ports(80, 10, &[WEB], remote));
-    assert_eq!(arrives(&mut bed, (SERVER, 703), (OWN, 83)).unwrap().1, 8083);
-    assert_eq!(arrives(&mut bed, (SERVER, 704), (OWN, 83)).unwrap(), (OWN, 83));
+    let mut fixture = Fixture::redirecting(ports(80, 10, &[WEB], remote));
+    assert_eq!(arrives(&mut fixture, (SERVER, 703), (OWN, 83)).unwrap().1, 8083);
+    assert_eq!(arrives(&mut fixture, (SERVER, 704), (OWN, 83)).unwrap(), (OWN, 83));
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn the_more_exact_redirection_wins_then_the_later() {
         ports(80, 1, &[WEB_2], RedirectRemote::ANY),
         ports(80, 1, &[third], RedirectRemote::ANY),
     ];
-    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
-    assert_eq!(arrives(&mut bed, (SERVER_2, 9), (OWN, 80)), Some(at(third)));
+    let mut fixture = Fixture::new(NatConfig { redirects, ..NatConfig::default() });
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
+    assert_eq!(arrives(&mut fixture, (SERVER_2, 9), (OWN, 80)), Some(at(third)));
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_known_remote_address_counts_more_than_a_known_remote_port() {
     let redirects: Vec<_> = redirects.collect();
     let came_to = |redirects: &[Redirect], from: At| {
         let redirects = redirects.to_vec();
-        let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
-        arrives(&mut bed, from, (OWN, 80)).unwrap().1
+        let mut fixture = Fixture::new(NatConfig { redirects, ..NatConfig::default() });
+        arrives(&mut fixture, from, (OWN, 80)).unwrap().1
     };
     let from = [(SERVER, 7), (SERVER, 8), (SERVER_2, 7), (SERVER_2, 8)];
     assert_eq!(from.map(|from| came_to(&redirects, from)), [1, 2, 3, 4]);
@@ -112,9 +112,9 @@ fn a_known_remote_address_counts_more_than_a_known_remote_port() {
 #[test]
 fn one_remote_port_is_for_all_ports_of_a_range() {
     let remote = RedirectRemote { address: SERVER.into(), port: 700, count: 1 };
-    let mut bed = Bed::redirecting(ports(80, 10, &[WEB], remote));
-    assert_eq!(arrives(&mut bed, (SERVER, 700), (OWN, 83)).unwrap().1, 8083);
-    assert_eq!(arrives(&mut bed, (SERVER, 703), (OWN, 83)).unwrap(), (OWN, 83));
+    let mut fixture = Fixture::redirecting(ports(80, 10, &[WEB], remote));
+    assert_eq!(arrives(&mut fixture, (SERVER, 700), (OWN, 83)).unwrap().1, 8083);
+    assert_eq!(arrives(&mut fixture, (SERVER, 703), (OWN, 83)).unwrap(), (OWN, 83));
 }
 
 #[test]
@@ -124,54 +124,55 @@ fn without_any_address_a_redirection_takes_packets_for_all() {
     for (outside, to) in [(OutsideAddress::None, at(WEB)), (interface, (ALIAS, 80))] {
         let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];
         let config = NatConfig { outside, redirects, ..NatConfig::default() };
-        let mut bed = Bed { nat: Translator::new(config, 7), now: 0 };
-        assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 80)), Some(to));
+        let mut fixture = Fixture { nat: Translator::new(config, 7), now: 0 };
+        assert_eq!(arrives(&mut fixture, (SERVER, 9), (ALIAS, 80)), Some(to));
     }
 }
 
 #[test]
 fn a_pool_of_servers_takes_connections_in_turns_and_keeps_them() {
-    let mut bed = Bed::redirecting(ports(80, 1, &[WEB, WEB_2], RedirectRemote::ANY));
-    let took: Vec<_> =
-        (1..=4).map(|port| arrives(&mut bed, (SERVER, port), (OWN, 80)).unwrap().0[3]).collect();
+    let mut fixture = Fixture::redirecting(ports(80, 1, &[WEB, WEB_2], RedirectRemote::ANY));
+    let took: Vec<_> = (1..=4)
+        .map(|port| arrives(&mut fixture, (SERVER, port), (OWN, 80)).unwrap().0[3])
+        .collect();
     assert_eq!(took, [80, 81, 80, 81]);
-    let more = bed.inwards(tcp((SERVER, 2), (OWN, 80), ACK)).unwrap();
+    let more = fixture.inwards(tcp((SERVER, 2), (OWN, 80), ACK)).unwrap();
     assert_eq!(more.1, at(WEB_2), "a connection stays with its server");
-    assert_eq!(bed.out(tcp(at(WEB_2), (SERVER, 2), ACK)).unwrap().0, (OWN, 80));
+    assert_eq!(fixture.out(tcp(at(WEB_2), (SERVER, 2), ACK)).unwrap().0, (OWN, 80));
 }
 
 #[test]
 fn redirect_addr_is_static_both_ways() {
-    let mut bed = Bed::redirecting(address(&[CLIENT], ALIAS));
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 4321)), Some((CLIENT, 4321)));
-    assert_eq!(bed.outside((CLIENT, 77), (SERVER, 53)), (ALIAS, 77));
-    assert_eq!(bed.outside((CLIENT_2, 77), (SERVER, 53)).0, OWN);
+    let mut fixture = Fixture::redirecting(address(&[CLIENT], ALIAS));
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (ALIAS, 4321)), Some((CLIENT, 4321)));
+    assert_eq!(fixture.outside((CLIENT, 77), (SERVER, 53)), (ALIAS, 77));
+    assert_eq!(fixture.outside((CLIENT_2, 77), (SERVER, 53)).0, OWN);
 }
 
 #[test]
 fn deny_in_closes_redirected_addresses_to_strangers() {
     let modes = NatModes::default().with(NatMode::DenyIn);
     let redirects = vec![address(&[CLIENT], ALIAS)];
-    let mut bed = Bed::new(NatConfig { modes, redirects, ..NatConfig::default() });
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 4321)), None);
-    let own = bed.outside((CLIENT, 77), (SERVER, 53));
-    assert_eq!(bed.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 77));
+    let mut fixture = Fixture::new(NatConfig { modes, redirects, ..NatConfig::default() });
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (ALIAS, 4321)), None);
+    let own = fixture.outside((CLIENT, 77), (SERVER, 53));
+    assert_eq!(fixture.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 77));
 }
 
 #[test]
 fn of_addresses_with_one_alias_the_last_gets_what_comes_in() {
     let redirects = vec![address(&[CLIENT], ALIAS), address(&[CLIENT_2], ALIAS)];
-    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 1)).unwrap().0, CLIENT_2);
-    assert_eq!(bed.outside((CLIENT, 5), (SERVER, 53)).0, ALIAS);
-    assert_eq!(bed.outside((CLIENT_2, 6), (SERVER, 53)).0, ALIAS);
+    let mut fixture = Fixture::new(NatConfig { redirects, ..NatConfig::default() });
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (ALIAS, 1)).unwrap().0, CLIENT_2);
+    assert_eq!(fixture.outside((CLIENT, 5), (SERVER, 53)).0, ALIAS);
+    assert_eq!(fixture.outside((CLIENT_2, 6), (SERVER, 53)).0, ALIAS);
 }
 
 #[test]
 fn a_pool_of_addresses_takes_turns() {
-    let mut bed = Bed::redirecting(address(&[CLIENT, CLIENT_2], ALIAS));
+    let mut fixture = Fixture::redirecting(address(&[CLIENT, CLIENT_2], ALIAS));
     let took: Vec<_> =
-        (1..=3).map(|port| arrives(&mut bed, (SERVER, port), (ALIAS, 80)).unwrap().0).collect();
+        (1..=3).map(|port| arrives(&mut fixture, (SERVER, port), (ALIAS, 80)).unwrap().0).collect();
     assert_eq!(took, [CLIENT, CLIENT_2, CLIENT]);
 }
 
@@ -181,21 +182,25 @@ fn redirect_proto_takes_one_protocol() {
     let kind = RedirectKind::Protocol(IpProto(GRE));
     let targets = vec![NatEndpoint::new(CLIENT.into(), 0)];
     let redirect = Redirect { kind, targets, alias: ANY_ADDRESS, remote: RedirectRemote::ANY };
-    let mut bed = Bed::redirecting(redirect);
-    assert_eq!(bed.inwards(bare(GRE, SERVER, OWN)).unwrap().1.0, CLIENT);
-    assert_eq!(bed.inwards(bare(50, SERVER, OWN)).unwrap().1.0, OWN);
-    assert_eq!(bed.out(bare(GRE, CLIENT, SERVER_2)).unwrap().0.0, OWN);
+    let mut fixture = Fixture::redirecting(redirect);
+    assert_eq!(fixture.inwards(bare(GRE, SERVER, OWN)).unwrap().1.0, CLIENT);
+    assert_eq!(fixture.inwards(bare(50, SERVER, OWN)).unwrap().1.0, OWN);
+    assert_eq!(fixture.out(bare(GRE, CLIENT, SERVER_2)).unwrap().0.0, OWN);
 }
 
 #[test]
 fn two_doors_to_one_server_are_not_confused() {
     let redirects =
         vec![ports(80, 1, &[WEB], RedirectRemote::ANY), ports(81, 1, &[WEB], RedirectRemote::ANY)];
-    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
-    assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 81)), None, "whose answers could these be?");
-    assert_eq!(arrives(&mut bed, (SERVER, 10), (OWN, 81)), Some(at(WEB)));
-    assert_eq!(bed.out(tcp(at(WEB), (SERVER, 10), ACK)).unwrap().0, (OWN, 81));
+    let mut fixture = Fixture::new(NatConfig { redirects, ..NatConfig::default() });
+    assert_eq!(arrives(&mut fixture, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
+    assert_eq!(
+        arrives(&mut fixture, (SERVER, 9), (OWN, 81)),
+        None,
+        "whose answers could these be?"
+    );
+    assert_eq!(arrives(&mut fixture, (SERVER, 10), (OWN, 81)), Some(at(WEB)));
+    assert_eq!(fixture.out(tcp(at(WEB), (SERVER, 10), ACK)).unwrap().0, (OWN, 81));
 }
 
 #[test]

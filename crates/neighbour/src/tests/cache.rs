@@ -184,8 +184,8 @@ fn advertisements_change_known_neighbours_as_the_table_of_the_rfc_says() {
         let after = view(&cache, ip(HOST), now);
         let case = (start, last, solicited, overrides);
         assert_eq!((after.state, after.mac), (state, Some(mac(address))), "{case:?}");
-        let told = events(&mut cache);
-        assert_eq!(told.len(), usize::from(address == 8), "{case:?}: {told:?}");
+        let event = events(&mut cache);
+        assert_eq!(event.len(), usize::from(address == 8), "{case:?}: {event:?}");
     }
 }
 
@@ -251,9 +251,9 @@ fn a_neighbour_that_the_kernel_keeps_changes_only_when_the_kernel_says_so() {
     cache.hold(ip(HOST), 1, 60, 0).unwrap();
     // The caller asks the kernel, which answers by netlink.
     assert!(cache.install(ip(HOST), mac(9), 1));
-    let told = events(&mut cache);
+    let event = events(&mut cache);
     assert_eq!(
-        told[1..],
+        event[1..],
         [
             NeighbourEvent::Changed { neighbour: ip(HOST), mac: Some(mac(9)) },
             NeighbourEvent::Released { next_hop: ip(HOST), mac: mac(9), frame: 1 },

@@ -88,8 +88,8 @@ fn a_probe_for_an_own_address_is_answered_and_teaches_nothing() {
 fn a_host_that_uses_an_own_address_is_noticed_and_not_believed() {
     let mut interface = new();
     interface.receive(&arp(2, [10, 0, 0, 1], OWN.0, [10, 0, 0, 1]), 0);
-    let told = neighbour(136, 0x20, "fd00::1", &TARGET_MAC);
-    interface.receive(&nd(&icmpv6("fd00::1", "ff02::1", 255, &told)), 0);
+    let advert = neighbour(136, 0x20, "fd00::1", &TARGET_MAC);
+    interface.receive(&nd(&icmpv6("fd00::1", "ff02::1", 255, &advert)), 0);
     assert_eq!(interface.conflicts(), 2);
     assert!(interface.cache().is_empty() && messages(&mut interface).is_empty());
     // The interface's own messages that come back are no conflict.
@@ -152,8 +152,8 @@ fn an_address_is_asked_for_at_its_group_and_a_stale_one_at_its_host() {
     let own = [1, 1, 2, 0, 0, 0, 0, 1];
     let expected = icmpv6("fd00::1", "ff02::1:ff00:9", 255, &neighbour(135, 0, "fd00::9", &own));
     assert_eq!(asked[0][14..], expected);
-    let told = neighbour(136, 0x60, "fd00::9", &TARGET_MAC);
-    interface.receive(&nd(&icmpv6("fd00::9", "fd00::1", 255, &told)), 1);
+    let advert = neighbour(136, 0x60, "fd00::9", &TARGET_MAC);
+    interface.receive(&nd(&icmpv6("fd00::9", "fd00::1", 255, &advert)), 1);
     let released = core::iter::from_fn(|| interface.pop())
         .any(|output| matches!(output, NeighbourOutput::Released { frame: 1, .. }));
     assert!(released);
@@ -182,12 +182,12 @@ fn groups_need_no_question() {
 fn an_interface_that_comes_up_announces_all_its_addresses() {
     let mut interface = new();
     interface.announce();
-    let said = messages(&mut interface);
-    assert_eq!(said[0][..6], [0xff; 6]);
-    assert_eq!(said[0][20..32], [0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+    let sent = messages(&mut interface);
+    assert_eq!(sent[0][..6], [0xff; 6]);
+    assert_eq!(sent[0][20..32], [0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
     let own = [2, 1, 2, 0, 0, 0, 0, 1];
     assert_eq!(
-        said[1][14..],
+        sent[1][14..],
         icmpv6("fd00::1", "ff02::1", 255, &neighbour(136, 0xa0, "fd00::1", &own))
     );
 }

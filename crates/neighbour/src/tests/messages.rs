@@ -137,7 +137,7 @@ fn messages_that_the_rfc_calls_invalid_are_refused_by_name() {
     let group = "ff02::1:ff00:1";
     let parse = |packet: Vec<u8>| NdMessage::parse(&packet).unwrap();
     let ask = |options: &[u8]| neighbour(135, 0, "fd00::1", options);
-    let told = |flags| neighbour(136, flags, "fd00::9", &TARGET_MAC);
+    let advert = |flags| neighbour(136, flags, "fd00::9", &TARGET_MAC);
     assert_eq!(parse(icmpv6("fd00::9", group, 254, &ask(&[]))), Err(NdError::HopLimit(254)));
     let mut coded = ask(&[]);
     coded[1] = 1;
@@ -164,8 +164,11 @@ fn messages_that_the_rfc_calls_invalid_are_refused_by_name() {
     assert_eq!(parse(icmpv6("::", "fd00::1", 255, &ask(&[]))), unspecified);
     let target = neighbour(135, 0, "ff02::5", &[]);
     assert_eq!(parse(icmpv6("fd00::9", group, 255, &target)), Err(NdError::Target(v6("ff02::5"))));
-    assert_eq!(parse(icmpv6("fd00::9", "ff02::1", 255, &told(0x60))), Err(NdError::SolicitedGroup));
-    assert!(parse(icmpv6("fd00::9", "ff02::1", 255, &told(0x20))).is_ok());
+    assert_eq!(
+        parse(icmpv6("fd00::9", "ff02::1", 255, &advert(0x60))),
+        Err(NdError::SolicitedGroup)
+    );
+    assert!(parse(icmpv6("fd00::9", "ff02::1", 255, &advert(0x20))).is_ok());
     assert_eq!(
         parse(icmpv6("ff02::9", group, 255, &ask(&[]))),
         Err(NdError::Source(v6("ff02::9")))
@@ -182,17 +185,17 @@ fn a_bridge_hears_addresses_behind_tags_and_believes_only_valid_messages() {
     };
     let mut reply = REQUEST;
     reply[7] = 2;
-    let told = neighbour(136, 0x60, "fd00::9", &TARGET_MAC);
-    let told = icmpv6("fd00::9", "fd00::1", 255, &told);
+    let advert = neighbour(136, 0x60, "fd00::9", &TARGET_MAC);
+    let advert = icmpv6("fd00::9", "fd00::1", 255, &advert);
     for tags in [&[][..], &[0x81, 0, 0, 5], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5]] {
-        let heard = SnoopedAddress::of(&ether(tags, [8, 6], &reply)).unwrap();
-        assert_eq!((heard.address, heard.mac), (ip("10.0.0.1"), mac(1)));
-        let heard = SnoopedAddress::of(&ether(tags, [0x86, 0xdd], &told)).unwrap();
-        assert_eq!((heard.address, heard.mac), (ip("fd00::9"), mac(9)));
+        let snooped = SnoopedAddress::of(&ether(tags, [8, 6], &reply)).unwrap();
+        assert_eq!((snooped.address, snooped.mac), (ip("10.0.0.1"), mac(1)));
+        let snooped = SnoopedAddress::of(&ether(tags, [0x86, 0xdd], &advert)).unwrap();
+        assert_eq!((snooped.address, snooped.mac), (ip("fd00::9"), mac(9)));
     }
     let mut group = reply;
     group[8] = 1;
-    let mut far = told.clone();
+    let mut far = advert.clone();
     far[7] = 64;
     let mut probe = REQUEST;
     probe[14..18].fill(0);
@@ -200,7 +203,7 @@ fn a_bridge_hears_addresses_behind_tags_and_believes_only_valid_messages() {
         ether(&[], [8, 6], &group),
         ether(&[], [8, 6], &probe),
         ether(&[], [0x86, 0xdd], &far),
-        ether(&[], [8, 0], &told),
+        ether(&[], [8, 0], &advert),
     ] {
         assert_eq!(SnoopedAddress::of(&frame), None);
     }

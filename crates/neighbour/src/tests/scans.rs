@@ -185,16 +185,16 @@ proptest! {
 #[test]
 fn an_address_that_a_bridge_uses_stays_in_its_full_table() {
     let mut table = SnoopTable::new(8);
-    let heard = |number| SnoopedAddress { address: host(number), mac: mac(1) };
-    (0..8).for_each(|number| assert!(table.insert(heard(number), 0u16)));
+    let snooped = |number| SnoopedAddress { address: host(number), mac: mac(1) };
+    (0..8).for_each(|number| assert!(table.insert(snooped(number), 0u16)));
     for number in 100..2_000 {
         assert!(table.resolve(host(3)).is_some());
-        table.insert(heard(number), 1);
+        table.insert(snooped(number), 1);
         assert_eq!(table.len(), 8);
     }
     assert_eq!(table.resolve(host(3)), Some((mac(1), 0)));
-    assert!(!table.insert(heard(3), 0), "nothing has changed");
-    assert!(table.insert(heard(3), 2), "the port has changed");
+    assert!(!table.insert(snooped(3), 0), "nothing has changed");
+    assert!(table.insert(snooped(3), 2), "the port has changed");
     // Only new addresses get in while no other address is used.
     assert!(table.resolve(host(1_999)).is_some());
 }

@@ -99,7 +99,7 @@ impl ExtmemLayout {
     ) -> Result<Self, Errno> {
         let (info, usual, least) =
             (&option.nro_info, parameters.private_pools(), parameters.private_geometry());
-        let or = |said: u32, usual: u32| if said == 0 { usual } else { said };
+        let or = |given: u32, usual: u32| if given == 0 { usual } else { given };
         let objects = ObjectPools {
             if_num: or(info.nr_if_pool_objtotal, usual.if_num),
             if_size: or(info.nr_if_pool_objsize, usual.if_size),

@@ -156,18 +156,18 @@ impl Ledger {
 
 /// Returns the newest state whose head marks it as complete.
 fn last_state(file: &OwnedFd) -> Option<(LedgerHead, Vec<u8>)> {
-    let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(place, which)| {
+    let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(offset, which)| {
         let mut bytes = [0; 40];
         let read = rustix::io::pread(file, &mut bytes, which * HEAD_STRIDE_BYTES);
         let head =
             read.ok().filter(|&read| read == bytes.len()).and_then(|_| LedgerHead::read(bytes))?;
-        Some((head, place))
+        Some((head, offset))
     });
-    let (head, place) = heads.max_by_key(|(head, _)| head.number)?;
+    let (head, offset) = heads.max_by_key(|(head, _)| head.number)?;
     let mut state = vec![0; head.len as usize];
     let mut filled = 0;
     while filled < state.len() {
-        match rustix::io::pread(file, &mut state[filled..], place + filled as u64) {
+        match rustix::io::pread(file, &mut state[filled..], offset + filled as u64) {
             Ok(read @ 1..) => filled += read,
             Err(Errno::INTR) => {}
             _ => return None,

@@ -192,9 +192,9 @@ impl UserMemory {
         pages: &SharedPages,
         split: &ExtmemLayout,
     ) -> Result<Arc<NetmapMemory>, Errno> {
-        let (mut memories, place) = (lock(&self.memories), Some(pages.location()));
+        let (mut memories, offset) = (lock(&self.memories), Some(pages.location()));
         let mut known = memories.values().filter_map(Weak::upgrade);
-        if let Some(same) = known.find(|one| one.external == place && !one.region.is_revoked()) {
+        if let Some(same) = known.find(|one| one.external == offset && !one.region.is_revoked()) {
             return Ok(same);
         }
         let id = free_id(&mut memories)?;
@@ -202,7 +202,7 @@ impl UserMemory {
         let region =
             Region::from_revocable(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
         let objects = split.objects;
-        let memory = Arc::new(NetmapMemory { id, region, objects, external: place });
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: offset });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!([a.id(), b.id(), c.id()], [2, 3, 4]);
         assert_eq!(a.region().file_offset(), 0);
         assert_eq!(b.region().file_offset(), a.map_len());
-        let place = b.region().file_offset();
+        let offset = b.region().file_offset();
         drop(b);
-        assert_eq!(domain.private_memory(room).unwrap().region().file_offset(), place);
+        assert_eq!(domain.private_memory(room).unwrap().region().file_offset(), offset);
     }
 
     #[test]

@@ -133,9 +133,9 @@ impl dyn Adapter + '_ {
     pub(crate) fn lend_queues(
         &self,
         rings: &[Range<usize>; 2],
-        who: u32,
+        client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
-        self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend_queues(rings, who)
+        self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend_queues(rings, client_id)
     }
 
     /// [`DelegatingPort::kick`].

@@ -106,9 +106,9 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     let more = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
     if ring.offsets().is_some() || tx.offsets().is_some() {
         // An offset belongs to its slot, and the other slot may have none, so the frame is copied.
-        let (from, place) =
+        let (from, slot_index) =
             ((slot.buf, ring.payload_offset(at)), (free.buf, tx.payload_offset(to)));
-        let len = tx.copy(place, ring, from, slot.len.into());
+        let len = tx.copy(slot_index, ring, from, slot.len.into());
         tx.set_slot(to, Slot { len: len as u16, flags: more, ..free });
         return tx.advance_to(next_slot(to, tx.num_slots()));
     }

@@ -68,7 +68,7 @@ impl KickDispatcher {
 
     /// Allocates a client ID.
     pub(crate) fn next_client(&self) -> u32 {
-        let next = |who: u32| Some(who.checked_add(1).unwrap_or(FIRST_CLIENT_ID));
+        let next = |client_id: u32| Some(client_id.checked_add(1).unwrap_or(FIRST_CLIENT_ID));
         let taken = self.next_client_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         taken.unwrap_or(FIRST_CLIENT_ID)
     }
@@ -77,7 +77,7 @@ impl KickDispatcher {
     pub(crate) fn register(
         &self,
         bell: &Arc<Doorbell>,
-        whom: Weak<dyn KickHandler>,
+        observer: Weak<dyn KickHandler>,
     ) -> Result<(), Errno> {
         let mut known = lock(&self.registrations);
         known.retain(|_, one| {
@@ -90,7 +90,7 @@ impl KickDispatcher {
         });
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         epoll::add(&self.epoll, bell.as_fd(), EventData::new_u64(number), EventFlags::IN)?;
-        known.insert(number, KickRegistration { doorbell: bell.clone(), handler: whom });
+        known.insert(number, KickRegistration { doorbell: bell.clone(), handler: observer });
         Ok(())
     }
 
@@ -113,9 +113,9 @@ impl KickDispatcher {
         // Cleared before the handler runs, so a later ring is not missed.
         one.doorbell.clear();
         match one.handler.upgrade() {
-            Some(whom) => {
+            Some(observer) => {
                 drop(known);
-                whom.handle_kick();
+                observer.handle_kick();
             }
             None => {
                 let _ = epoll::delete(&self.epoll, one.doorbell.as_fd());

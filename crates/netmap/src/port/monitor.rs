@@ -37,7 +37,7 @@ pub(crate) fn is_monitor_request(register: &NmreqRegister) -> bool {
 fn selected_directions(flags: u64) -> [bool; 2] {
     match [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0) {
         [false, false] => [true, true],
-        said => said,
+        other => other,
     }
 }
 

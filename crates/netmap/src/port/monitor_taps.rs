@@ -85,13 +85,13 @@ pub trait MonitorListener: Send + Sync + std::fmt::Debug {
 
 impl MonitorTaps {
     /// Sets the observer; only the first call has an effect.
-    pub fn set_observer(&self, whom: Weak<dyn MonitorListener>) {
-        let _ = self.observer.set(whom);
+    pub fn set_observer(&self, observer: Weak<dyn MonitorListener>) {
+        let _ = self.observer.set(observer);
     }
 
     fn notify_observer(&self) {
-        if let Some(whom) = self.observer.get().and_then(Weak::upgrade) {
-            whom.monitors_changed();
+        if let Some(observer) = self.observer.get().and_then(Weak::upgrade) {
+            observer.monitors_changed();
         }
     }
 

@@ -150,13 +150,13 @@ impl Pipe {
 impl PersistentPipe for Pipe {
     fn state(&self, ports: &mut dyn SavedPortIndex) -> PipeState {
         let parent = ports.port_ref(&self.parent);
-        let ways = [(0, 1), (1, 0)].map(|(from, to)| {
+        let directions = [(0, 1), (1, 0)].map(|(from, to)| {
             let (from, to) = (&self.sides[from], &self.sides[to]);
-            let places = from.tx.iter().map(|tx| lock(tx).layout());
+            let layouts = from.tx.iter().map(|tx| lock(tx).layout());
             let views = from.views[TxRx::Tx as usize].iter().zip(&to.views[TxRx::Rx as usize]);
-            places
+            layouts
                 .zip(views)
-                .map(|(place, (tx, rx))| PipeDirectionState::capture(place, [tx, rx]))
+                .map(|(layout, (tx, rx))| PipeDirectionState::capture(layout, [tx, rx]))
                 .collect()
         });
         PipeState {
@@ -164,7 +164,7 @@ impl PersistentPipe for Pipe {
             names: self.sides.each_ref().map(|side| side.base.name().to_owned()),
             shape: self.sides[0].shape.into(),
             parent,
-            directions: ways,
+            directions,
         }
     }
 
@@ -188,9 +188,9 @@ impl Pipe {
         for (from, to) in [(0, 1), (1, 0)] {
             for (tx, rx) in self.sides[from].tx.iter().zip(&self.sides[to].rx) {
                 let (mut tx, mut rx) = (lock(tx), lock(rx));
-                let place = share(&mut tx, &mut rx).map_err(|_| Errno::NOMEM)?;
-                halves[from][TxRx::Tx as usize].push(SharedHalf::new(place, tx.signs())?);
-                halves[to][TxRx::Rx as usize].push(SharedHalf::new(place, rx.signs())?);
+                let layout = share(&mut tx, &mut rx).map_err(|_| Errno::NOMEM)?;
+                halves[from][TxRx::Tx as usize].push(SharedHalf::new(layout, tx.signs())?);
+                halves[to][TxRx::Rx as usize].push(SharedHalf::new(layout, rx.signs())?);
             }
         }
         let kick = Arc::new(Doorbell::new().map_err(|_| Errno::NFILE)?);
@@ -288,13 +288,13 @@ fn reconnect(
     cells: &Arc<Region>,
     from: &mut PipeSide,
     to: &mut PipeSide,
-    ways: &[PipeDirectionState],
+    directions: &[PipeDirectionState],
 ) -> Option<()> {
     let rings = usize::from(from.shape.rings[TxRx::Tx as usize]);
-    for way in Some(ways).filter(|ways| ways.len() == rings)? {
-        let PipeDirectionState { tx, rx, words, slots, offsets } = *way;
-        let place = DirectionLayout { tx, rx, words, num_slots: slots };
-        let (tx, rx) = place.resume(memory.region(), cells).ok()?;
+    for direction in Some(directions).filter(|directions| directions.len() == rings)? {
+        let PipeDirectionState { tx, rx, words, slots, offsets } = *direction;
+        let layout = DirectionLayout { tx, rx, words, num_slots: slots };
+        let (tx, rx) = layout.resume(memory.region(), cells).ok()?;
         offsets[0].apply(&tx.kern().view());
         offsets[1].apply(&rx.kern().view());
         link_sides(from, to, (tx, rx));

@@ -27,11 +27,11 @@ pub(crate) struct SharedHalf {
 }
 
 impl SharedHalf {
-    pub(crate) fn new(place: DirectionLayout, signs: WakeSignals) -> Result<Self, Errno> {
+    pub(crate) fn new(layout: DirectionLayout, signs: WakeSignals) -> Result<Self, Errno> {
         let bell = Doorbell::new().map_err(|_| Errno::NFILE)?;
         let announced = Mutex::new(SleepAnnouncement::already_announced());
         Ok(Self {
-            layout: place,
+            layout,
             signals: signs,
             doorbell: bell,
             holder: AtomicU32::new(0),
@@ -50,17 +50,17 @@ impl SharedHalf {
         self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
     }
 
-    fn acquire(&self, who: u32) -> bool {
-        let taken = self.holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
+    fn acquire(&self, client_id: u32) -> bool {
+        let taken = self.holder.compare_exchange(0, client_id, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
-            self.signals.set_holder(who);
+            self.signals.set_holder(client_id);
         }
         taken.is_ok()
     }
 
-    fn release(&self, who: u32) {
-        if self.holder.load(Ordering::Acquire) == who {
-            self.signals.release_owner(who);
+    fn release(&self, client_id: u32) {
+        if self.holder.load(Ordering::Acquire) == client_id {
+            self.signals.release_owner(client_id);
             self.signals.clear_guest_sleep();
             self.holder.store(0, Ordering::Release);
         }
@@ -81,15 +81,16 @@ impl SharedPipe {
         self: &Arc<Self>,
         role: usize,
         rings: &[Range<usize>; 2],
-        who: u32,
+        client_id: u32,
     ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
         // On an error, dropping the loan returns the rings that it already has.
-        let loan = PipeLoan { pipe: self.clone(), role, rings: rings.clone(), client_id: who };
+        let loan = PipeLoan { pipe: self.clone(), role, rings: rings.clone(), client_id };
         let mut halves = Vec::new();
         for dir in TxRx::BOTH {
             for ring in rings[dir as usize].clone() {
                 let mine = &self.halves[role][dir as usize];
-                let half = mine.get(ring).filter(|half| half.acquire(who)).ok_or(Errno::BUSY)?;
+                let half =
+                    mine.get(ring).filter(|half| half.acquire(client_id)).ok_or(Errno::BUSY)?;
                 let peer = &self.halves[1 - role][dir.opposite() as usize][ring];
                 halves.push(DelegatedHalf {
                     dir,
@@ -101,7 +102,7 @@ impl SharedPipe {
             }
         }
         let lent = PipeDelegation {
-            client_id: who,
+            client_id,
             kick: descriptor(&self.kick)?,
             writes_timestamps: true,
             halves,

@@ -226,21 +226,21 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Told(Mutex<Vec<u64>>);
+    struct RecordedWakes(Mutex<Vec<u64>>);
 
-    impl Notify for Told {
+    impl Notify for RecordedWakes {
         fn notify(&self, handle: u64) {
             lock(&self.0).push(handle);
         }
     }
 
-    fn waker() -> (Arc<Waker>, Arc<Told>, Arc<Ticker>) {
-        let (told, ticker) = (Arc::<Told>::default(), Arc::<Ticker>::default());
-        (Waker::new(told.clone(), ticker.clone()), told, ticker)
+    fn waker() -> (Arc<Waker>, Arc<RecordedWakes>, Arc<Ticker>) {
+        let (woken, ticker) = (Arc::<RecordedWakes>::default(), Arc::<Ticker>::default());
+        (Waker::new(woken.clone(), ticker.clone()), woken, ticker)
     }
 
-    fn wake_count(told: &Told) -> usize {
-        lock(&told.0).len()
+    fn wake_count(woken: &RecordedWakes) -> usize {
+        lock(&woken.0).len()
     }
 
     #[test]

@@ -40,8 +40,8 @@ impl OpenHandle {
         let (mut lent, made) = binding.port.lend(&binding.rings, kicks)?;
         lent.writes_timestamps = !self.domain.params().no_timestamp;
         for half in &mut lent.halves {
-            let place = &mut half.layout;
-            for at in [&mut place.words, &mut place.tx, &mut place.rx] {
+            let layout = &mut half.layout;
+            for at in [&mut layout.words, &mut layout.tx, &mut layout.rx] {
                 *at += region.file_offset();
             }
         }

@@ -164,13 +164,13 @@ impl SyncLoop<'_> {
     fn sync_ring(&mut self, k: usize) -> Result<bool, Errno> {
         self.csb.set_need_kick(k, false, self.caller)?;
         for _ in 0..MAX_SYNCS_PER_TURN {
-            let told = self.csb.read(k, self.caller)?;
-            let synced = self.sync_once(k, told.head, told.cur)?;
+            let state = self.csb.read(k, self.caller)?;
+            let synced = self.sync_once(k, state.head, state.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
             // Another thread that was syncing the ring may have begun before the program's last
             // change.
-            if (now.head, now.cur) == (told.head, told.cur) && synced != SyncStatus::Busy {
+            if (now.head, now.cur) == (state.head, state.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }
             self.csb.set_need_kick(k, false, self.caller)?;

@@ -43,12 +43,12 @@ fn request<T: Plain>(kind: u16, name: String, body: &T) -> NetmapRequest {
 fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     if old.nr_cmd == NETMAP_BDG_LIST {
-        let place = NmreqValeList {
+        let list = NmreqValeList {
             nr_bridge_idx: old.nr_arg1,
             nr_port_idx: old.nr_arg2.into(),
             ..NmreqValeList::default()
         };
-        return Ok(request(NETMAP_REQ_VALE_LIST, name, &place));
+        return Ok(request(NETMAP_REQ_VALE_LIST, name, &list));
     }
     let figures = NmreqPortInfoGet {
         nr_tx_slots: old.nr_tx_slots,

@@ -49,8 +49,8 @@ impl Netmap {
         if loan.is_some() {
             return Err(Errno::BUSY);
         }
-        let who = self.kicks()?.next_client();
-        let (lent, made) = binding.port.lend_queues(&binding.rings, who)?;
+        let client_id = self.kicks()?.next_client();
+        let (lent, made) = binding.port.lend_queues(&binding.rings, client_id)?;
         if lent.len() > LENT_RINGS {
             return Err(Errno::OPNOTSUPP);
         }
@@ -64,7 +64,7 @@ impl Netmap {
         let token = slipring_ring::secret_word();
         let stamps = !open.domain.params().no_timestamp;
         let answer =
-            encode_delegated_queues(who, stamps, token, &layouts).ok_or(Errno::OPNOTSUPP)?;
+            encode_delegated_queues(client_id, stamps, token, &layouts).ok_or(Errno::OPNOTSUPP)?;
         let sockets = lent.into_iter().map(|one| one.socket).collect();
         lock(&self.pending_sockets).insert(token, (open.uid(), sockets));
         *loan =

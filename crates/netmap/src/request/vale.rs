@@ -211,8 +211,8 @@ impl Netmap {
         let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
         let seated = persistent.and_then(|port| port.attachment());
         let in_switch = seated.is_some_and(|(hub, _)| hub.name() == switch);
-        let there = in_switch || names.port(&key).is_some();
-        Err(if there { Errno::OPNOTSUPP } else { Errno::NXIO })
+        let exists = in_switch || names.port(&key).is_some();
+        Err(if exists { Errno::OPNOTSUPP } else { Errno::NXIO })
     }
 }
 

@@ -14,7 +14,7 @@ use slipring_ring::RingView;
 struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,
     nic_is_gone: Arc<AtomicBool>,
-    told: Mutex<Vec<AdapterEvent>>,
+    notified: Mutex<Vec<AdapterEvent>>,
 }
 
 impl Provider for Arc<Machine> {
@@ -48,7 +48,7 @@ impl Provider for Arc<Machine> {
     }
 
     fn notify(&self, news: &AdapterEvent) {
-        lock(&self.told).push(news.clone());
+        lock(&self.notified).push(news.clone());
     }
 }
 
@@ -282,7 +282,7 @@ fn an_interface_that_is_no_more_leaves_its_switch_which_is_told() {
         eventually(|| world.domain.switches()[0].ports.len() == 1);
         assert_eq!(detach(&world), Err(Errno::NXIO));
         let gone = AdapterEvent::InterfaceGone { uid: 0, port: "vale0:nic0".to_owned() };
-        eventually(|| *lock(&machine.told) == [gone.clone()]);
+        eventually(|| *lock(&machine.notified) == [gone.clone()]);
         machine.nic_is_gone.store(false, Ordering::SeqCst);
         eventually(|| attach(&world, NR_REG_ALL_NIC).is_ok());
     }

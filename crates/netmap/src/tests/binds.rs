@@ -184,10 +184,10 @@ fn names_of_another_network_namespace_are_others() {
     let world = World::new();
     let _here = world.bound("x{1");
     let opener = Opener { netns: 2, netns_fd: None, gids: Vec::new() };
-    let open = world.netmap.open(world.domain.clone(), opener, world.told.clone());
-    let mut there = Client { world: &world, open, memory: Flat::new() };
+    let open = world.netmap.open(world.domain.clone(), opener, world.notified.clone());
+    let mut client = Client { world: &world, open, memory: ProgramMemory::new() };
     let alone = wish(NR_REG_ALL_NIC, 0, NR_EXCLUSIVE);
-    assert!(there.register("x{1", &alone).is_ok());
+    assert!(client.register("x{1", &alone).is_ok());
 }
 
 #[test]

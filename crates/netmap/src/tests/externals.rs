@@ -65,9 +65,9 @@ fn everything_lies_in_the_programs_pages_and_counts_from_the_first() {
     let mut client = world.open();
     client.bring(&pages);
     let at = NmreqOptExtmem { nro_usrptr: SHARED + 4 * MIB, ..option(4 * MIB) };
-    let (got, told) = client.register_in("vale0:a", &short(), &at);
+    let (got, notified) = client.register_in("vale0:a", &short(), &at);
     let got = got.unwrap();
-    assert_eq!(told.nro_opt.nro_status, 0);
+    assert_eq!(notified.nro_opt.nro_status, 0);
     assert!(got.nr_memsize <= 4 * MIB && got.nr_mem_id > 1);
     let record: NetmapIf = read(&pages, 4 * MIB + got.nr_offset);
     assert_eq!((record.ni_tx_rings, &record.ni_name[..8]), (1, &b"vale0:a\0"[..]));
@@ -79,19 +79,19 @@ fn everything_lies_in_the_programs_pages_and_counts_from_the_first() {
 #[test]
 fn what_is_brought_counts_in_whole_pages_and_so_does_what_is_told_of_it() {
     let world = World::new();
-    let told = |bytes: u64| {
+    let notified = |bytes: u64| {
         let pages = file(4 * MIB);
         let mut client = world.open();
         client.bring(&pages);
-        let (got, told) = client.register_in("vale0:a", &short(), &option(bytes));
+        let (got, notified) = client.register_in("vale0:a", &short(), &option(bytes));
         let got = got.unwrap();
-        assert_eq!(got.nr_memsize, told.nro_info.nr_memsize, "{bytes}");
-        (got.nr_memsize, told.nro_info.nr_buf_pool_objtotal)
+        assert_eq!(got.nr_memsize, notified.nro_info.nr_memsize, "{bytes}");
+        (got.nr_memsize, notified.nro_info.nr_buf_pool_objtotal)
     };
-    let (bytes, bufs) = told(4 * MIB);
+    let (bytes, bufs) = notified(4 * MIB);
     assert!(bytes % 4096 == 0 && bytes <= 4 * MIB && bytes > u64::from(bufs) * BUF, "{bytes}");
-    assert_eq!(told(4 * MIB - 4095), (bytes, bufs), "a page that was begun is used whole");
-    let (fewer, less) = told(3 * MIB + 1);
+    assert_eq!(notified(4 * MIB - 4095), (bytes, bufs), "a page that was begun is used whole");
+    let (fewer, less) = notified(3 * MIB + 1);
     assert!(fewer % 4096 == 0 && less < bufs, "{fewer} {less}");
 }
 
@@ -100,9 +100,9 @@ fn sizes_that_are_not_said_are_those_of_private_memories_and_are_told() {
     let (world, pages) = (World::new(), file(32 * MIB));
     let mut client = world.open();
     client.bring(&pages);
-    let (got, told) = client.register_in("vale0:a", &short(), &option(32 * MIB));
+    let (got, notified) = client.register_in("vale0:a", &short(), &option(32 * MIB));
     got.unwrap();
-    let info = told.nro_info;
+    let info = notified.nro_info;
     assert_eq!((info.nr_if_pool_objtotal, info.nr_if_pool_objsize), (2, 1024));
     assert_eq!((info.nr_ring_pool_objtotal, info.nr_ring_pool_objsize), (4, 20_480));
     assert_eq!((info.nr_buf_pool_objtotal, info.nr_buf_pool_objsize), (4098, BUF_SIZE));
@@ -120,9 +120,9 @@ fn sizes_that_are_said_hold_and_buffers_are_as_many_as_fit() {
     wish.nro_info.nr_ring_pool_objsize = 4096;
     wish.nro_info.nr_buf_pool_objtotal = 100_000;
     wish.nro_info.nr_buf_pool_objsize = 4096;
-    let (got, told) = client.register_in("vale0:a", &short(), &wish);
+    let (got, notified) = client.register_in("vale0:a", &short(), &wish);
     got.unwrap();
-    let info = told.nro_info;
+    let info = notified.nro_info;
     assert_eq!((info.nr_ring_pool_objtotal, info.nr_ring_pool_objsize), (8, 4096));
     assert_eq!(info.nr_buf_pool_objsize, 4096);
     assert!((200..=256).contains(&info.nr_buf_pool_objtotal), "{info:?}");
@@ -152,11 +152,11 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_bound() {
     for (option, wanted) in cases {
         let mut client = world.open();
         client.bring(&pages);
-        let (got, told) = client.register_in("vale0:a", &short(), &option);
-        let status = Errno::from_raw_os_error(told.nro_opt.nro_status as i32);
+        let (got, notified) = client.register_in("vale0:a", &short(), &option);
+        let status = Errno::from_raw_os_error(notified.nro_opt.nro_status as i32);
         assert_eq!((got.err(), status), (Some(wanted), wanted), "{option:?}");
         assert_eq!(client.ioctl(NIOCTXSYNC), Err(Errno::NXIO));
-        assert_eq!(told.nro_info, option.nro_info, "only heads are written back");
+        assert_eq!(notified.nro_info, option.nro_info, "only heads are written back");
     }
 }
 
@@ -184,8 +184,8 @@ fn who_has_not_brought_it_does_not_bind_in_it_but_by_its_number() {
     client.bring(&pages);
     let id = client.register_in("x{1", &short(), &option(8 * MIB)).0.unwrap().nr_mem_id;
     assert_eq!(world.open().register("x}1", &short()), Err(Errno::OPNOTSUPP));
-    let knows = NmreqRegister { nr_mem_id: id, ..short() };
-    assert_eq!(world.open().register("x}1", &knows).unwrap().nr_mem_id, id);
+    let request = NmreqRegister { nr_mem_id: id, ..short() };
+    assert_eq!(world.open().register("x}1", &request).unwrap().nr_mem_id, id);
 }
 
 #[test]

@@ -39,13 +39,13 @@ impl<'w> Bound<'w> {
 }
 
 /// The other end of the NIC, or of its host.
-struct Far<'w> {
+struct OtherEnd<'w> {
     client: Client<'w>,
     tx: u64,
     rx: u64,
 }
 
-impl<'w> Far<'w> {
+impl<'w> OtherEnd<'w> {
     fn new(world: &'w World, name: &str) -> Self {
         let mut client = world.open();
         let got = client.register(name, &all()).unwrap();
@@ -73,7 +73,7 @@ fn marked_frames_go_from_the_interface_to_the_host_and_back() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
     let [_, _, rx, host_rx] = nic.rings;
-    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     nic.allow(rx);
     nic.allow(host_rx);
     wire.send(&[60, 61, 62]);
@@ -89,7 +89,7 @@ fn a_mark_means_nothing_where_the_ring_does_not_allow_it_nor_the_other_way() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
     let rx = nic.rings[2];
-    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     wire.send(&[60]);
     assert_eq!(nic.give_back(rx, NS_FORWARD), 1);
     nic.allow(rx);
@@ -103,7 +103,7 @@ fn with_the_parameter_fwd_all_frames_pass_that_are_given_back() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
     let [_, _, rx, host_rx] = nic.rings;
-    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     world.domain.parameters().set("fwd", 1).unwrap();
     wire.send(&[60, 61]);
     assert_eq!(nic.give_back(rx, 0), 2);
@@ -122,7 +122,7 @@ fn a_frame_that_is_not_given_back_stays() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
     let rx = nic.rings[2];
-    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     nic.allow(rx);
     wire.send(&[60, 61]);
     nic.client.ioctl(NIOCRXSYNC).unwrap();
@@ -140,7 +140,7 @@ fn without_the_rings_of_the_other_side_a_marked_frame_is_let_go() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_ALL_NIC);
     let rx = nic.rings[2];
-    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     nic.allow(rx);
     wire.send(&[60]);
     assert_eq!(nic.give_back(rx, NS_FORWARD), 1);
@@ -152,7 +152,7 @@ fn buffers_are_exchanged_and_none_is_lost_or_doubled() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
     let rx = nic.rings[2];
-    let [mut wire, stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    let [mut wire, stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     nic.allow(rx);
     wire.send(&[60; 200]);
     assert_eq!(nic.give_back(rx, NS_FORWARD), 200);

@@ -50,8 +50,8 @@ impl<'w> Client<'w> {
 
     /// Writes the program's indices for ring `k`.
     fn say(&mut self, k: u64, to: u32) {
-        let told: NmCsbAtok = self.memory.get(ATOK + 64 * k);
-        self.memory.put(ATOK + 64 * k, &NmCsbAtok { head: to, cur: to, ..told });
+        let notified: NmCsbAtok = self.memory.get(ATOK + 64 * k);
+        self.memory.put(ATOK + 64 * k, &NmCsbAtok { head: to, cur: to, ..notified });
     }
 
     fn ring_view(&self, dir: TxRx) -> RingView {
@@ -210,7 +210,7 @@ fn a_loop_that_sleeps_is_ended_by_a_stop_from_another_thread() {
         rustix::io::write(&kick, &1u64.to_ne_bytes()).unwrap();
         let stop = NmreqHeader { nr_body: 0, ..header("", NETMAP_REQ_SYNC_KLOOP_STOP) };
         let mut arg = crate::memory::caller::bytes_of(&stop);
-        assert_eq!(world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut Flat::new()), Ok(0));
+        assert_eq!(world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut ProgramMemory::new()), Ok(0));
         assert_eq!(run.join().unwrap(), Ok(0));
     });
 }

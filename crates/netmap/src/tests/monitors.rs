@@ -144,8 +144,9 @@ fn a_zero_copy_monitor_of_which_nobody_said_what_it_watches_sees_both_ways_and_t
 fn no_request_for_a_monitor_binds_or_attaches_the_port_itself() {
     let world = World::new();
     let _a = world.bound("x{1");
-    for ways in [0, NR_MONITOR_TX, NR_MONITOR_RX, NR_MONITOR_TX | NR_MONITOR_RX] {
-        for flags in [ways, ways | NR_ZCOPY_MON].into_iter().filter(|&flags| flags != 0) {
+    for directions in [0, NR_MONITOR_TX, NR_MONITOR_RX, NR_MONITOR_TX | NR_MONITOR_RX] {
+        for flags in [directions, directions | NR_ZCOPY_MON].into_iter().filter(|&flags| flags != 0)
+        {
             let mut client = world.open();
             client.register("x{1", &monitor(flags)).unwrap();
             assert!(client.open.bound.get().unwrap().port.is_monitor(), "{flags:#x}");
@@ -331,9 +332,9 @@ fn a_monitor_sends_nothing_and_ends_with_the_port() {
     );
     let again = world.bound("x{1");
     drop(a);
-    assert!(lock(&world.told.0).is_empty(), "somebody has it still");
+    assert!(lock(&world.notified.0).is_empty(), "somebody has it still");
     drop(again);
-    assert_eq!(*lock(&world.told.0), [3]);
+    assert_eq!(*lock(&world.notified.0), [3]);
     assert_eq!(seen.client.ioctl(NIOCRXSYNC), Err(Errno::IO));
     assert!(seen.client.poll(PollEvents::IN).intersects(PollEvents::ERR));
 }
@@ -348,5 +349,5 @@ fn a_monitor_that_sleeps_is_woken() {
         PollEvents::default()
     );
     a.send([1]);
-    assert_eq!(*lock(&world.told.0), [3]);
+    assert_eq!(*lock(&world.notified.0), [3]);
 }

@@ -167,8 +167,8 @@ fn without_timestamps_only_rings_that_ask_are_stamped() {
     assert!(a.ring(rx).ts.tv_sec > 0);
 }
 
-fn told(world: &World) -> Vec<u64> {
-    std::mem::take(&mut lock(&world.told.0))
+fn notified(world: &World) -> Vec<u64> {
+    std::mem::take(&mut lock(&world.notified.0))
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn a_sleeper_is_told_when_a_frame_is_there() {
     let ([mut a, b], [[tx, _], _]) = pipe(&world);
     assert_eq!(b.open.poll(PollEvents::IN, Some(9), Duration::ZERO), PollEvents::default());
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert!(told(&world).is_empty(), "nothing was sent");
+    assert!(notified(&world).is_empty(), "nothing was sent");
     a.queue(tx, 0, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(told(&world), [9]);
+    assert_eq!(notified(&world), [9]);
 }
 
 #[test]
@@ -190,10 +190,10 @@ fn a_sleeper_for_room_is_told_when_the_reader_lets_go() {
     (0..7).for_each(|i| a.queue(tx, i, 60, 0));
     assert_eq!(a.open.poll(PollEvents::OUT, Some(4), Duration::ZERO), PollEvents::default());
     b.ioctl(NIOCRXSYNC).unwrap();
-    assert!(told(&world).is_empty());
+    assert!(notified(&world).is_empty());
     b.advance(rx, 7);
     b.ioctl(NIOCRXSYNC).unwrap();
-    assert_eq!(told(&world), [4]);
+    assert_eq!(notified(&world), [4]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn an_edge_triggered_reader_that_took_all_is_told_of_the_next_frame() {
     b.advance(rx, 1);
     a.queue(tx, 1, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(told(&world), [9]);
+    assert_eq!(notified(&world), [9]);
 }
 
 #[test]
@@ -217,5 +217,5 @@ fn a_closed_file_is_not_told_of_anything() {
     drop(b);
     a.queue(tx, 0, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert!(told(&world).is_empty());
+    assert!(notified(&world).is_empty());
 }

@@ -8,9 +8,9 @@ use super::*;
 
 /// A minimal store.
 #[derive(Debug, Default)]
-struct Shelf(Mutex<HashMap<String, OwnedFd>>);
+struct MemoryFdStore(Mutex<HashMap<String, OwnedFd>>);
 
-impl FdStore for Shelf {
+impl FdStore for MemoryFdStore {
     fn store(&self, name: &str, fd: BorrowedFd<'_>) {
         lock(&self.0).insert(name.to_owned(), fd.try_clone_to_owned().unwrap());
     }
@@ -20,7 +20,7 @@ impl FdStore for Shelf {
     }
 }
 
-impl Shelf {
+impl MemoryFdStore {
     fn copy(&self, name: &str) -> OwnedFd {
         lock(&self.0)[name].try_clone().unwrap()
     }
@@ -33,11 +33,11 @@ impl Shelf {
 /// A program whose calls have numbers.
 struct Caller {
     open: OpenHandle,
-    memory: Flat,
+    memory: ProgramMemory,
     call: u64,
 }
 
-struct Numbered<'c>(&'c mut Flat, u64);
+struct Numbered<'c>(&'c mut ProgramMemory, u64);
 
 impl CallerMemory for Numbered<'_> {
     fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
@@ -56,7 +56,7 @@ impl CallerMemory for Numbered<'_> {
 /// A daemon and the programs that it serves.
 struct Daemon {
     world: World,
-    shelf: Arc<Shelf>,
+    shelf: Arc<MemoryFdStore>,
     callers: Vec<Caller>,
 }
 
@@ -71,19 +71,19 @@ impl Daemon {
     }
 
     fn with(provider: Box<dyn Provider>) -> Self {
-        let shelf = Arc::<Shelf>::default();
+        let shelf = Arc::<MemoryFdStore>::default();
         let parameters = Parameters::new(&MemoryParams::default());
         let domain = Domain::sharing(0, &parameters, Some(shelf.clone())).unwrap();
-        let world = World { netmap: Netmap::new(provider), domain, told: Arc::default() };
+        let world = World { netmap: Netmap::new(provider), domain, notified: Arc::default() };
         Self { world, shelf, callers: Vec::new() }
     }
 
     fn open(&mut self) -> usize {
         let opener = Opener { netns: 1, netns_fd: None, gids: vec![7] };
         let ticket = OpenId { handle: number(), call: number() };
-        let (domain, told) = (self.world.domain.clone(), self.world.told.clone());
-        let open = self.world.netmap.open_persistent(domain, opener, told, ticket).unwrap();
-        self.callers.push(Caller { open, memory: Flat::new(), call: 0 });
+        let (domain, notified) = (self.world.domain.clone(), self.world.notified.clone());
+        let open = self.world.netmap.open_persistent(domain, opener, notified, ticket).unwrap();
+        self.callers.push(Caller { open, memory: ProgramMemory::new(), call: 0 });
         self.callers.len() - 1
     }
 
@@ -148,10 +148,10 @@ impl Daemon {
             })
             .collect();
         std::mem::forget(world);
-        let told = Arc::<Told>::default();
+        let notified = Arc::<RecordedWakes>::default();
         let netmap = Netmap::new(provider);
         let parameters = Parameters::new(&MemoryParams::default());
-        let notify: Arc<dyn Notify> = told.clone();
+        let notify: Arc<dyn Notify> = notified.clone();
         let store: Arc<dyn FdStore> = shelf.clone();
         let resumed = netmap.resume(shelf.left(), &parameters, Some(store), &|_| None, &notify)?;
         let mut opens: HashMap<_, _> =
@@ -163,7 +163,7 @@ impl Daemon {
         });
         let callers = callers.collect();
         assert!(opens.is_empty(), "{opens:?}");
-        let world = World { netmap, domain: resumed.domain, told };
+        let world = World { netmap, domain: resumed.domain, notified };
         Ok(Self { world, shelf, callers })
     }
 }
@@ -250,7 +250,7 @@ fn who_slept_in_a_poll_is_woken_by_the_next_daemon() {
     assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::default());
     let daemon = daemon.killed();
     daemon.callers.iter().for_each(|one| one.open.wake_earlier_pollers());
-    assert_eq!(*lock(&daemon.world.told.0), [900 + b as u64]);
+    assert_eq!(*lock(&daemon.world.notified.0), [900 + b as u64]);
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
         std::mem::forget(ledger);
         let parameters = Parameters::new(&MemoryParams::default());
         let netmap = Netmap::new(Box::new(Nothing));
-        let notify: Arc<dyn Notify> = Arc::<Told>::default();
+        let notify: Arc<dyn Notify> = Arc::<RecordedWakes>::default();
         match netmap.resume(left, &parameters, None, &|_| None, &notify) {
             Err(_) => refused += 1,
             Ok(resumed) => resumed.opens.iter().for_each(|open| {

@@ -23,15 +23,15 @@ impl<'w> Guest<'w> {
     /// Takes over, in its own mapping, the rings that `client` has bound.
     fn new(client: Client<'w>) -> Self {
         let kicks = client.world.netmap.kicks().unwrap();
-        let PipeDelegation { client_id: who, halves, .. } = client.open.lend(&kicks).unwrap();
+        let PipeDelegation { client_id, halves, .. } = client.open.lend(&kicks).unwrap();
         let (file, _) = client.open.memory().unwrap();
         let end = client.open.bound.get().unwrap().port.memory().map_len();
-        let place = |dir: TxRx| halves.iter().find(|half| half.dir == dir).unwrap().layout;
-        let ring: NetmapRing = client.peek(place(TxRx::Tx).tx);
-        let data = place(TxRx::Tx).tx.strict_add_signed(ring.buf_ofs);
+        let layout = |dir: TxRx| halves.iter().find(|half| half.dir == dir).unwrap().layout;
+        let ring: NetmapRing = client.peek(layout(TxRx::Tx).tx);
+        let data = layout(TxRx::Tx).tx.strict_add_signed(ring.buf_ofs);
         let region = DeviceMapping::new(file, end).unwrap().into_region(data, BUF as u32).unwrap();
-        let tx = HostedTx::attach(&region, place(TxRx::Tx), who).unwrap();
-        let rx = HostedRx::attach(&region, place(TxRx::Rx), who).unwrap();
+        let tx = HostedTx::attach(&region, layout(TxRx::Tx), client_id).unwrap();
+        let rx = HostedRx::attach(&region, layout(TxRx::Rx), client_id).unwrap();
         let doorbell = halves.into_iter().find(|half| half.dir == TxRx::Rx).unwrap().doorbell;
         Self { client, tx, rx, doorbell }
     }
@@ -72,8 +72,8 @@ fn sleep(client: &Client<'_>, wish: PollEvents, handle: u64) {
     assert_eq!(seen, PollEvents::default(), "there is nothing to sleep for");
 }
 
-fn told(world: &World) -> Vec<u64> {
-    std::mem::take(&mut lock(&world.told.0))
+fn notified(world: &World) -> Vec<u64> {
+    std::mem::take(&mut lock(&world.notified.0))
 }
 
 /// A client that has filled its ring and sleeps until a slot is free.
@@ -90,10 +90,10 @@ fn who_sleeps_for_frames_is_told_by_a_sender_that_is_lent_its_rings_later() {
     let (b, a) = (world.bound("x}1"), world.bound("x{1"));
     sleep(&b, PollEvents::IN, SLEEPER);
     let mut a = Guest::new(a);
-    assert!(told(&world).is_empty(), "nothing was sent");
+    assert!(notified(&world).is_empty(), "nothing was sent");
     let moved = a.send(500);
     a.tell(moved);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
     assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
 }
 
@@ -105,7 +105,7 @@ fn who_sleeps_for_room_is_told_by_a_reader_that_is_lent_its_rings_later() {
     let mut a = Guest::new(a);
     let moved = a.read();
     a.tell(moved);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn who_sleeps_after_rings_were_lent_is_told_each_time() {
         sleep(&b, PollEvents::IN, SLEEPER);
         let moved = a.send(1);
         a.tell(moved);
-        assert_eq!(told(&world), [SLEEPER]);
+        assert_eq!(notified(&world), [SLEEPER]);
         b.ioctl(NIOCRXSYNC).unwrap();
         view(&b, TxRx::Rx).advance_to(view(&b, TxRx::Rx).tail());
         b.ioctl(NIOCRXSYNC).unwrap();
@@ -148,7 +148,7 @@ fn what_was_sent_before_rings_are_lent_and_after_arrives_at_one_who_slept_all_al
     let mut a = Guest::new(a);
     let moved = a.send(4);
     a.tell(moved);
-    assert!(!told(&world).is_empty());
+    assert!(!notified(&world).is_empty());
     assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
     assert_eq!(view(&b, TxRx::Rx).tail(), 7);
 }
@@ -165,7 +165,7 @@ fn an_edge_triggered_reader_is_told_by_a_sender_that_is_lent_its_rings_later() {
     let mut a = Guest::new(a);
     let moved = a.send(1);
     a.tell(moved);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn rings_that_one_program_gave_back_and_another_has_wake_who_sleeps() {
     let mut a = Guest::new(world.bound("x{1"));
     let moved = a.send(1);
     a.tell(moved);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_sender_that_is_killed_before_it_tells_leaves_nobody_asleep() {
     sleep(&b, PollEvents::IN, SLEEPER);
     assert!(a.send(1).wake_host);
     drop(a);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_reader_that_is_killed_before_it_tells_leaves_nobody_asleep() {
     full(&mut b);
     assert!(a.read().wake_host);
     drop(a);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn who_sleeps_is_told_though_another_reader_comes_before_the_word_of_the_sender_
     let moved = a.send(1);
     second.open.poll(PollEvents::IN, Some(2), Duration::ZERO);
     a.tell(moved);
-    assert!(told(&world).contains(&SLEEPER));
+    assert!(notified(&world).contains(&SLEEPER));
 }
 
 #[test]
@@ -222,10 +222,10 @@ fn who_is_told_once_is_not_told_again_for_the_same_frames() {
     sleep(&b, PollEvents::IN, SLEEPER);
     let moved = a.send(1);
     a.tell(moved);
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
     assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
     (0..3).for_each(|_| world.netmap.ticker.tick());
-    assert!(told(&world).is_empty());
+    assert!(notified(&world).is_empty());
 }
 
 #[test]
@@ -239,6 +239,6 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     a.ioctl(NIOCTXSYNC).unwrap();
     end.while_locked(TxRx::Rx, 0, &mut || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());
-    assert_eq!(told(&world), [SLEEPER]);
+    assert_eq!(notified(&world), [SLEEPER]);
     assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
 }

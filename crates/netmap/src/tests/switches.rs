@@ -353,7 +353,7 @@ fn rings_lead_to_the_ring_of_the_same_number() {
     let got = a.register("vale0:a", &many).unwrap();
     assert_eq!((got.nr_tx_rings, got.nr_rx_rings), (3, 2));
     let mut b = world.open();
-    let there = b.register("vale0:b", &many).unwrap();
+    let registered = b.register("vale0:b", &many).unwrap();
     let talk = |client: &mut Client<'_>, ring: u64, bytes: &[u8]| {
         let slot = client.slot(ring, 0);
         let at = (ring as i64 + client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF;
@@ -361,12 +361,12 @@ fn rings_lead_to_the_ring_of_the_same_number() {
         client.queue(ring, 0, bytes.len() as u16, 0);
         client.ioctl(NIOCTXSYNC).unwrap();
     };
-    let b_tx = b.ring_at(&there, 0);
+    let b_tx = b.ring_at(&registered, 0);
     talk(&mut b, b_tx, &frame(255, 2, 0));
     for (ring, expected) in [(1, [0, 1]), (2, [1, 1])] {
         let a_tx = a.ring_at(&got, ring);
         talk(&mut a, a_tx, &frame(2, 1, 1));
-        let tails = [4, 5].map(|i| b.ring(b.ring_at(&there, i)).tail);
+        let tails = [4, 5].map(|i| b.ring(b.ring_at(&registered, i)).tail);
         assert_eq!(tails, expected, "tx ring {ring}");
     }
 }
@@ -401,7 +401,7 @@ fn a_receiver_that_sleeps_is_woken() {
     let [mut a, b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
     assert_eq!(b.client.open.poll(PollEvents::IN, Some(5), Duration::ZERO), PollEvents::default());
     a.send(&frame(255, 1, 7));
-    assert_eq!(*lock(&world.told.0), [5]);
+    assert_eq!(*lock(&world.notified.0), [5]);
     assert_eq!(b.client.poll(PollEvents::IN), PollEvents::IN);
 }
 

@@ -5,9 +5,10 @@ use super::*;
 pub(super) fn list(
     client: &mut Client<'_>,
     name: &str,
-    place: (u16, u32),
+    position: (u16, u32),
 ) -> Result<(String, u16, u32), Errno> {
-    let body = NmreqValeList { nr_bridge_idx: place.0, nr_port_idx: place.1, ..Default::default() };
+    let body =
+        NmreqValeList { nr_bridge_idx: position.0, nr_port_idx: position.1, ..Default::default() };
     client.memory.put(BODY, &body);
     let mut arg = crate::memory::caller::bytes_of(&header(name, NETMAP_REQ_VALE_LIST));
     client.world.netmap.ioctl(&client.open, NIOCCTRL, &mut arg, &mut client.memory)?;
@@ -41,14 +42,14 @@ fn the_list_goes_through_switches_and_their_ports_and_ends() {
     let world = World::new();
     let _ports = ["vale0:a", "vale7:b", "vale0:c"].map(|name| world.bound(name));
     let mut client = world.open();
-    let (mut place, mut seen) = ((0, 0), Vec::new());
-    while let Ok((name, switch, port)) = list(&mut client, "", place) {
+    let (mut position, mut seen) = ((0, 0), Vec::new());
+    while let Ok((name, switch, port)) = list(&mut client, "", position) {
         seen.push((name, switch, port));
-        place = (switch, port + 1);
+        position = (switch, port + 1);
     }
     let expected = [("vale0:a", 0, 0), ("vale0:c", 0, 1), ("vale7:b", 1, 0)];
     assert_eq!(seen, expected.map(|(name, switch, port)| (name.to_owned(), switch, port)));
-    assert_eq!(list(&mut client, "", place), Err(Errno::NOENT));
+    assert_eq!(list(&mut client, "", position), Err(Errno::NOENT));
     assert_eq!(list(&mut client, "", (u16::MAX, u32::MAX)), Err(Errno::NOENT));
 }
 
@@ -190,9 +191,9 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
 
 /// Denies one kind of port.
 #[derive(Debug)]
-struct Without(PortKind);
+struct DenyPortKind(PortKind);
 
-impl Provider for Without {
+impl Provider for DenyPortKind {
     fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
@@ -206,13 +207,13 @@ impl Provider for Without {
 fn who_may_have_no_ports_of_switches_makes_and_binds_no_persistent_ones() {
     let mut world = World::new();
     assert_eq!(new_port(&mut world.open(), "old"), Ok(()));
-    world.netmap = Netmap::new(Box::new(Without(PortKind::Switch)));
+    world.netmap = Netmap::new(Box::new(DenyPortKind(PortKind::Switch)));
     let mut client = world.open();
     assert_eq!(new_port(&mut client, "v0"), Err(Errno::PERM));
     assert_eq!(attach(&mut client, "vale0:old"), Err(Errno::PERM));
     assert_eq!(client.register("old", &all()), Err(Errno::PERM));
     assert_eq!(client.register("nowhere", &all()), Err(Errno::NXIO));
-    world.netmap = Netmap::new(Box::new(Without(PortKind::Interface)));
+    world.netmap = Netmap::new(Box::new(DenyPortKind(PortKind::Interface)));
     let mut client = world.open();
     assert_eq!(attach(&mut client, "vale0:old"), Ok(0));
     assert!(client.register("old", &all()).is_ok());

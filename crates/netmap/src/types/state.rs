@@ -293,8 +293,8 @@ pub(crate) struct BoundState {
 
 impl PipeDirectionState {
     /// Captures one direction, with the views of sender and receiver.
-    pub(crate) fn capture(place: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
-        let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = place;
+    pub(crate) fn capture(layout: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
+        let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = layout;
         Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }
     }
 }

@@ -61,10 +61,10 @@ pub fn inject(
     let refused = |error| OpenError::new(name, error);
     let tx = RingHalves::create(&region, index as u16, tx_slots.max(2)).map_err(refused)?;
     let rx = RingHalves::create(&region, index as u16, rx_slots.max(2)).map_err(refused)?;
-    let lane = |label: &str, slots| FaultDirection::new(faults, label, index, &region, slots);
+    let direction = |label: &str, slots| FaultDirection::new(faults, label, index, &region, slots);
     Ok(Box::new(FaultQueue {
-        outgoing: lane("fault/tx", tx_slots).map_err(refused)?,
-        incoming: lane("fault/rx", rx_slots).map_err(refused)?,
+        outgoing: direction("fault/tx", tx_slots).map_err(refused)?,
+        incoming: direction("fault/rx", rx_slots).map_err(refused)?,
         name: name.to_owned(),
         counters: inner.counters().clone(),
         inner,
@@ -168,32 +168,33 @@ impl FaultQueue {
     fn transmit(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         let inner = self.inner.rings().tx;
-        let lane = &mut self.outgoing;
-        lane.emit_due(inner, time);
+        let direction = &mut self.outgoing;
+        direction.emit_due(inner, time);
         let mut at = self.tx_kern.hwcur();
         while at != head {
             let end = packet_end(&self.tx_kern, at, head);
             let slots = self.tx_kern.pending(end) - self.tx_kern.pending(at);
-            let room = if lane.delay > 0 { lane.spare_bufs.len() as u32 } else { inner.avail() };
+            let room =
+                if direction.delay > 0 { direction.spare_bufs.len() as u32 } else { inner.avail() };
             if room < slots {
                 break;
             }
-            if lane.should_drop() {
+            if direction.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
                 at = end;
                 continue;
             }
             let bytes = self.tx_kern.bytes(at);
-            if let Some((at, bit)) = lane.corruption(bytes.len())
+            if let Some((at, bit)) = direction.corruption(bytes.len())
                 && let Some([byte]) = bytes.read(at)
             {
                 bytes.write(at, [byte ^ bit]);
             }
             while at != end {
                 let slot = self.tx_kern.slot(at);
-                if lane.delay > 0 {
+                if direction.delay > 0 {
                     let kern = &mut self.tx_kern;
-                    lane.hold(slot, time, |buf| {
+                    direction.hold(slot, time, |buf| {
                         kern.replace(at, buf, slot.len, SlotFlags::BUF_CHANGED)
                     });
                 } else if inner.swap_to_driver(0, &mut self.tx_kern, at, SlotFlags::BUF_CHANGED) {
@@ -211,26 +212,26 @@ impl FaultQueue {
     fn receive(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         self.rx_kern.complete_to(head);
-        let lane = &mut self.incoming;
-        lane.deliver_due(&mut self.rx_kern, time);
+        let direction = &mut self.incoming;
+        direction.deliver_due(&mut self.rx_kern, time);
         let inner = self.inner.rings().rx;
         let mut waiting = inner.avail();
         loop {
             waiting = inner.whole_packets(waiting);
             let Some(slots) = packet_slots(inner, waiting) else { break };
-            let room = if lane.delay > 0 {
-                lane.spare_bufs.len() as u32
+            let room = if direction.delay > 0 {
+                direction.spare_bufs.len() as u32
             } else {
                 self.rx_kern.free_slots()
             };
             if room < slots {
                 break;
             }
-            if lane.should_drop() {
+            if direction.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
             } else {
                 if let Some(frame) = inner.frame(0)
-                    && let Some((at, bit)) = lane.corruption(frame.bytes.len())
+                    && let Some((at, bit)) = direction.corruption(frame.bytes.len())
                 {
                     frame.bytes[at] ^= bit;
                     inner.write_back(0);
@@ -239,8 +240,8 @@ impl FaultQueue {
                     let Some(slot) = inner.slot(i) else { break };
                     let flags = kept(slot.flags) | SlotFlags::BUF_CHANGED;
                     let at = self.rx_kern.hwtail();
-                    if lane.delay > 0 {
-                        lane.hold(slot, time, |buf| inner.replace(i, buf));
+                    if direction.delay > 0 {
+                        direction.hold(slot, time, |buf| inner.replace(i, buf));
                     } else if inner.swap_to_driver(i, &mut self.rx_kern, at, flags) {
                         self.rx_kern.set_tail(self.rx_kern.next(at));
                     }
@@ -354,7 +355,7 @@ impl Queue for FaultQueue {
     fn deadline(&self) -> Option<Nanos> {
         let own = [&self.outgoing, &self.incoming]
             .into_iter()
-            .filter_map(|lane| lane.delay_line.next_release_ns());
+            .filter_map(|direction| direction.delay_line.next_release_ns());
         own.chain(self.inner.deadline()).min()
     }
 

@@ -53,35 +53,32 @@ impl NativeEnd {
     pub(super) fn new(
         client: NativeClient,
         [region, none]: [&Arc<Region>; 2],
-        (who, stamps, kick): (u32, bool, OwnedFd),
+        (client_id, stamps, kick): (u32, bool, OwnedFd),
         rings: Vec<DelegatedRing>,
     ) -> Result<Self, RegionError> {
         let wakes = epoll_for(&client).map_err(epoll_error)?;
         let (mut tx_half, mut rx_half) = (None, None);
-        for DelegatedRing {
-            receives, layout: place, doorbell: bell, peer_doorbell: peer, ..
-        } in rings
-        {
+        for DelegatedRing { receives, layout, doorbell: bell, peer_doorbell: peer, .. } in rings {
             let bells = (Doorbell::from_fd(bell), Doorbell::from_fd(peer));
             let wait = || add_doorbell(&wakes, &bells.0).map_err(epoll_error);
             if receives && rx_half.is_none() {
                 wait()?;
-                let half = HostedRx::attach(region, place, who)?;
+                let half = HostedRx::attach(region, layout, client_id)?;
                 rx_half =
-                    Some((place, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
+                    Some((layout, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
             } else if !receives && tx_half.is_none() {
                 wait()?;
-                let half = HostedTx::attach(region, place, who)?;
+                let half = HostedTx::attach(region, layout, client_id)?;
                 tx_half =
-                    Some((place, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
+                    Some((layout, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
             }
         }
         let tx = match &tx_half {
-            Some((place, _)) => TxRing::attach(region, place.tx, place.num_slots)?,
+            Some((layout, _)) => TxRing::attach(region, layout.tx, layout.num_slots)?,
             None => RingHalves::<Tx>::absent(none, 0)?.app,
         };
         let rx = match &rx_half {
-            Some((place, _)) => RxRing::attach(region, place.rx, place.num_slots)?,
+            Some((layout, _)) => RxRing::attach(region, layout.rx, layout.num_slots)?,
             None => RingHalves::<Rx>::absent(none, 0)?.app,
         };
         let stamped = stamps.then(|| rx.view());

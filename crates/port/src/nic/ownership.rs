@@ -68,9 +68,9 @@ impl SyncOwnership {
 
     /// Sets the program that the queue is lent to; 0 for none. A program that closed its port
     /// without calling its library detects by this word that the queue is no longer lent to it.
-    pub(crate) fn set_holder(&self, who: u32) {
-        for way in [SyncDirection::Tx, SyncDirection::Rx] {
-            self.words.cell(way, OwnershipWord::Holder).release(who.into());
+    pub(crate) fn set_holder(&self, client_id: u32) {
+        for direction in [SyncDirection::Tx, SyncDirection::Rx] {
+            self.words.cell(direction, OwnershipWord::Holder).release(client_id.into());
         }
     }
 
@@ -94,46 +94,46 @@ impl SyncOwnership {
         }
     }
 
-    fn set_by_host(&self, way: SyncDirection, special: bool) {
-        set_by_host(&self.words, way, self.host_only || self.down || special);
+    fn set_by_host(&self, direction: SyncDirection, special: bool) {
+        set_by_host(&self.words, direction, self.host_only || self.down || special);
     }
 
     /// Acquires a direction; false while a program is syncing it.
-    pub(crate) fn try_acquire(&self, way: SyncDirection) -> bool {
-        claim_for_host(&self.words, way)
+    pub(crate) fn try_acquire(&self, direction: SyncDirection) -> bool {
+        claim_for_host(&self.words, direction)
     }
 
     /// Releases a direction to the next owner. `special`: the direction has slots that programs
     /// cannot handle.
-    pub(crate) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
-        release_by_host(&self.words, way, places, self.host_only || self.down || special);
+    pub(crate) fn release(&self, direction: SyncDirection, anchors: [u32; 2], special: bool) {
+        release_by_host(&self.words, direction, anchors, self.host_only || self.down || special);
     }
 
     /// Whether neither direction is being synced.
     pub(crate) fn is_free(&self) -> bool {
-        let free = |way| self.words.cell(way, OwnershipWord::Owner).acquire() == 0;
+        let free = |direction| self.words.cell(direction, OwnershipWord::Owner).acquire() == 0;
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
     /// Whether `who` is syncing the direction.
-    pub(crate) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
-        self.words.cell(way, OwnershipWord::Owner).acquire() == u64::from(who)
+    pub(crate) fn is_held_by(&self, direction: SyncDirection, client_id: u32) -> bool {
+        self.words.cell(direction, OwnershipWord::Owner).acquire() == u64::from(client_id)
     }
 
     /// Takes a direction from a program that ended in mid-sync.
-    pub(crate) fn force_acquire(&self, way: SyncDirection) {
-        self.words.cell(way, OwnershipWord::Owner).release(HOST_OWNER);
+    pub(crate) fn force_acquire(&self, direction: SyncDirection) {
+        self.words.cell(direction, OwnershipWord::Owner).release(HOST_OWNER);
     }
 
     /// Returns what programs have counted since the last call.
-    pub(crate) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
-        let read = |name| self.words.cell(way, name).load_relaxed();
+    pub(crate) fn take_counts(&mut self, direction: SyncDirection) -> ClientCounts {
+        let read = |name| self.words.cell(direction, name).load_relaxed();
         let now = ClientCounts {
             packets: read(OwnershipWord::Packets),
             bytes: read(OwnershipWord::Bytes),
             refused: read(OwnershipWord::Refused),
         };
-        let last = std::mem::replace(&mut self.last_counts[way as usize], now);
+        let last = std::mem::replace(&mut self.last_counts[direction as usize], now);
         ClientCounts {
             packets: now.packets.wrapping_sub(last.packets),
             bytes: now.bytes.wrapping_sub(last.bytes),
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn a_slot_follows_its_index_round_both() {
         for (slot, at) in [(0, 0), (5, u32::MAX), (63, 1), (7, 1 << 31)] {
-            let place = ring_anchor(slot, at, 64);
-            assert_eq!(at.wrapping_add(place) & 63, slot);
-            assert_eq!(at.wrapping_add(9).wrapping_add(place) & 63, advance_slot(slot, 9, 64));
+            let anchor = ring_anchor(slot, at, 64);
+            assert_eq!(at.wrapping_add(anchor) & 63, slot);
+            assert_eq!(at.wrapping_add(9).wrapping_add(anchor) & 63, advance_slot(slot, 9, 64));
         }
     }
 

@@ -68,7 +68,7 @@ impl DelegatedXdpQueue {
         region: &Arc<Region>,
         socket: OwnedFd,
         layout: &DelegatedQueueLayout,
-        who: u32,
+        client_id: u32,
     ) -> io::Result<Self> {
         let cells = layout.cells;
         let is_sized = layout.num_slots > 1
@@ -98,7 +98,7 @@ impl DelegatedXdpQueue {
         let fixup = OffloadFixup::new(layout.flags & LENT_SOFTWARE != 0, false, 0);
         let zero_copy = sys::is_zero_copy(socket.as_fd())?;
         let client =
-            QueueClient { words: Arc::new(words), who, socket: Arc::new(socket), zero_copy };
+            QueueClient { words: Arc::new(words), client_id, socket: Arc::new(socket), zero_copy };
         let tx = ring(layout.tx)?.map(|ring| {
             let make = |ring, counters| TxSide::attach(ring, limits, counters);
             DelegatedTx(DelegatedDirection::new(&client, SyncDirection::Tx, tx_ends, ring, make))
@@ -115,7 +115,7 @@ impl DelegatedXdpQueue {
 #[derive(Debug, Clone)]
 struct QueueClient {
     words: Arc<Words>,
-    who: u32,
+    client_id: u32,
     socket: Arc<OwnedFd>,
     zero_copy: bool,
 }
@@ -127,7 +127,7 @@ struct DelegatedDirection<S, E> {
     client: QueueClient,
     side: S,
     ring: RingView,
-    way: SyncDirection,
+    direction: SyncDirection,
     counters: Arc<QueueCounters>,
     /// The part of the counters that was added to the words.
     published: QueueSnapshot,
@@ -138,7 +138,7 @@ struct DelegatedDirection<S, E> {
 impl<S, E> DelegatedDirection<S, E> {
     fn new(
         client: &QueueClient,
-        way: SyncDirection,
+        direction: SyncDirection,
         ends: E,
         ring: KernRing,
         make: impl FnOnce(KernRing, Arc<QueueCounters>) -> S,
@@ -149,7 +149,7 @@ impl<S, E> DelegatedDirection<S, E> {
             client: client.clone(),
             side: make(ring, counters.clone()),
             ring: view,
-            way,
+            direction,
             counters,
             published: QueueSnapshot::default(),
             resumed: false,
@@ -157,25 +157,25 @@ impl<S, E> DelegatedDirection<S, E> {
     }
 
     fn is_lent(&self) -> bool {
-        let holder = self.client.words.cell(self.way, OwnershipWord::Holder);
-        holder.acquire() == u64::from(self.client.who)
+        let holder = self.client.words.cell(self.direction, OwnershipWord::Holder);
+        holder.acquire() == u64::from(self.client.client_id)
     }
 
     /// Owns the direction for one sync. `sync` gets the anchors, and whether it is the first sync;
     /// it returns whether it handled all slots.
     #[inline(always)]
     fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
-        match claim_for_client(&*self.client.words, self.way, self.client.who) {
+        match claim_for_client(&*self.client.words, self.direction, self.client.client_id) {
             ClientClaim::Claimed => {}
             ClientClaim::Busy => return ClientSync::Done,
             ClientClaim::HostOnly => return ClientSync::ByHost,
         }
         let anchors = [OwnershipWord::In, OwnershipWord::Out]
-            .map(|word| self.client.words.cell(self.way, word).load_relaxed() as u32);
+            .map(|word| self.client.words.cell(self.direction, word).load_relaxed() as u32);
         let first = !std::mem::replace(&mut self.resumed, true);
         let done = sync(self, anchors, first);
         self.publish_counts();
-        release_by_client(&*self.client.words, self.way);
+        release_by_client(&*self.client.words, self.direction);
         if done { ClientSync::Done } else { ClientSync::ByHost }
     }
 
@@ -185,19 +185,19 @@ impl<S, E> DelegatedDirection<S, E> {
         let now = self.counters.snapshot();
         let last = std::mem::replace(&mut self.published, now);
         let new = |cause| now.dropped(cause) - last.dropped(cause);
-        let (now, last, refused) = match self.way {
+        let (now, last, refused) = match self.direction {
             SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
             SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
         };
         // Refused frames were given to the kernel, too.
-        let also = if self.way == SyncDirection::Tx { refused } else { 0 };
+        let also = if self.direction == SyncDirection::Tx { refused } else { 0 };
         let counts = [
             (OwnershipWord::Packets, now.packets - last.packets + also),
             (OwnershipWord::Bytes, now.bytes - last.bytes),
             (OwnershipWord::Refused, refused),
         ];
         for (word, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-            let word = self.client.words.cell(self.way, word);
+            let word = self.client.words.cell(self.direction, word);
             word.store_relaxed(word.load_relaxed().wrapping_add(count));
         }
     }

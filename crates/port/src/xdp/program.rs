@@ -115,8 +115,8 @@ impl XdpHook {
             XdpAttachMode::Generic => BpfLinkFlags::XdpGeneric,
         };
         let link = attach_with_retry(&program, ifindex, flags).map_err(HookError::Refused)?;
-        let HookRequest { attach_mode: place, vlan, frags } = wanted;
-        let hook = Arc::new(Self { map, _link: link, attach_mode: place, vlan, frags });
+        let HookRequest { attach_mode: mode, vlan, frags } = wanted;
+        let hook = Arc::new(Self { map, _link: link, attach_mode: mode, vlan, frags });
         let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.retain(|(_, hook)| hook.strong_count() > 0);
         hooks.push((DeviceKey::of(ifindex), Arc::downgrade(&hook)));

@@ -251,22 +251,22 @@ impl XdpQueue {
     #[inline(always)]
     fn with_ownership(
         &mut self,
-        way: SyncDirection,
+        direction: SyncDirection,
         sync: impl FnOnce(&mut Self) -> Result<(), RunCause>,
     ) -> Result<(), RunCause> {
         let Some(turns) = &self.ownership else { return sync(self) };
-        if !turns.try_acquire(way) {
+        if !turns.try_acquire(direction) {
             return Ok(());
         }
-        let done = self.resync(way).and_then(|()| sync(self));
-        self.release_ownership(way);
+        let done = self.resync(direction).and_then(|()| sync(self));
+        self.release_ownership(direction);
         done
     }
 
     /// Continues where the program left off.
-    fn resync(&mut self, way: SyncDirection) -> Result<(), RunCause> {
+    fn resync(&mut self, direction: SyncDirection) -> Result<(), RunCause> {
         let Some(turns) = &mut self.ownership else { return Ok(()) };
-        let rejoined = match way {
+        let rejoined = match direction {
             SyncDirection::Tx => self.tx_side.resync(&mut self.socket.tx, turns),
             SyncDirection::Rx => self.rx_side.resync(&mut self.socket.rx, turns),
         };
@@ -276,22 +276,22 @@ impl XdpQueue {
         })
     }
 
-    fn release_ownership(&self, way: SyncDirection) {
+    fn release_ownership(&self, direction: SyncDirection) {
         let Some(turns) = &self.ownership else { return };
-        match way {
+        match direction {
             SyncDirection::Tx => {
-                let places = self.tx_side.ring_anchors(&self.socket.tx);
-                turns.release(way, places, self.tx_side.is_special());
+                let anchors = self.tx_side.ring_anchors(&self.socket.tx);
+                turns.release(direction, anchors, self.tx_side.is_special());
             }
             SyncDirection::Rx => {
-                turns.release(way, self.rx_side.ring_anchors(&self.socket.rx), false)
+                turns.release(direction, self.rx_side.ring_anchors(&self.socket.rx), false)
             }
         }
     }
 }
 
 impl QueueLender for XdpQueue {
-    fn lend(&mut self, who: u32) -> Option<DelegatedQueue> {
+    fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue> {
         if !self.tx_side.is_lendable() || !self.rx_side.is_lendable() {
             return None;
         }
@@ -301,7 +301,7 @@ impl QueueLender for XdpQueue {
         }
         let _ = self.set_host_only(false);
         let turns = self.ownership.as_ref()?;
-        turns.set_holder(who);
+        turns.set_holder(client_id);
         Some(DelegatedQueue {
             socket,
             words: turns.offset(),
@@ -312,26 +312,27 @@ impl QueueLender for XdpQueue {
         })
     }
 
-    fn revoke(&mut self, who: u32) {
+    fn revoke(&mut self, client_id: u32) {
         if let Some(turns) = &self.ownership {
             turns.set_holder(0);
         }
         let _ = self.set_host_only(true);
-        for way in [SyncDirection::Tx, SyncDirection::Rx] {
-            let Some(turns) = self.ownership.as_ref().filter(|turns| turns.is_held_by(way, who))
+        for direction in [SyncDirection::Tx, SyncDirection::Rx] {
+            let Some(turns) =
+                self.ownership.as_ref().filter(|turns| turns.is_held_by(direction, client_id))
             else {
                 continue;
             };
-            turns.force_acquire(way);
+            turns.force_acquire(direction);
             // The program may have ended at any instruction of a sync. Whatever it did not publish
             // was not done. The next sync detects impossible words again.
-            if self.resync(way).is_ok() {
-                match way {
+            if self.resync(direction).is_ok() {
+                match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
                     SyncDirection::Rx => self.rx_side.rebuild_posted(&mut self.socket.rx),
                 }
             }
-            self.release_ownership(way);
+            self.release_ownership(direction);
         }
     }
 
@@ -402,8 +403,8 @@ impl Queue for XdpQueue {
 
     /// The next sync reports an unrecoverable error.
     fn catch_up(&mut self) {
-        for way in [SyncDirection::Tx, SyncDirection::Rx] {
-            let _ = self.with_ownership(way, |_| Ok(()));
+        for direction in [SyncDirection::Tx, SyncDirection::Rx] {
+            let _ = self.with_ownership(direction, |_| Ok(()));
         }
     }
 

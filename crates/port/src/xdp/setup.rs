@@ -76,7 +76,7 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     // software devices, only virtio has hardware rings.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
-    let ways: &[(XdpAttachMode, bool)] = match wanted {
+    let attempts: &[(XdpAttachMode, bool)] = match wanted {
         XdpMode::ZeroCopy => &[native(true)],
         XdpMode::Native if hopeless => &[native(false)],
         XdpMode::Native => &[native(true), native(false)],
@@ -84,10 +84,10 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
         XdpMode::Best => &[native(true), native(false), (XdpAttachMode::Generic, false)],
         XdpMode::Generic => &[(XdpAttachMode::Generic, false)],
     };
-    let both = |&(place, zero_copy): &(XdpAttachMode, bool)| {
-        [true, false].map(|chains| SocketMode { attach_mode: place, zero_copy, chains })
+    let both = |&(mode, zero_copy): &(XdpAttachMode, bool)| {
+        [true, false].map(|chains| SocketMode { attach_mode: mode, zero_copy, chains })
     };
-    ways.iter().filter(|&&(_, zero_copy)| aligned || !zero_copy).flat_map(both).collect()
+    attempts.iter().filter(|&&(_, zero_copy)| aligned || !zero_copy).flat_map(both).collect()
 }
 
 /// Why an attempt failed.
@@ -141,13 +141,13 @@ impl SetupAttempt<'_> {
         let native = mode.attach_mode == XdpAttachMode::Native;
         // Zero-copy devices strip no tags once configured so.
         let put_back = native && !mode.zero_copy;
-        let ways: &[VlanHandling] = if put_back {
+        let attempts: &[VlanHandling] = if put_back {
             &[VlanHandling::Reinsert, VlanHandling::InBand]
         } else {
             &[VlanHandling::InBand]
         };
         let mut last = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-        for &vlan in ways {
+        for &vlan in attempts {
             let wanted = HookRequest { attach_mode: mode.attach_mode, vlan, frags: mode.chains };
             match XdpHook::attach(self.iface.index, queues, wanted) {
                 Ok(hook) => return Ok(hook),

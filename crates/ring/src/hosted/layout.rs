@@ -54,14 +54,14 @@ impl DirectionLayout {
         let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
         // The program may have written any value; `PipeReceiver::resume` limits it to what was
         // sent.
-        let told = shared.0.rx.tail().load(Ordering::Acquire);
-        let receiver = PipeReceiver::resume(shared.clone(), told).map_err(wrong)?;
+        let rx_tail = shared.0.rx.tail().load(Ordering::Acquire);
+        let receiver = PipeReceiver::resume(shared.clone(), rx_tail).map_err(wrong)?;
         let tail = prev(shared.freed().acquire(), self.num_slots);
         let tx = KernRing::resumed(shared.0.tx.clone(), sender.sent(), tail);
         let rx = KernRing::resumed(shared.0.rx.clone(), receiver.freed(), receiver.sent());
         Ok((
-            HostedTx { kern: tx, sender, direction: shared.clone(), who: HOST_OWNER },
-            HostedRx { kern: rx, receiver, direction: shared, who: HOST_OWNER },
+            HostedTx { kern: tx, sender, direction: shared.clone(), client_id: HOST_OWNER },
+            HostedRx { kern: rx, receiver, direction: shared, client_id: HOST_OWNER },
         ))
     }
 }

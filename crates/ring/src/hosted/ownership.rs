@@ -46,14 +46,14 @@ pub enum HostedSyncError {
 pub(crate) fn acquire<W: SharedWord>(
     owner: &W,
     by_host: &W,
-    who: u32,
+    client_id: u32,
 ) -> Result<(), HostedSyncError> {
     // The host's threads exclude each other by a lock; one that panicked has left the word set.
-    if !(owner.claim(who) || who == HOST_OWNER && owner.acquire() == HOST_OWNER) {
+    if !(owner.claim(client_id) || client_id == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
     // Checked after the claim: the host may have set the word in its last sync.
-    if who != HOST_OWNER && by_host.acquire() != 0 {
+    if client_id != HOST_OWNER && by_host.acquire() != 0 {
         release(owner);
         return Err(HostedSyncError::HostOnly);
     }
@@ -68,12 +68,12 @@ pub(crate) fn release(owner: &impl SharedWord) {
 
 /// Reports which sleepers `who` must wake now that it has published for the other half.
 #[inline(always)]
-pub(super) fn sync_report(slots: u32, other: &HalfWords, who: u32) -> SyncReport {
+pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> SyncReport {
     if slots == 0 {
         return SyncReport::default();
     }
     // The host itself knows which programs it syncs for.
-    if who == HOST_OWNER {
+    if client_id == HOST_OWNER {
         return SyncReport {
             slots,
             wake_guest: doorbell::must_ring(&other.guest_sleeps),

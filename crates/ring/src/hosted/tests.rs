@@ -80,12 +80,12 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
 }
 
 /// The direction as a program sees it that has mapped the same memory.
-fn guest(region: &Arc<Region>, place: DirectionLayout) -> (HostedTx, HostedRx) {
+fn guest(region: &Arc<Region>, layout: DirectionLayout) -> (HostedTx, HostedRx) {
     let fd = region.fd().try_clone_to_owned().unwrap();
     let mapping = DeviceMapping::new(fd, region.size()).unwrap();
     let foreign = mapping.into_region(region.data_start(), region.buf_size()).unwrap();
-    let tx = HostedTx::attach(&foreign, place, 2).unwrap();
-    (tx, HostedRx::attach(&foreign, place, 3).unwrap())
+    let tx = HostedTx::attach(&foreign, layout, 2).unwrap();
+    (tx, HostedRx::attach(&foreign, layout, 3).unwrap())
 }
 
 /// Acts as a program that has read frames.
@@ -99,9 +99,9 @@ fn halves_that_are_shared_go_on_in_another_process_and_come_back() {
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
     send(&tx, &[0; 3]);
     assert_eq!(slots(tx.sync()), Ok(3));
-    let place = share(&mut tx, &mut rx).unwrap();
-    assert_eq!(share(&mut tx, &mut rx).unwrap(), place);
-    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    assert_eq!(share(&mut tx, &mut rx).unwrap(), layout);
+    let (mut guest_tx, mut guest_rx) = guest(&region, layout);
     assert_eq!(slots(guest_rx.sync()), Ok(0));
     assert_eq!(guest_rx.kern.hwtail(), 3, "what was sent before has arrived");
     send(&tx, &[0; 4]);
@@ -122,8 +122,8 @@ fn halves_that_are_shared_go_on_in_another_process_and_come_back() {
 fn a_half_that_a_killed_program_held_is_free_again_and_nothing_is_lost() {
     let region = region();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let place = share(&mut tx, &mut rx).unwrap();
-    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, mut guest_rx) = guest(&region, layout);
     send(&tx, &[0; 2]);
     let side = tx.direction.0.shared_half(RingDir::Tx).unwrap();
     assert!(side.owner.claim(2), "it was killed here");
@@ -140,8 +140,8 @@ fn a_half_that_a_killed_program_held_is_free_again_and_nothing_is_lost() {
 fn sleepers_are_told_of_to_one_syncer_of_the_other_half() {
     let region = region();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let place = share(&mut tx, &mut rx).unwrap();
-    let (mut guest_tx, guest_rx) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, guest_rx) = guest(&region, layout);
     guest_rx.signs().announce_guest_sleep();
     let mut announced = SleepAnnouncement::already_announced();
     assert!(!rx.signs().announce_host_sleep(&mut announced));
@@ -158,8 +158,8 @@ fn sleepers_are_told_of_to_one_syncer_of_the_other_half() {
 fn halves_that_are_shared_say_that_somebody_may_sleep_for_whom_the_host_syncs() {
     let region = region();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let place = share(&mut tx, &mut rx).unwrap();
-    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, mut guest_rx) = guest(&region, layout);
     send(&tx, &[0; 2]);
     assert_eq!(guest_tx.sync(), Ok(SyncReport { slots: 2, wake_guest: false, wake_host: true }));
     assert_eq!(slots(guest_rx.sync()), Ok(0));
@@ -171,8 +171,8 @@ fn halves_that_are_shared_say_that_somebody_may_sleep_for_whom_the_host_syncs() 
 fn a_host_leaves_its_own_announcement_to_programs() {
     let region = region();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let place = share(&mut tx, &mut rx).unwrap();
-    let (mut guest_tx, _) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, _) = guest(&region, layout);
     send(&tx, &[0]);
     assert_eq!(tx.sync(), Ok(SyncReport::from(1)));
     send(&tx, &[0]);
@@ -183,8 +183,8 @@ fn a_host_leaves_its_own_announcement_to_programs() {
 fn a_half_that_is_kept_to_its_host_is_not_synced_by_a_guest() {
     let region = region();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let place = share(&mut tx, &mut rx).unwrap();
-    let (mut guest_tx, _) = guest(&region, place);
+    let layout = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, _) = guest(&region, layout);
     tx.signs().set_host_only(true);
     assert_eq!(guest_tx.sync(), Err(HostedSyncError::HostOnly));
     assert!(!tx.signs().is_held_by_guest());

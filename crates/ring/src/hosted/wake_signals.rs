@@ -64,13 +64,13 @@ impl WakeSignals {
     }
 
     /// Sets the number of the program that may sync this half.
-    pub fn set_holder(&self, who: u32) {
-        self.half_words().holder.release(who);
+    pub fn set_holder(&self, client_id: u32) {
+        self.half_words().holder.release(client_id);
     }
 
     /// Takes the half away from a program that has ended, even in the middle of a sync.
-    pub fn release_owner(&self, who: u32) {
+    pub fn release_owner(&self, client_id: u32) {
         self.half_words().holder.release(0);
-        self.half_words().release_owner(who);
+        self.half_words().release_owner(client_id);
     }
 }

@@ -25,9 +25,9 @@ impl KernRing {
             return false;
         }
         let (one, other) = (self.mem.slot(i), self.mem.slot(j));
-        let (here, there) = (one.get().buf, other.get().buf);
-        other.set(Slot { buf: here, len: other_len, flags: other_flags });
-        one.set(Slot { buf: there, len, flags });
+        let (buf, other_buf) = (one.get().buf, other.get().buf);
+        other.set(Slot { buf, len: other_len, flags: other_flags });
+        one.set(Slot { buf: other_buf, len, flags });
         true
     }
 
@@ -48,9 +48,9 @@ impl KernRing {
             return false;
         }
         let (one, other) = (self.mem.slot(i), other.mem.slot(j));
-        let (here, there) = (one.get().buf, other.get().buf);
-        other.set(Slot { buf: here, len: other_len, flags: other_flags });
-        one.set(Slot { buf: there, len, flags });
+        let (buf, other_buf) = (one.get().buf, other.get().buf);
+        other.set(Slot { buf, len: other_len, flags: other_flags });
+        one.set(Slot { buf: other_buf, len, flags });
         true
     }
 
@@ -58,9 +58,9 @@ impl KernRing {
     /// driver's, for that of one of the program's slots; returns the old buffer.
     pub(crate) fn swap_in(&mut self, i: SlotIdx, slot: Slot) -> Option<BufIdx> {
         let cell = self.mem.slot(i);
-        let there = cell.get().buf;
+        let other_buf = cell.get().buf;
         self.is_held(i).then(|| cell.set(slot))?;
-        Some(there)
+        Some(other_buf)
     }
 
     /// Exchanges the buffer of slot `i`, one of the driver's, for `buf`, and sets length and flags;
@@ -81,12 +81,12 @@ impl KernRing {
         flags: SlotFlags,
     ) -> Result<OwnedBuf, OwnedBuf> {
         let (cell, region) = (self.mem.slot(i), self.mem.region());
-        let there = cell.get().buf;
-        if !self.is_held(i) || !buf.is_of(region) || !region.is_usable(there) {
+        let other_buf = cell.get().buf;
+        if !self.is_held(i) || !buf.is_of(region) || !region.is_usable(other_buf) {
             return Err(buf);
         }
         cell.set(Slot { buf: buf.index(), len, flags });
-        Ok(region.own(there))
+        Ok(region.own(other_buf))
     }
 
     /// Sets the buffer of slot `i` to one that a peer may have removed from the ring's slots by

@@ -31,9 +31,9 @@ impl<const MISTAKE: u8> SharedWord for Word<MISTAKE> {
     fn take(&self) -> u32 {
         unreachable!("control words are not taken")
     }
-    fn claim(&self, who: u32) -> bool {
+    fn claim(&self, client_id: u32) -> bool {
         let order = if MISTAKE == WEAK_CLAIM { Relaxed } else { Acquire };
-        MISTAKE == NO_CLAIM || self.0.compare_exchange(0, who, order, Relaxed).is_ok()
+        MISTAKE == NO_CLAIM || self.0.compare_exchange(0, client_id, order, Relaxed).is_ok()
     }
     fn full_fence() {
         unreachable!("control words need no fence")
@@ -52,11 +52,11 @@ struct OwnedHalf<const MISTAKE: u8> {
 
 impl<const MISTAKE: u8> OwnedHalf<MISTAKE> {
     /// Syncs once; returns whether the half could be acquired.
-    fn sync(&self, who: u32) -> bool {
-        if acquire(&self.owner, &self.by_host, who).is_err() {
+    fn sync(&self, client_id: u32) -> bool {
+        if acquire(&self.owner, &self.by_host, client_id).is_err() {
             return false;
         }
-        assert!(who == HOST_OWNER || self.host_only.load(Relaxed) == 0, "only the host may");
+        assert!(client_id == HOST_OWNER || self.host_only.load(Relaxed) == 0, "only the host may");
         // Neither atomic as a whole nor ordered: correct only for an exclusive owner.
         self.position.store(self.position.load(Relaxed) + 1, Relaxed);
         release(&self.owner);
@@ -68,8 +68,9 @@ impl<const MISTAKE: u8> OwnedHalf<MISTAKE> {
 fn sync_in_turn<const MISTAKE: u8>() -> impl Fn() + Send + Sync + 'static {
     || {
         let half = Arc::new(OwnedHalf::<MISTAKE>::default());
-        let twice =
-            |half: &OwnedHalf<MISTAKE>, who| u32::from(half.sync(who)) + u32::from(half.sync(who));
+        let twice = |half: &OwnedHalf<MISTAKE>, client_id| {
+            u32::from(half.sync(client_id)) + u32::from(half.sync(client_id))
+        };
         let program = thread::spawn({
             let half = half.clone();
             move || twice(&half, PROGRAM)

@@ -32,8 +32,8 @@ pub(crate) fn worker(
     let outputs = match rights {
         0 => (0..lefts).collect(),
         _ => {
-            let there = (0..lefts).map(|i| lefts + i % rights);
-            there.chain((0..rights).map(|i| i % lefts)).collect()
+            let targets = (0..lefts).map(|i| lefts + i % rights);
+            targets.chain((0..rights).map(|i| i % lefts)).collect()
         }
     };
     let queues = left.into_iter().chain(right).map(WorkerQueue::input);

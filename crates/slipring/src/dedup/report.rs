@@ -81,15 +81,15 @@ impl DedupFigures {
 
     pub(super) fn sample(&self) -> ReportSample<DedupReportExtra> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let board = &self.stats;
-        let remembered = get(&board.remembered);
+        let stats = &self.stats;
+        let remembered = get(&stats.remembered);
         let extra = DedupReportExtra {
             window_ns: self.limits.window_ns.unwrap_or(0),
             fifo: self.limits.frames.unwrap_or(0) as u64,
             hold: self.hold,
-            duplicates: get(&board.duplicates),
-            duplicate_bytes: get(&board.duplicate_bytes),
-            forgotten_early: get(&board.forgotten_early),
+            duplicates: get(&stats.duplicates),
+            duplicate_bytes: get(&stats.duplicate_bytes),
+            forgotten_early: get(&stats.forgotten_early),
             remembered,
         };
         let held = if self.hold { remembered } else { 0 };

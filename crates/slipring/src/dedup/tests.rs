@@ -12,23 +12,23 @@ use slipring_datapath::virtual_time::{VirtualTime, lock};
 use slipring_datapath::worker::Worker;
 
 /// A worker between two pipes of several rings, and their far ends.
-struct Bed {
+struct Fixture {
     source: Port,
     sink: Port,
     worker: Worker<DedupProcessor>,
 }
 
-impl Bed {
-    fn new(name: &str, limits: DedupLimits, ways: DedupOptions) -> Self {
+impl Fixture {
+    fn new(name: &str, limits: DedupLimits, dedup_options: DedupOptions) -> Self {
         let names = ["{0", "}0", "{1", "}1"]
             .map(|end| slipring_core::parse(&format!("{name}{end}@conf:rings=2")).unwrap());
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
         let ports = Host::new().open_all(&names, &options).unwrap();
         let [source, input, output, sink] = <[Port; 4]>::try_from(ports).unwrap();
         let dedup = Dedup::new(limits, [1, 2]).unwrap();
-        let dedup = if ways.hold { dedup.holding() } else { dedup };
+        let dedup = if dedup_options.hold { dedup.holding() } else { dedup };
         let stats = Arc::new(SharedDedupStats::default());
-        let worker = engine::worker(input.queues, output.queues, dedup, ways, stats);
+        let worker = engine::worker(input.queues, output.queues, dedup, dedup_options, stats);
         Self { source, sink, worker }
     }
 
@@ -63,12 +63,12 @@ const PASS: DedupOptions = DedupOptions { burst: 1024, may_swap: true, hold: fal
 #[test]
 fn copies_are_dropped_whatever_queue_they_come_by_and_order_is_kept() {
     for may_swap in [true, false] {
-        let mut bed = Bed::new("queues", WINDOW, DedupOptions { may_swap, ..PASS });
+        let mut fixture = Fixture::new("queues", WINDOW, DedupOptions { may_swap, ..PASS });
         let long = vec![7; 5000];
-        bed.send(0, &[b"a", &long, b"a", b"b"]);
-        bed.send(1, &[b"c", b"b", &long, b"d"]);
-        bed.step();
-        let [first, second] = bed.received();
+        fixture.send(0, &[b"a", &long, b"a", b"b"]);
+        fixture.send(1, &[b"c", b"b", &long, b"d"]);
+        fixture.step();
+        let [first, second] = fixture.received();
         assert_eq!(first, [b"a".to_vec(), long.clone(), b"b".to_vec()]);
         assert_eq!(second, [b"c", b"d"]);
     }
@@ -76,15 +76,15 @@ fn copies_are_dropped_whatever_queue_they_come_by_and_order_is_kept() {
 
 #[test]
 fn buffers_that_were_exchanged_do_not_change_what_is_remembered() {
-    let mut bed = Bed::new("swap", WINDOW, PASS);
+    let mut fixture = Fixture::new("swap", WINDOW, PASS);
     for round in 0..50u8 {
         let frames: Vec<_> =
             (0..20).map(|i| vec![round.wrapping_mul(7) ^ i; 60 + i as usize]).collect();
         let frames: Vec<_> = frames.iter().map(Vec::as_slice).collect();
-        bed.send(0, &frames);
-        bed.send(1, &frames);
-        bed.step();
-        let [first, second] = bed.received();
+        fixture.send(0, &frames);
+        fixture.send(1, &frames);
+        fixture.step();
+        let [first, second] = fixture.received();
         // Each frame arrives once; those of the last rounds are still in the window.
         let all: Vec<_> = first.iter().chain(&second).collect();
         let mut unique = all.clone();
@@ -96,29 +96,29 @@ fn buffers_that_were_exchanged_do_not_change_what_is_remembered() {
 
 #[test]
 fn a_full_output_holds_frames_back_and_loses_none() {
-    let mut bed = Bed::new("full", WINDOW, PASS);
+    let mut fixture = Fixture::new("full", WINDOW, PASS);
     let frames: Vec<_> = (0..63u8).map(|i| vec![i; 60]).collect();
     let more: Vec<_> = (100..150u8).map(|i| vec![i; 60]).collect();
-    bed.send(0, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    bed.step();
-    bed.send(0, &more.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    bed.step();
-    assert_eq!(bed.received()[0], frames);
-    bed.step();
-    assert_eq!(bed.received()[0], more);
+    fixture.send(0, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    fixture.step();
+    fixture.send(0, &more.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    fixture.step();
+    assert_eq!(fixture.received()[0], frames);
+    fixture.step();
+    assert_eq!(fixture.received()[0], more);
 }
 
 #[test]
 fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
     let limits = DedupLimits { frames: Some(2), ..WINDOW };
-    let mut bed = Bed::new("hold", limits, DedupOptions { hold: true, ..PASS });
-    bed.send(0, &[b"a"]);
-    bed.send(1, &[b"b", b"a"]);
-    bed.step();
-    assert_eq!(bed.received(), [vec![], Vec::<Vec<u8>>::new()]);
-    bed.send(1, &[b"c", b"d"]);
-    bed.step();
-    assert_eq!(bed.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
+    let mut fixture = Fixture::new("hold", limits, DedupOptions { hold: true, ..PASS });
+    fixture.send(0, &[b"a"]);
+    fixture.send(1, &[b"b", b"a"]);
+    fixture.step();
+    assert_eq!(fixture.received(), [vec![], Vec::<Vec<u8>>::new()]);
+    fixture.send(1, &[b"c", b"d"]);
+    fixture.step();
+    assert_eq!(fixture.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
 }
 
 /// Runs hold mode with a window of 5 ms in virtual time, from one port to another whose output
@@ -164,8 +164,8 @@ fn held_frames_that_find_no_room_wait_for_it_without_polling() {
 #[test]
 fn a_port_is_not_joined_to_itself() {
     for args in ["-i null: -i null:", "tap:a tap:a", "-i pcap:a.pcap pcap:a.pcap"] {
-        let said = run_captured(crate::VERBS, "dedup", args, std::path::Path::new(""));
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains("is given twice"), "{args}: {}", said.stderr);
+        let run = run_captured(crate::VERBS, "dedup", args, std::path::Path::new(""));
+        assert_eq!(run.status, 2, "{args}: {}", run.stderr);
+        assert!(run.stderr.contains("is given twice"), "{args}: {}", run.stderr);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn opening_text(site: &DemoSandbox) -> String {
         DemoPortKind::Tap => "tap-",
         DemoPortKind::Xdp | DemoPortKind::Packet => "veth",
     };
-    let who = match (&site.fallback_cause, site.privilege) {
+    let user = match (&site.fallback_cause, site.privilege) {
         (Some(why), _) => format!("AF_XDP cannot be had ({why}): TAP devices stand in.\n"),
         (None, SandboxPrivilege::Privileged) => String::new(),
         (None, SandboxPrivilege::OwnUser) => UNPRIVILEGED_TEXT.to_owned(),
@@ -30,7 +30,7 @@ pub(super) fn opening_text(site: &DemoSandbox) -> String {
         "\
 Two networks that know nothing of each other, and this program between them. It is their
 link, as `slipring emulate` makes one: {rate} and {delay} each way.
-{who}
+{user}
   namespace left           {middle:^width$}           namespace right
   +-----------+            +{rule}+            +-----------+
   | {LEFT_ADDR} |----{cable}----| {ports} |----{cable}----| {RIGHT_ADDR} |

@@ -30,11 +30,11 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> 
 }
 
 fn missing(port: &PortName, rows: &[InterfaceRow]) -> Finding {
-    let there: Vec<_> = rows.iter().map(|row| row.interface.as_str()).collect();
+    let existing: Vec<_> = rows.iter().map(|row| row.interface.as_str()).collect();
     let text = format!(
         "no interface `{}` in this network namespace, only {}",
         port.name,
-        there.join(", ")
+        existing.join(", ")
     );
     Finding::fail("port", text).with_fix("slipring ports")
 }

@@ -119,10 +119,10 @@ impl<S: GenSource> Pinger<S> {
 
     /// Receives arrived frames; returns the number of new answers.
     fn receive(&mut self, all: &PacketBudget) -> Result<u64, RunError> {
-        let mut ear = lock(&self.rx_stats);
+        let mut rx_stats = lock(&self.rx_stats);
         let mut new = 0;
         self.queues.receive(all, &self.answers, |slot| {
-            new += u64::from(ear.observe(slot).is_some());
+            new += u64::from(rx_stats.observe(slot).is_some());
         })?;
         Ok(new)
     }

@@ -289,23 +289,23 @@ impl GenReceiver {
     }
 
     fn should_continue(&self, stop: &WorkersStop) -> bool {
-        let told = stop.is_set() && self.until.stops_when_told();
-        !told && !self.budget.is_spent()
+        let stopping = stop.is_set() && self.until.stops_when_told();
+        !stopping && !self.budget.is_spent()
     }
 
     #[inline(always)]
     fn step(&mut self) -> Result<u64, RunError> {
-        let mut ear = lock(&self.rx_stats);
+        let mut rx_stats = lock(&self.rx_stats);
         let observe = |slot: ReceivedSlot<'_>| {
-            ear.observe(slot);
+            rx_stats.observe(slot);
         };
         Ok(self.queues.receive(&self.budget, &self.progress, observe)?.packets)
     }
 }
 
 /// Locks the statistics of a thread, even if the thread panicked.
-pub(super) fn lock(ear: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxStats> {
-    ear.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock(rx_stats: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxStats> {
+    rx_stats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ReceiveUntil {
@@ -354,18 +354,18 @@ mod tests {
             TrafficPattern { sizes: Sizes::fixed(600).unwrap(), ..TrafficPattern::default() };
         let mut generator = Generator::new(&pattern, 1, GeneratorShare::ONLY).unwrap();
         let mut frame = [0; 600];
-        let mut ear = RxStats::new(StampCheck::Checksum, true, false);
+        let mut rx_stats = RxStats::new(StampCheck::Checksum, true, false);
         for n in 0..3 {
             generator.write(n, &mut frame);
             let first =
                 ReceivedSlot { bytes: &frame[..400], continues: false, more: true, time: n + 7 };
             let last = ReceivedSlot { bytes: &frame[400..], continues: true, more: false, ..first };
-            assert_eq!(ear.observe(first), Some(7));
-            assert_eq!(ear.observe(last), None);
+            assert_eq!(rx_stats.observe(first), Some(7));
+            assert_eq!(rx_stats.observe(last), None);
         }
-        let total = ear.report().total;
+        let total = rx_stats.report().total;
         assert_eq!((total.frames, total.new, total.corrupt), (3, 3, 0));
-        assert_eq!(ear.histogram().unwrap().len(), 3);
+        assert_eq!(rx_stats.histogram().unwrap().len(), 3);
     }
 
     #[test]

@@ -77,22 +77,22 @@ fn is_zero(number: &u64) -> bool {
 
 /// Returns a report of `figures`; `over` is set for the last one.
 pub(super) fn sample(
-    board: &SharedGenStats,
+    stats: &SharedGenStats,
     figures: &GenFigures,
     function: GenFunction,
     over: bool,
 ) -> ReportSample<GenReportExtra> {
     ReportSample {
-        elapsed: board.elapsed(),
-        ports: board.ports(),
-        in_flight: board.in_flight(),
+        elapsed: stats.elapsed(),
+        ports: stats.ports(),
+        in_flight: stats.in_flight(),
         copies: 0,
         extra: extra(figures, function, over),
     }
 }
 
 fn extra(figures: &GenFigures, function: GenFunction, over: bool) -> GenReportExtra {
-    let heard = figures.received.as_ref();
+    let received = figures.received.as_ref();
     let outcome = figures.outcome();
     let known = over || !function.sends();
     let known = known && function != GenFunction::Pong;
@@ -106,13 +106,13 @@ fn extra(figures: &GenFigures, function: GenFunction, over: bool) -> GenReportEx
         behind_ns: figures.done.forfeited,
         expected: known.then_some(outcome.sent),
         lost: known.then_some(outcome.lost),
-        order: heard.map(order),
-        latency_ns: heard.and_then(|heard| heard.ages.as_ref()).and_then(quantiles),
+        order: received.map(order),
+        latency_ns: received.and_then(|received| received.ages.as_ref()).and_then(quantiles),
     }
 }
 
-fn order(heard: &ReceiveFigures) -> OrderReport {
-    let total = &heard.report.total;
+fn order(received: &ReceiveFigures) -> OrderReport {
+    let total = &received.report.total;
     let stream = |stream: &slipring_traffic::StreamCounters| StreamReport {
         stream: stream.stream,
         received: stream.counters.received,
@@ -128,7 +128,7 @@ fn order(heard: &ReceiveFigures) -> OrderReport {
         late: total.late,
         corrupt: total.corrupt,
         foreign: total.foreign,
-        streams: heard.report.streams.iter().map(stream).collect(),
+        streams: received.report.streams.iter().map(stream).collect(),
     }
 }
 
@@ -146,21 +146,21 @@ fn quantiles(ages: &Histogram<u64>) -> Option<LatencyQuantiles> {
 
 /// Formats one interval as a line: ` 1.0s tx 1.000 Mpps 480 Mbit/s drop 0`.
 pub(super) fn line(
-    board: &mut SharedGenStats,
+    stats: &mut SharedGenStats,
     figures: &GenFigures,
     function: GenFunction,
     style: FigureStyle,
     spread: &str,
 ) -> String {
-    let mut text = format!("{:6.1}s  {} ", board.elapsed().as_secs_f64(), verb(function));
+    let mut text = format!("{:6.1}s  {} ", stats.elapsed().as_secs_f64(), verb(function));
     text += &format!("{} {}{spread}", pps(figures.pps(), style), bps(figures.bps(), style));
-    let dropped: u64 = board.intervals().iter().map(|interval| interval.delta.dropped).sum();
+    let dropped: u64 = stats.intervals().iter().map(|interval| interval.delta.dropped).sum();
     text += &format!("  drop {dropped}");
-    if let Some(heard) = &figures.received {
-        let total = &heard.report.total;
+    if let Some(received) = &figures.received {
+        let total = &received.report.total;
         let (lost, reordered, duplicates) = (total.lost, total.reordered, total.duplicates);
         text += &format!("  lost {lost} reordered {reordered} duplicates {duplicates}");
-        text += &ages(heard);
+        text += &ages(received);
     }
     text
 }
@@ -186,8 +186,8 @@ pub(super) fn summary(
         text +=
             &format!("\nthe port could not keep the rate: {behind} of the schedule were given up");
     }
-    if let Some(heard) = &figures.received {
-        text += &format!("\n{}", receive_summary(figures, heard));
+    if let Some(received) = &figures.received {
+        text += &format!("\n{}", receive_summary(figures, received));
     }
     text + &drops(ports)
 }
@@ -200,14 +200,14 @@ pub(super) fn drops(ports: &[PortReport]) -> String {
 }
 
 /// Formats the counters of received frames.
-pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> String {
-    let total = &heard.report.total;
+pub(super) fn receive_summary(figures: &GenFigures, received: &ReceiveFigures) -> String {
+    let total = &received.report.total;
     let mut text = String::new();
     if figures.submitted > 0 {
         text += &format!("received {} packets\n", total.frames);
     }
-    let share = human::share(heard.lost, heard.expected);
-    text += &format!("lost {} of {} ({share})", heard.lost, heard.expected);
+    let share = human::share(received.lost, received.expected);
+    text += &format!("lost {} of {} ({share})", received.lost, received.expected);
     text += &format!(", reordered {}, duplicates {}", total.reordered, total.duplicates);
     for (count, what) in
         [(total.late, "too late to tell"), (total.corrupt, "corrupt"), (total.foreign, "not ours")]
@@ -216,8 +216,8 @@ pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> S
             text += &format!(", {count} {what}");
         }
     }
-    if heard.report.streams.len() > 1 {
-        for stream in &heard.report.streams {
+    if received.report.streams.len() > 1 {
+        for stream in &received.report.streams {
             let tally = &stream.counters;
             text += &format!(
                 "\n  stream {}: received {}, lost {}, reordered {}, duplicates {}",
@@ -225,15 +225,15 @@ pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> S
             );
         }
     }
-    if heard.ages.is_some() {
-        text += &format!("\nlatency{}", ages(heard));
+    if received.ages.is_some() {
+        text += &format!("\nlatency{}", ages(received));
     }
     text
 }
 
 /// Formats ` p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if ages were measured.
-fn ages(heard: &ReceiveFigures) -> String {
-    let Some(ages) = heard.ages.as_ref().and_then(quantiles) else {
+fn ages(received: &ReceiveFigures) -> String {
+    let Some(ages) = received.ages.as_ref().and_then(quantiles) else {
         return String::new();
     };
     let span = |nanos| human::span(Duration::from_nanos(nanos));

@@ -52,17 +52,17 @@ pub(super) fn tasks(
     plan: &GenPlan,
     mut ports: Vec<Port>,
     material: FrameContent,
-    board: &mut SharedGenStats,
+    stats: &mut SharedGenStats,
 ) -> Result<Vec<WorkerTask>, Failure> {
     let sink = (ports.len() > 1).then(|| ports.remove(1));
     let port = ports.remove(0);
     check_port(plan, &port)?;
     let (mac, kind) = (port.info.mac.map_or(DEFAULT_SRC_MAC, MacAddr), port.info.kind);
     let split = split(plan, &port.info, &material)?;
-    let manner = SendOptions { split, ..plan.send_options };
+    let options = SendOptions { split, ..plan.send_options };
     let hands = distribute(port.queues, plan.threads);
     let mut setup =
-        GenSetup { plan, stats: board, options: manner, start: now() + START_DELAY_NS, mac, kind };
+        GenSetup { plan, stats, options, start: now() + START_DELAY_NS, mac, kind };
     let mut tasks = match plan.function {
         GenFunction::Tx | GenFunction::TxSeq => setup.senders(hands, material)?,
         GenFunction::Rx | GenFunction::RxSeq => setup.receivers(hands),
@@ -120,11 +120,11 @@ impl GenSetup<'_> {
                 }
                 FrameContent::Unwritten(len) => self.sender(i, hand, BlankFrames(*len)),
                 FrameContent::Recorded { recording, timeline, timed } => {
-                    let lane = (i.into(), self.plan.threads.into());
+                    let share = (i.into(), self.plan.threads.into());
                     self.sender(
                         i,
                         hand,
-                        RecordingReplay::new(recording.clone(), timeline.clone(), *timed, lane),
+                        RecordingReplay::new(recording.clone(), timeline.clone(), *timed, share),
                     )
                 }
             };
@@ -267,9 +267,9 @@ impl GenSetup<'_> {
     fn generator(&self, pattern: &TrafficPattern, i: u16) -> Result<Generator, Failure> {
         let src_mac = if self.plan.mac_of_port { self.mac } else { pattern.src_mac };
         let pattern = TrafficPattern { src_mac, ..pattern.clone() };
-        let lane =
+        let share =
             GeneratorShare::new(i, self.plan.threads).expect("thread i is one of the threads");
-        let generator = Generator::new(&pattern, self.plan.seed, lane)
+        let generator = Generator::new(&pattern, self.plan.seed, share)
             .map_err(|error| pattern_failure(&error))?;
         self.check_stamp(&generator)?;
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
@@ -320,10 +320,10 @@ impl GenSetup<'_> {
     }
 
     fn rx_stats(&mut self, verify: StampCheck, latency: bool) -> SharedRxStats {
-        let ear = RxStats::new(verify, latency, self.options.dump).with_header(self.plan.header());
-        let ear = Arc::new(Mutex::new(ear));
-        self.stats.add_rx_stats(&ear);
-        ear
+        let rx_stats = RxStats::new(verify, latency, self.options.dump).with_header(self.plan.header());
+        let rx_stats = Arc::new(Mutex::new(rx_stats));
+        self.stats.add_rx_stats(&rx_stats);
+        rx_stats
     }
 }
 

@@ -101,8 +101,8 @@ impl SharedGenStats {
     }
 
     /// Adds the statistics of a receiving thread.
-    pub(super) fn add_rx_stats(&mut self, ear: &SharedRxStats) {
-        self.rx_stats.push(ear.clone());
+    pub(super) fn add_rx_stats(&mut self, rx_stats: &SharedRxStats) {
+        self.rx_stats.push(rx_stats.clone());
     }
 
     /// Returns the counters of all senders.
@@ -186,10 +186,10 @@ impl SharedGenStats {
 
     fn receive_figures(&self, submitted: u64, over: bool) -> ReceiveFigures {
         let (mut report, mut all) = (TrackerReport::default(), None);
-        for ear in &self.rx_stats {
-            let ear = lock(ear);
-            report.merge(&ear.report());
-            if let Some(one) = ear.histogram() {
+        for rx_stats in &self.rx_stats {
+            let rx_stats = lock(rx_stats);
+            report.merge(&rx_stats.report());
+            if let Some(one) = rx_stats.histogram() {
                 // All histograms have the same bounds, so this cannot fail.
                 let _ = all.get_or_insert_with(ages).add(one);
             }
@@ -236,11 +236,11 @@ impl GenFigures {
     /// receives.
     pub(super) fn outcome(&self) -> TrafficOutcome {
         let (sent, lost) = match &self.received {
-            Some(heard) => (heard.expected, heard.lost),
+            Some(received) => (received.expected, received.lost),
             None => (self.submitted, self.submitted.saturating_sub(self.done.packets)),
         };
-        let heard = self.received.as_ref().filter(|_| self.submitted > 0);
-        let done = heard.map_or(self.done, |heard| heard.done);
+        let received = self.received.as_ref().filter(|_| self.submitted > 0);
+        let done = received.map_or(self.done, |received| received.done);
         let elapsed_ns = self.time.max(done.time());
         TrafficOutcome {
             sent,

@@ -71,11 +71,11 @@ impl GenSource for PatchedFrames {
     #[inline(always)]
     fn write(&mut self, time: Nanos, out: &mut [u8]) {
         let address = out.as_ptr() as usize;
-        let place = (address >> Self::BUFFER_BITS) & (self.written.len() - 1);
-        if self.written[place] == address {
+        let index = (address >> Self::BUFFER_BITS) & (self.written.len() - 1);
+        if self.written[index] == address {
             self.generator.patch(time, out);
         } else {
-            self.written[place] = address;
+            self.written[index] = address;
             self.generator.write(time, out);
         }
     }
@@ -192,9 +192,9 @@ impl RecordingReplay {
         recording: Arc<CaptureRecording>,
         timeline: ReplayTimeline,
         timed: bool,
-        lane: (usize, usize),
+        share: (usize, usize),
     ) -> Self {
-        let (skip, threads) = lane;
+        let (skip, threads) = share;
         let next = recording.packets.len();
         let mut replay = Self { recording, timeline, timed, next, skip, threads, current: None };
         replay.current = replay.fetch();
@@ -289,10 +289,10 @@ mod tests {
     fn threads_share_a_recording_and_keep_its_times() {
         let recording = recording(&[100, 130, 160]);
         let timeline = || ReplayTimeline::new().with_passes(Some(2));
-        let lane = |i| play(RecordingReplay::new(recording.clone(), timeline(), true, (i, 2)));
+        let player = |i| play(RecordingReplay::new(recording.clone(), timeline(), true, (i, 2)));
         let due = |byte, time| (byte, Some(time));
-        assert_eq!(lane(0), [due(0, 0), due(2, 60), due(1, 120)]);
-        assert_eq!(lane(1), [due(1, 30), due(0, 90), due(2, 150)]);
+        assert_eq!(player(0), [due(0, 0), due(2, 60), due(1, 120)]);
+        assert_eq!(player(1), [due(1, 30), due(0, 90), due(2, 150)]);
     }
 
     #[test]

@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn an_input_after_which_no_pipe_can_be_called_is_told_as_it_was_typed() {
         for input in ["null:", "pcap:/tmp/a.pcap"] {
-            let told = refused(input, "");
-            assert!(told.contains(&format!("named after {input}")), "{told}");
+            let message = refused(input, "");
+            assert!(message.contains(&format!("named after {input}")), "{message}");
         }
     }
 }

@@ -93,34 +93,34 @@ impl LbFigures {
 
     fn output(&self, i: usize) -> OutputTotals {
         let sum = |counter: fn(&SharedOutputStats) -> &AtomicU64| {
-            let boards = self.stats.iter().map(|board| counter(&board.outputs[i]));
-            boards.map(|counter| counter.load(Ordering::Relaxed)).sum()
+            let counters = self.stats.iter().map(|stats| counter(&stats.outputs[i]));
+            counters.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
         OutputTotals {
-            forwarded: sum(|board| &board.forwarded),
-            forwarded_bytes: sum(|board| &board.forwarded_bytes),
-            dropped: sum(|board| &board.dropped),
-            waiting: sum(|board| &board.waiting),
+            forwarded: sum(|stats| &stats.forwarded),
+            forwarded_bytes: sum(|stats| &stats.forwarded_bytes),
+            dropped: sum(|stats| &stats.dropped),
+            waiting: sum(|stats| &stats.waiting),
         }
     }
 
     fn sum(&self, counter: fn(&SharedLbStats) -> &AtomicU64) -> u64 {
-        self.stats.iter().map(|board| counter(board).load(Ordering::Relaxed)).sum()
+        self.stats.iter().map(|stats| counter(stats).load(Ordering::Relaxed)).sum()
     }
 
     /// Returns the frames received.
     pub(super) fn received(&self) -> u64 {
-        self.sum(|board| &board.received)
+        self.sum(|stats| &stats.received)
     }
 
     /// Returns the received frames without IP.
     pub(super) fn non_ip(&self) -> u64 {
-        self.sum(|board| &board.non_ip)
+        self.sum(|stats| &stats.non_ip)
     }
 
     /// Returns the free buffers of the backlog.
     pub(super) fn free_bufs(&self) -> u64 {
-        self.sum(|board| &board.free_bufs)
+        self.sum(|stats| &stats.free_bufs)
     }
 
     /// Returns the sum over all outputs.

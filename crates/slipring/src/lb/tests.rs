@@ -19,13 +19,13 @@ const SETTINGS: LbSettings = LbSettings {
 };
 
 /// A balancer between pipes: its input, and its outputs by group.
-struct Bed {
+struct Fixture {
     source: Port,
     sinks: Vec<Port>,
     workers: Vec<Worker<LbProcessor>>,
 }
 
-impl Bed {
+impl Fixture {
     fn new(name: &str, groups: &[usize], settings: LbSettings) -> Self {
         let host = Host::new();
         let conf = format!("@conf:rings={}", settings.threads);
@@ -82,7 +82,7 @@ impl Bed {
         counter: fn(&super::engine::SharedOutputStats) -> &std::sync::atomic::AtomicU64,
     ) -> u64 {
         let outputs = self.workers.iter().flat_map(|worker| &worker.processor.stats.outputs);
-        outputs.map(|board| counter(board).load(std::sync::atomic::Ordering::Relaxed)).sum()
+        outputs.map(|stats| counter(stats).load(std::sync::atomic::Ordering::Relaxed)).sum()
     }
 }
 
@@ -96,14 +96,14 @@ fn frame(from: u8, to: u8, number: u8, len: usize) -> Vec<u8> {
 
 #[test]
 fn a_flow_and_its_way_back_go_to_one_output_in_order() {
-    let mut bed = Bed::new("flows", &[3], SETTINGS);
+    let mut fixture = Fixture::new("flows", &[3], SETTINGS);
     let sent: Vec<_> = (0..60)
         .map(|i| if i % 2 == 0 { frame(1, i / 6, i, 60) } else { frame(i / 6, 1, i, 60) })
         .collect();
-    bed.send(0, &sent);
+    fixture.send(0, &sent);
     let mut all = 0;
     for output in 0..3 {
-        let got = bed.received(output);
+        let got = fixture.received(output);
         all += got.len();
         for flow in 0..10u8 {
             let mine = |frame: &&Vec<u8>| frame[14] / 6 == flow;
@@ -117,10 +117,10 @@ fn a_flow_and_its_way_back_go_to_one_output_in_order() {
 
 #[test]
 fn every_group_gets_every_frame() {
-    let mut bed = Bed::new("groups", &[2, 1, 2], SETTINGS);
+    let mut fixture = Fixture::new("groups", &[2, 1, 2], SETTINGS);
     let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60 + usize::from(i))).collect();
-    bed.send(0, &sent);
-    let mut got: Vec<Vec<Vec<u8>>> = (0..5).map(|output| bed.received(output)).collect();
+    fixture.send(0, &sent);
+    let mut got: Vec<Vec<Vec<u8>>> = (0..5).map(|output| fixture.received(output)).collect();
     for group in [0..2, 2..3, 3..5] {
         let mut frames = got[group].concat();
         frames.sort();
@@ -129,17 +129,17 @@ fn every_group_gets_every_frame() {
         assert_eq!(frames, sent);
     }
     got.clear();
-    assert_eq!(bed.count(|board| &board.forwarded), 90);
+    assert_eq!(fixture.count(|stats| &stats.forwarded), 90);
 }
 
 #[test]
 fn frames_above_the_buffer_size_stay_whole_in_every_group() {
     // A batch shorter than a frame must not stop it.
-    let mut bed = Bed::new("jumbo", &[2, 2], LbSettings { batch: 1, ..SETTINGS });
+    let mut fixture = Fixture::new("jumbo", &[2, 2], LbSettings { batch: 1, ..SETTINGS });
     let sent: Vec<_> = (0..4).map(|i| frame(1, i, i, 9000)).collect();
-    bed.send(0, &sent);
+    fixture.send(0, &sent);
     for group in [0..2, 2..4] {
-        let mut frames: Vec<_> = group.flat_map(|output| bed.received(output)).collect();
+        let mut frames: Vec<_> = group.flat_map(|output| fixture.received(output)).collect();
         frames.sort();
         assert_eq!(frames, sent);
     }
@@ -147,31 +147,31 @@ fn frames_above_the_buffer_size_stay_whole_in_every_group() {
 
 #[test]
 fn a_full_output_loses_only_its_own_frames_and_counts_them() {
-    let mut bed = Bed::new("full", &[2], SETTINGS);
+    let mut fixture = Fixture::new("full", &[2], SETTINGS);
     let flows: Vec<_> = (0..100).map(|i| frame(1, i, i, 60)).collect();
     let mut sent = 0;
     for _ in 0..4 {
-        bed.send(0, &flows);
+        fixture.send(0, &flows);
         sent += 100;
         // Output 0 is read, output 1 is stuck.
-        bed.received(0);
+        fixture.received(0);
     }
-    let stuck = bed.received(1).len() as u64;
+    let stuck = fixture.received(1).len() as u64;
     assert_eq!(stuck, 63);
-    let (forwarded, dropped) = (bed.count(|b| &b.forwarded), bed.count(|b| &b.dropped));
+    let (forwarded, dropped) = (fixture.count(|b| &b.forwarded), fixture.count(|b| &b.dropped));
     assert_eq!(forwarded + dropped, sent);
     assert!(dropped > 0);
 }
 
 #[test]
 fn frames_wait_for_a_full_output_and_come_later_in_order() {
-    let mut bed = Bed::new("wait", &[1], LbSettings { backlog: 50, ..SETTINGS });
+    let mut fixture = Fixture::new("wait", &[1], LbSettings { backlog: 50, ..SETTINGS });
     let sent: Vec<_> = (0..120).map(|i| frame(1, 2, i, 60)).collect();
-    bed.send(0, &sent);
-    assert_eq!((bed.count(|b| &b.waiting), bed.count(|b| &b.dropped)), (50, 7));
-    let mut got = bed.received(0);
-    bed.step();
-    got.extend(bed.received(0));
+    fixture.send(0, &sent);
+    assert_eq!((fixture.count(|b| &b.waiting), fixture.count(|b| &b.dropped)), (50, 7));
+    let mut got = fixture.received(0);
+    fixture.step();
+    got.extend(fixture.received(0));
     // The oldest waiting frames were dropped.
     let want = [&sent[..63], &sent[70..]].concat();
     assert_eq!(got, want);
@@ -179,12 +179,12 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
 
 #[test]
 fn threads_share_every_output() {
-    let mut bed = Bed::new("threads", &[2], LbSettings { threads: 2, ..SETTINGS });
-    assert_eq!(bed.workers.len(), 2);
+    let mut fixture = Fixture::new("threads", &[2], LbSettings { threads: 2, ..SETTINGS });
+    assert_eq!(fixture.workers.len(), 2);
     let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60)).collect();
-    bed.send(0, &sent[..15]);
-    bed.send(1, &sent[15..]);
-    let mut got: Vec<_> = (0..2).flat_map(|output| bed.received(output)).collect();
+    fixture.send(0, &sent[..15]);
+    fixture.send(1, &sent[15..]);
+    let mut got: Vec<_> = (0..2).flat_map(|output| fixture.received(output)).collect();
     got.sort();
     let mut want = sent;
     want.sort();
@@ -195,12 +195,12 @@ fn threads_share_every_output() {
 fn consistent_outputs_keep_their_flows_when_one_leaves() {
     let consistent = LbSettings { is_consistent: true, ..SETTINGS };
     let flows: Vec<_> = (0..60).map(|i| frame(1, i, i, 60)).collect();
-    let place = |groups: usize| {
-        let mut bed = Bed::new("consistent", &[groups], consistent);
-        bed.send(0, &flows);
-        (0..groups).map(|output| bed.received(output)).collect::<Vec<_>>()
+    let output_of = |groups: usize| {
+        let mut fixture = Fixture::new("consistent", &[groups], consistent);
+        fixture.send(0, &flows);
+        (0..groups).map(|output| fixture.received(output)).collect::<Vec<_>>()
     };
-    let (before, after) = (place(4), place(3));
+    let (before, after) = (output_of(4), output_of(3));
     for (was, is) in before.iter().zip(&after) {
         assert!(was.iter().all(|frame| is.contains(frame)));
     }

@@ -68,8 +68,8 @@ impl PacingMode {
 
 /// Refuses pauses of the capture if a fixed rate replaces them.
 fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
-    let said = ["max-gap", "loop-gap"].into_iter().find(|id| matches.contains_id(id));
-    let Some(id) = said else { return Ok(()) };
+    let given = ["max-gap", "loop-gap"].into_iter().find(|id| matches.contains_id(id));
+    let Some(id) = given else { return Ok(()) };
     let error = Diagnostic::new(SR0003, format!("--{id} says nothing beside a fixed rate"));
     let error = error.with_cause("frames go at that rate, whatever pauses the capture has");
     Err(error.with_help(format!("leave out --{id}, or send as recorded: -B real")).into())
@@ -133,8 +133,8 @@ enum PacerTiming {
 
 impl ReplayPacer {
     /// Creates a pacer at the start of the schedule.
-    pub(super) fn new(manner: &PacingMode) -> Self {
-        let timing = match *manner {
+    pub(super) fn new(mode: &PacingMode) -> Self {
+        let timing = match *mode {
             PacingMode::Recorded { speed, max_gap_ns, pass_gap_ns } => {
                 let line = ReplayTimeline::new().with_speed(speed).with_passes(None);
                 let line = max_gap_ns.map_or(line.clone(), |gap| line.with_max_gap(gap));

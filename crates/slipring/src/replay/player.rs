@@ -61,11 +61,11 @@ impl ReplayPlayer {
         let mut feed = InputFeed::new(input, EntryId(0), Some(retime), 0);
         let measured = plan.links.iter().map(|_| LinkMeasurement::new(late_ns)).collect();
         let chunks = ChunkTable::within(storage_bytes());
-        let mut cargo = ReplayCarrier { measured, chunks, ..ReplayCarrier::default() };
-        feed.refill(&mut cargo.chunks)?;
-        cargo.base_ns = feed.next_ns(&cargo.chunks).unwrap_or(0);
-        let taken = EnteringFrames { base_ns: cargo.base_ns, ..EnteringFrames::default() };
-        Ok(Self { network, feed, entering: taken, carrier: cargo })
+        let mut carrier = ReplayCarrier { measured, chunks, ..ReplayCarrier::default() };
+        feed.refill(&mut carrier.chunks)?;
+        carrier.base_ns = feed.next_ns(&carrier.chunks).unwrap_or(0);
+        let taken = EnteringFrames { base_ns: carrier.base_ns, ..EnteringFrames::default() };
+        Ok(Self { network, feed, entering: taken, carrier })
     }
 
     /// Reports every frame to `log` from now on; the first frame arrives at `start_ns` on its

@@ -59,7 +59,7 @@ pub(super) fn play(
     }
     opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
-    let place = RunServices::reserve(plan, session)?;
+    let reservation = RunServices::reserve(plan, session)?;
     let options = &port.opening.options;
     carrier::wait(&port.name, options, port.link_wait, signals, session.reporter)?;
     opening::wait_for_links(names, port.link_wait, signals)?;
@@ -70,29 +70,29 @@ pub(super) fn play(
         .begin(session)?;
     let mut meter = PortMeter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let (board, aside) =
+    let (channel, sender_report) =
         (Arc::new(EmulatorChannel::new()?), Arc::new(Mutex::new(SenderReport::default())));
     let start = RunStart { at_ns: now() + START_DELAY_NS, storage_bytes: storage_bytes() };
     let named = std::slice::from_ref(&ports[0].info.name);
     let (tap, log) = open_log(&plan.outputs, &plan.network, named)?.unzip();
     tap.into_iter().for_each(|tap| player.log(tap, start.at_ns));
-    let desk =
-        RunServices::open(plan, start, board.clone(), PortMeter::new(&ports), place, session)?;
-    let desk = desk.with_log(log);
+    let services =
+        RunServices::open(plan, start, channel.clone(), PortMeter::new(&ports), reservation, session)?;
+    let services = services.with_log(log);
     let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
-    let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;
+    let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, channel, &sender_report)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
-        let state = desk.channel.request_state();
+        let state = services.channel.request_state();
         let time = meter.begin_interval();
         let text = line(&mut meter, &state, time);
-        let sample = desk.sample(&meter, &state);
+        let sample = services.sample(&meter, &state);
         let reporter = &mut session.reporter;
         if interim { reporter.interim(&sample, text) } else { reporter.interval(&sample, text) }
     });
     let ended = workers.finish();
-    desk.report(&meter, session)?;
-    let mut last = lock(&aside);
+    services.report(&meter, session)?;
+    let mut last = lock(&sender_report);
     if last.unordered > 0 {
         let what = "frames are stamped before their predecessors and went with them";
         session.reporter.say(format_args!("{} {what}", last.unordered))?;
@@ -100,7 +100,7 @@ pub(super) fn play(
     if let Some(failure) = last.failure.take() {
         return Err(failure);
     }
-    desk.close(session)?;
+    services.close(session)?;
     watched?;
     ended?;
     Ok(Exit::Done)
@@ -110,10 +110,10 @@ fn sender(
     mut open: OpenPort,
     (player, start): (ReplayPlayer, Nanos),
     port: &ReplayPort,
-    board: Arc<EmulatorChannel>,
-    aside: &Arc<Mutex<SenderReport>>,
+    channel: Arc<EmulatorChannel>,
+    sender_report: &Arc<Mutex<SenderReport>>,
 ) -> WorkerTask {
-    let (aside, burst, cpu) = (aside.clone(), port.burst, port.cpu);
+    let (sender_report, burst, cpu) = (sender_report.clone(), port.burst, port.cpu);
     let max_len = open.info.caps.max_packet as usize;
     let (name, queue) = (open.info.name.clone(), open.queues.swap_remove(0));
     Box::new(move |stop| {
@@ -128,8 +128,8 @@ fn sender(
             start,
             burst,
             max_len,
-            channel: board,
-            report: aside,
+            channel,
+            report: sender_report,
             sending,
             frame,
             sent,

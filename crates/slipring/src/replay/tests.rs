@@ -36,8 +36,8 @@ impl Lab {
 
     /// Returns number and time, relative to the first, of each frame that would be sent.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
-        let said = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
-        assert_eq!(said.status, 0, "{args}: {}", said.stderr);
+        let run = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
+        assert_eq!(run.status, 0, "{args}: {}", run.stderr);
         sent(&std::fs::read(self.path("out.pcap")).unwrap())
     }
 }
@@ -70,11 +70,11 @@ fn a_capture_is_sent_as_it_was_recorded() {
 fn stamps_that_go_back_are_told_for_people_and_machines() {
     let lab = Lab::new(&[(0, 60), (10 * MS, 60), (5 * MS, 60)]);
     for target in ["--virtual @out.pcap", "-i null:"] {
-        let said = lab.run(&format!("-f @in.pcap {target}"));
-        let text = said.stdout + &said.stderr;
+        let run = lab.run(&format!("-f @in.pcap {target}"));
+        let text = run.stdout + &run.stderr;
         assert!(text.contains("1 frames are stamped before"), "{target}: {text}");
-        let said = lab.run(&format!("-f @in.pcap {target} --json"));
-        let last = said.stdout.lines().last().unwrap();
+        let run = lab.run(&format!("-f @in.pcap {target} --json"));
+        let last = run.stdout.lines().last().unwrap();
         let report: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!(report["unordered"], 1, "{target}: {last}");
     }
@@ -177,9 +177,9 @@ fn a_capture_that_cannot_be_played_is_refused() {
     ] {
         std::fs::write(lab.path("in.pcap"), bytes).unwrap();
         for target in ["--virtual @out.pcap", "-i null:"] {
-            let said = lab.run(&format!("-f @in.pcap {target}"));
-            assert_eq!(said.status, 2, "{why} {target}: {}", said.stderr);
-            assert!(said.stderr.contains(why), "{why}: {}", said.stderr);
+            let run = lab.run(&format!("-f @in.pcap {target}"));
+            assert_eq!(run.status, 2, "{why} {target}: {}", run.stderr);
+            assert!(run.stderr.contains(why), "{why}: {}", run.stderr);
         }
     }
 }
@@ -202,9 +202,9 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         ("-f @in.pcap -i null: --late-drop 1ms", "--late-drop does not go together"),
         ("-f @in.pcap --virtual @out.pcap --metrics 127.0.0.1:0", "--metrics does not go together"),
     ] {
-        let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains(why), "{args}: {}", said.stderr);
+        let run = lab.run(args);
+        assert_eq!(run.status, 2, "{args}: {}", run.stderr);
+        assert!(run.stderr.contains(why), "{args}: {}", run.stderr);
         assert!(!lab.path("out.pcap").exists());
     }
 }
@@ -222,8 +222,8 @@ fn an_end_stops_a_replay_without_one_in_virtual_time_too() {
 fn nmreplays_flags_are_known_and_its_failures_are_1() {
     let lab = Lab::new(&THREE);
     let flags = "-f @in.pcap -B ether,10g -D const,1m -L plr,0.1 -b 64 -w 0 -C 0,1 -v";
-    let said = lab.run_as("nmreplay", &format!("{flags} --virtual @out.pcap"));
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let run = lab.run_as("nmreplay", &format!("{flags} --virtual @out.pcap"));
+    assert_eq!(run.status, 0, "{}", run.stderr);
     assert_eq!(lab.run_as("nmreplay", "-f @missing.pcap --virtual @out.pcap").status, 1);
 }
 
@@ -239,9 +239,9 @@ fn flags_that_say_nothing_are_refused() {
         ("--max-gap 1 -B 1Mpps", "--max-gap says nothing beside a fixed rate"),
     ] {
         for verb in ["replay", "nmreplay"] {
-            let said = lab.run_as(verb, &format!("-f @in.pcap --virtual @out.pcap {flags}"));
-            assert_ne!(said.status, 0, "{verb} {flags}");
-            assert!(said.stderr.contains(why), "{verb} {flags}: {}", said.stderr);
+            let run = lab.run_as(verb, &format!("-f @in.pcap --virtual @out.pcap {flags}"));
+            assert_ne!(run.status, 0, "{verb} {flags}");
+            assert!(run.stderr.contains(why), "{verb} {flags}: {}", run.stderr);
         }
     }
     for flags in ["--up delay=5ms", "--loop-gap 1 --loops 2", "--max-gap 1 -B real,2"] {
@@ -253,9 +253,9 @@ fn flags_that_say_nothing_are_refused() {
 fn a_port_gets_every_frame_and_the_timing_is_told() {
     let frames: Vec<_> = (0..200).map(|i| (i * 100_000, 60 + i as u32)).collect();
     let lab = Lab::new(&frames);
-    let said = lab.run("-f @in.pcap -i null: --loops 2 --seed 3 --json");
-    assert_eq!(said.status, 0, "{}", said.stderr);
-    let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let run = lab.run("-f @in.pcap -i null: --loops 2 --seed 3 --json");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(report["ports"][0]["tx"]["packets"], 400);
     let error = &report["links"][0]["delay_error_ns"];
     assert_eq!(error["count"], 400);
@@ -267,8 +267,8 @@ fn a_port_gets_every_frame_and_the_timing_is_told() {
 #[test]
 fn what_the_port_gets_is_what_was_captured_and_zeros_for_what_was_not() {
     let lab = Lab::new(&[(0, 60), (MS, 64), (2 * MS, 1500)]);
-    let said = lab.run("-f @in.pcap -i pcap:@sent.pcap --seed 1");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let run = lab.run("-f @in.pcap -i pcap:@sent.pcap --seed 1");
+    assert_eq!(run.status, 0, "{}", run.stderr);
     let bytes = std::fs::read(lab.path("sent.pcap")).unwrap();
     let packets: Vec<_> = PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     assert_eq!(packets.len(), 3);
@@ -282,17 +282,17 @@ fn what_the_port_gets_is_what_was_captured_and_zeros_for_what_was_not() {
 #[test]
 fn for_ever_ends_with_the_time_that_was_given() {
     let lab = Lab::new(&[(0, 60), (1000, 60)]);
-    let said = lab.run("-f @in.pcap -i null: --loops 0 -t 200ms --seed 1");
-    assert_eq!(said.status, 0, "{}", said.stderr);
-    assert!(said.stdout.contains("in = "), "{}", said.stdout);
+    let run = lab.run("-f @in.pcap -i null: --loops 0 -t 200ms --seed 1");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("in = "), "{}", run.stdout);
 }
 
 #[test]
 fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost() {
     let frames: Vec<_> = (0..20).map(|i| (i * MS, 60)).collect();
     let lab = Lab::new(&frames);
-    let said = lab.run("-f @in.pcap -i null: -L nth,4 -D 2ms --log @log.pcapng --seed 1");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let run = lab.run("-f @in.pcap -i null: -L nth,4 -D 2ms --log @log.pcapng --seed 1");
+    assert_eq!(run.status, 0, "{}", run.stderr);
     let bytes = std::fs::read(lab.path("log.pcapng")).unwrap();
     let packets: Vec<_> = PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     let of = |id: u8, interface: u32| {
@@ -319,13 +319,13 @@ fn a_burst_of_replay_is_frames_or_bytes_that_hold_a_frame() {
     let lab = Lab::new(&THREE);
     let check = |burst: &str| lab.run(&format!("-f @in.pcap -i null: --burst {burst} --check"));
     for burst in ["1", "8192", "60B", "64KiB"] {
-        let said = check(burst);
-        assert_eq!(said.status, 0, "{burst}: {}", said.stderr);
+        let run = check(burst);
+        assert_eq!(run.status, 0, "{burst}: {}", run.stderr);
     }
     for burst in ["0", "1B", "64k", "8193"] {
-        let said = check(burst);
-        assert_eq!(said.status, 2, "{burst}: {}", said.stderr);
+        let run = check(burst);
+        assert_eq!(run.status, 2, "{burst}: {}", run.stderr);
     }
-    let said = lab.run("-f @in.pcap -i null: --burst 100B");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let run = lab.run("-f @in.pcap -i null: --burst 100B");
+    assert_eq!(run.status, 0, "{}", run.stderr);
 }

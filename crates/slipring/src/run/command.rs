@@ -96,13 +96,13 @@ impl ForwardedSignals {
 impl RunningCommand {
     /// Starts the command in the sandbox's namespace.
     pub(super) fn start(site: &RunSandbox, call: RunCommand) -> Result<Self, StartError> {
-        let place = |what| move |error| StartError::Namespace(what, error);
+        let namespace_error = |what| move |error| StartError::Namespace(what, error);
         set_child_subreaper(Some(rustix::process::getpid())).map_err(|error| {
             StartError::Namespace("adopt what the command leaves", error.into())
         })?;
-        let ended = Arc::new(Doorbell::new().map_err(place("make an event descriptor"))?);
+        let ended = Arc::new(Doorbell::new().map_err(namespace_error("make an event descriptor"))?);
         let inside = site.inside.as_fd().try_clone_to_owned();
-        let inside = inside.map_err(place("name the namespace"))?;
+        let inside = inside.map_err(namespace_error("name the namespace"))?;
         let (resolv_conf, bell) = (site.resolv_conf.clone(), ended.clone());
         let (started, start) = channel();
         let thread = thread::spawn(move || {
@@ -182,15 +182,15 @@ fn run_to_end(
 
 /// Moves this thread into the command's namespaces.
 fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<(), StartError> {
-    let place = |what| move |error| StartError::Namespace(what, error);
+    let namespace_error = |what| move |error| StartError::Namespace(what, error);
     let network = Some(rustix::thread::LinkNameSpaceType::Network);
     rustix::thread::move_into_link_name_space(inside.as_fd(), network)
         .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
-        netns::become_private_mounts().map_err(place("make a mount namespace"))?;
+        netns::become_private_mounts().map_err(namespace_error("make a mount namespace"))?;
         // Without the file there is nothing to replace, and no name resolution in any case.
         if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
-            replace(&text).map_err(place("replace /etc/resolv.conf"))?;
+            replace(&text).map_err(namespace_error("replace /etc/resolv.conf"))?;
         }
     }
     Ok(())

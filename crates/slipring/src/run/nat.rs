@@ -204,13 +204,13 @@ impl NatProgram {
     fn start_failure(&self, child: &mut Child, ended: bool) -> Failure {
         let name = self.name();
         let _ = child.kill();
-        let mut said = String::new();
+        let mut errors = String::new();
         if let Some(stderr) = &mut child.stderr {
-            let _ = stderr.read_to_string(&mut said);
+            let _ = stderr.read_to_string(&mut errors);
         }
-        let said: Vec<_> = said.lines().filter(|line| !line.contains("syslog")).collect();
-        let cause = match (ended, said.join("\n")) {
-            (true, said) if !said.is_empty() => said,
+        let errors: Vec<_> = errors.lines().filter(|line| !line.contains("syslog")).collect();
+        let cause = match (ended, errors.join("\n")) {
+            (true, errors) if !errors.is_empty() => errors,
             (true, _) => "it ended at once and said nothing".to_owned(),
             (false, _) => format!("it made no device within {} s", START_TIMEOUT.as_secs()),
         };

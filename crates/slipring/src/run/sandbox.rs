@@ -74,11 +74,11 @@ impl RunSandbox {
     /// Describes the translation, for the head of the report.
     pub(super) fn translator_text(&self) -> String {
         let LinkAddresses { own, gateway, .. } = self.addresses;
-        let who = match &self.translator {
+        let user = match &self.translator {
             RunTranslator::Kernel { .. } => format!("the kernel translates, behind {}", self.link),
             RunTranslator::User { name, .. } => format!("{name} translates"),
         };
-        format!("the command has {own}, this host is {gateway}; {who}")
+        format!("the command has {own}, this host is {gateway}; {user}")
     }
 
     /// Builds the sandbox. Must be called before the process has threads.

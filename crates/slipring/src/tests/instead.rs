@@ -16,9 +16,9 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 fn told(verb: &str, args: &str) -> String {
-    let said = run_captured(crate::VERBS, verb, args, Path::new(""));
-    assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{verb} {args}");
-    said.stdout
+    let run = run_captured(crate::VERBS, verb, args, Path::new(""));
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{verb} {args}");
+    run.stdout
 }
 
 #[test]

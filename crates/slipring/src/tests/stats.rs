@@ -15,9 +15,9 @@ const COMMANDS: [(&str, &str); 3] = [
 ];
 
 fn told(verb: &str, args: &str, dir: &Path) -> String {
-    let said = run_captured(crate::VERBS, verb, &format!("{args} -D 2ms -L nth,3 --seed 3"), dir);
-    assert_eq!(said.status, 0, "{verb} {args}: {}", said.stderr);
-    said.stdout
+    let run = run_captured(crate::VERBS, verb, &format!("{args} -D 2ms -L nth,3 --seed 3"), dir);
+    assert_eq!(run.status, 0, "{verb} {args}: {}", run.stderr);
+    run.stdout
 }
 
 #[test]

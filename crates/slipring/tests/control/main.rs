@@ -16,12 +16,12 @@ use slipring_test_support::{Ended, Lab, LabPort, Program, accepts, eventually, i
 use support::{SLIPRING, ping};
 
 /// An emulator between the two sides of a lab, with its run directory.
-struct Site {
+struct EmulatorLab {
     lab: Lab,
     run_dir: tempfile::TempDir,
 }
 
-impl Site {
+impl EmulatorLab {
     /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(LabPort::Packet)?, run_dir: tempfile::tempdir().unwrap() })
@@ -80,7 +80,7 @@ impl Site {
 
 #[test]
 fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let emulator = site.emulate("-D 5ms --name lab");
     site.ping_takes(10.0..60.0);
     let set = site.ctl("set link.up.delay=100ms down.delay=50ms").well();
@@ -96,15 +96,15 @@ fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
     let history = site.json("history");
     assert_eq!(history.as_array().unwrap().len(), 2);
     assert!(history[1]["taken_back_at_ns"].is_u64(), "{history}");
-    let told = site.ctl("history").well().stdout;
-    assert!(told.lines().nth(1).is_some_and(|line| line.contains("(taken back at ")), "{told}");
+    let output = site.ctl("history").well().stdout;
+    assert!(output.lines().nth(1).is_some_and(|line| line.contains("(taken back at ")), "{output}");
     let asked = emulator.stop(Signal::INT).well();
     assert_eq!(std::fs::read_dir(site.run_dir.path()).unwrap().count(), 0, "{asked:?}");
 }
 
 #[test]
 fn a_change_that_is_refused_changes_nothing() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator = site.emulate("-B 10m -D 20ms -M 1s,1g");
     let before = site.json("get");
     for (words, why) in [
@@ -134,7 +134,7 @@ fn a_change_that_is_refused_changes_nothing() {
 
 #[test]
 fn a_script_that_goes_beyond_a_bound_is_refused_whole() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator = site.emulate("-B 10m -D 20ms -M 1s,1g");
     let script = site.run_dir.path().join("steps.toml");
     let text = "[[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"60ms\" }\n\
@@ -147,7 +147,7 @@ fn a_script_that_goes_beyond_a_bound_is_refused_whole() {
 
 #[test]
 fn what_is_got_starts_the_same_links_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator =
         site.emulate("-B 10m -D normal,20ms,3ms -L nth,3 --up rate=markov(1m:2s,2m:3s)");
     let file = site.run_dir.path().join("link.toml");
@@ -165,7 +165,7 @@ fn what_is_got_starts_the_same_links_again() {
 }
 
 /// Runs `slipring emulate ctl WORDS` as user nobody.
-fn ctl_of_another_user(site: &Site, words: &str) -> Ended {
+fn ctl_of_another_user(site: &EmulatorLab, words: &str) -> Ended {
     use std::os::unix::fs::PermissionsExt;
     // The build directory may be closed to others.
     let dir = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ fn another_user_is_refused_with_a_reason_however_open_the_socket_is() {
         skip!("only root can become another user");
         return;
     }
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let emulator = site.emulate("-D 5ms --name lab");
     let dir = site.run_dir.path();
     let socket = dir.join(format!("{}.sock", emulator.pid()));
@@ -209,14 +209,14 @@ fn another_user_is_refused_with_a_reason_however_open_the_socket_is() {
     open(dir, 0o755);
     assert!(refused("stats --name lab").contains("it is another user's"), "its socket is closed");
     open(&socket, 0o666);
-    let told = refused("set up.delay=1s --name lab");
-    assert!(told.contains("only user 0, whose it is, and root are answered"), "{told}");
+    let output = refused("set up.delay=1s --name lab");
+    assert!(output.contains("only user 0, whose it is, and root are answered"), "{output}");
     assert_eq!(site.json("history").as_array().unwrap().len(), 1, "nothing has changed");
 }
 
 #[test]
 fn an_emulator_without_a_delay_refuses_one_that_it_cannot_hold() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator = site.emulate("-B 100g");
     let error = site.refused("set up.delay=1h");
     assert!(error.contains("the links cannot hold that much"), "{error}");
@@ -224,14 +224,14 @@ fn an_emulator_without_a_delay_refuses_one_that_it_cannot_hold() {
 
 #[test]
 fn a_script_changes_at_its_times_and_can_be_stopped() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator = site.emulate("-D 5ms");
     let script = site.run_dir.path().join("steps.toml");
     let text = "[[at]]\nt = \"1ms\"\nset = { \"up.delay\" = \"60ms\", \"down.delay\" = \"60ms\" }\n\
                 [[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"1s\" }\n";
     std::fs::write(&script, text).unwrap();
-    let told = site.ctl(&format!("script {}", script.display())).well();
-    assert_eq!(told.stdout.lines().count(), 2, "{told:?}");
+    let output = site.ctl(&format!("script {}", script.display())).well();
+    assert_eq!(output.stdout.lines().count(), 2, "{output:?}");
     site.ping_takes(120.0..1000.0);
     // A change that takes effect earlier keeps the scheduled ones.
     site.ctl("set up.delay=1ms").well();
@@ -255,7 +255,7 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
 
 #[test]
 fn a_change_to_come_can_be_undone() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _emulator = site.emulate("-D 5ms");
     site.ctl("set up.delay=2s --at +1h").well();
     let history = site.json("history");
@@ -267,7 +267,7 @@ fn a_change_to_come_can_be_undone() {
 
 #[test]
 fn emulators_are_told_apart_by_name() {
-    let (Some(site), Some(other)) = (Site::new(), Site::new()) else { return };
+    let (Some(site), Some(other)) = (EmulatorLab::new(), EmulatorLab::new()) else { return };
     let _first = site.emulate("-D 1ms --name first");
     let mut command = Command::new(SLIPRING);
     command.args(["emulate", "-T", "0", "-D", "2ms", "--name", "second"]);
@@ -290,7 +290,7 @@ fn emulators_are_told_apart_by_name() {
 
 #[test]
 fn a_name_or_run_directory_that_cannot_be_had_is_told_before_a_port_is_opened() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let _first = site.emulate("-D 1ms --name lab");
     let ports = "-D 1ms -w 0 -i netmap:nosuch0 -i null:";
     let refused = |words: &str, run_dir: &std::path::Path| {
@@ -315,7 +315,7 @@ fn a_name_or_run_directory_that_cannot_be_had_is_told_before_a_port_is_opened() 
 
 #[test]
 fn figures_come_as_text_as_json_and_again_and_again() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let emulator = site.emulate("-D 5ms --seed 7");
     site.ping_ms();
     let stats = site.json("stats");
@@ -332,7 +332,7 @@ fn figures_come_as_text_as_json_and_again_and_again() {
 
 #[test]
 fn hup_reads_the_file_again_and_refuses_it_whole_when_it_is_no_good() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = EmulatorLab::new() else { return };
     let file = site.run_dir.path().join("link.toml");
     let write = |delay: &str| {
         let link = |name: &str, from: &str, to: &str| {

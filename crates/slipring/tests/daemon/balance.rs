@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::sandbox::{FEW, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -25,9 +25,9 @@ fn programs_at_pipes_of_the_device_get_what_a_port_of_it_receives() {
     let receivers = ["out}0", "copy}0"].map(bound);
     site.client(&format!("send in{{1 {FEW}")).finish().well();
     for receiver in receivers {
-        assert_eq!(said(receiver.finish()), "bound\nreceived");
+        assert_eq!(output(receiver.finish()), "bound\nreceived");
     }
-    let report: Value = serde_json::from_str(&said(lb.stop(Signal::TERM))).unwrap();
+    let report: Value = serde_json::from_str(&output(lb.stop(Signal::TERM))).unwrap();
     assert_eq!(report["received"], FEW);
     for output in report["outputs"].as_array().unwrap() {
         assert_eq!((&output["forwarded"], &output["dropped"]), (&FEW.into(), &0.into()));

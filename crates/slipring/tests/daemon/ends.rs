@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 use slipring_test_support::Sandbox;
-use slipring_test_support::sandbox::{MANY, said};
+use slipring_test_support::sandbox::{MANY, output};
 
 use crate::SLIPRING;
 
@@ -33,7 +33,7 @@ fn a_program_that_has_the_device_open_keeps_nobody_from_ending() {
     client.wait_for_text("bound");
     let ended = daemon.stop(Signal::TERM).well();
     assert!(ended.stderr.contains("still have the device open"), "{ended:?}");
-    assert_eq!(said(client.finish()), "bound\ntold");
+    assert_eq!(output(client.finish()), "bound\ntold");
     site.is_clean();
 }
 
@@ -42,10 +42,10 @@ fn one_run_directory_has_one_daemon() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
     let second = site.launch("").finish();
-    let said = &second.stderr;
-    assert_eq!(second.code(), 3, "{said}");
-    assert!(said.starts_with("error[SR0303]: another slipringd serves "), "{said}");
-    assert!(said.contains("cause: ") && said.contains("help: stop that one"), "{said}");
+    let output = &second.stderr;
+    assert_eq!(second.code(), 3, "{output}");
+    assert!(output.starts_with("error[SR0303]: another slipringd serves "), "{output}");
+    assert!(output.contains("cause: ") && output.contains("help: stop that one"), "{output}");
     assert_eq!(site.mounts(), 1);
     site.exchange("x{1", "x}1", MANY);
 }
@@ -59,7 +59,7 @@ fn the_next_one_clears_away_what_a_killed_one_left() {
     let client = site.client("hold x{1");
     client.wait_for_text("bound");
     daemon.stop(Signal::KILL);
-    assert_eq!(said(client.finish()), "bound\ntold");
+    assert_eq!(output(client.finish()), "bound\ntold");
     assert_eq!((site.mounts(), site.bind("x{1")), (1, "ENOTCONN".to_owned()));
     let daemon = site.daemon(&words);
     assert_eq!(daemon.so_far().stderr, "");
@@ -133,8 +133,8 @@ fn copy_mounts(site: &Sandbox, propagation: &str) -> Child {
     copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
     copier.args(["echo copied; exec sleep 1000"]).stdout(Stdio::piped());
     let mut copier = site.inside.spawn(copier);
-    let mut said = [0; 6];
-    copier.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let mut output = [0; 6];
+    copier.stdout.as_mut().unwrap().read_exact(&mut output).unwrap();
     copier
 }
 
@@ -148,7 +148,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
         let holder = site.client("hold x{1");
         holder.wait_for_text("bound");
         daemon.stop(Signal::TERM).well();
-        assert_eq!(said(holder.finish()), "bound\ntold");
+        assert_eq!(output(holder.finish()), "bound\ntold");
         site.is_clean();
         // A program that uses a copy of the mount gets an error, too, and does not block.
         let device = site.run_dir().join("fuse/netmap").display().to_string();

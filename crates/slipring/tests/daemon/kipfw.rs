@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::sandbox::{FEW, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -19,7 +19,7 @@ fn firewall(site: &Sandbox, verb: &str, words: &str) -> Program {
 
 /// Returns the packets that the last rule has counted.
 fn accepted(site: &Sandbox) -> u64 {
-    let row = said(firewall(site, "ipfw", "show 65535").finish());
+    let row = output(firewall(site, "ipfw", "show 65535").finish());
     row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -33,7 +33,7 @@ fn kipfw_between_two_switches_passes_what_programs_on_the_device_send() {
     kipfw.wait_for_text("Ready to go");
     site.exchange("valeA:s", "valeB:d", FEW);
     assert!(accepted(&site) >= u64::from(FEW), "the last rule accepts");
-    assert_eq!(said(firewall(&site, "ipfw", "zero").finish()), "Accounting cleared.");
+    assert_eq!(output(firewall(&site, "ipfw", "zero").finish()), "Accounting cleared.");
     assert_eq!(accepted(&site), 0);
     site.exchange("valeA:s", "valeB:d", FEW);
     assert!(accepted(&site) >= u64::from(FEW));

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{client, said};
+use slipring_test_support::sandbox::{client, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::SLIPRING;
@@ -17,7 +17,7 @@ fn the_link_is_made_leads_to_the_device_and_goes_with_the_daemon() {
     let daemon = site.daemon(&format!("--link {}", link.display()));
     assert_eq!(fs::read_link(&link).unwrap(), site.run_dir().join("fuse/netmap"));
     let program = Program::launch(&site.inside, client(&link, "bind x{1"));
-    assert_eq!(said(program.finish()), "bound");
+    assert_eq!(output(program.finish()), "bound");
     daemon.stop(Signal::TERM).well();
     assert!(fs::symlink_metadata(&link).is_err());
 }
@@ -33,9 +33,9 @@ fn programs_find_the_device_where_they_always_did() {
     site.inside.command("mknod", &format!("{dev}/fuse c 10 229"));
     site.inside.command("mount", &format!("--bind {dev} /dev"));
     let daemon = site.launch_with_default_link("");
-    daemon.wait_for_text("door=fuse");
+    daemon.wait_for_text("transport=fuse");
     let program = Program::launch(&site.inside, client("/dev/netmap".as_ref(), "bind x{1"));
-    assert_eq!(said(program.finish()), "bound");
+    assert_eq!(output(program.finish()), "bound");
     daemon.stop(Signal::TERM).well();
     assert!(!site.inside.command("ls", "/dev").contains("netmap"));
 }
@@ -52,8 +52,8 @@ fn what_is_there_already_is_never_replaced() {
         let daemon = site.daemon(&format!("--link {}", taken.display()));
         assert_eq!(site.bind("x{1"), "bound");
         let ended = daemon.stop(Signal::INT).well();
-        let told = format!("{} is left as it is", taken.display());
-        assert!(ended.stderr.contains(&told), "{ended:?}");
+        let message = format!("{} is left as it is", taken.display());
+        assert!(ended.stderr.contains(&message), "{ended:?}");
         assert!(ended.stderr.contains("fuse/netmap"), "{ended:?}");
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");

@@ -2,12 +2,12 @@
 
 use rustix::process::Signal;
 use slipring_test_support::Sandbox;
-use slipring_test_support::sandbox::said;
+use slipring_test_support::sandbox::output;
 
 use crate::support::SLIPRING;
 
 fn slipring(site: &Sandbox, words: &str) -> String {
-    said(site.ask(words))
+    output(site.ask(words))
 }
 
 #[test]

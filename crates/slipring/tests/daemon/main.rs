@@ -30,7 +30,7 @@ fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
     let daemon = site.daemon("--uring off");
     let line = daemon.so_far().stdout;
     let device = site.run_dir().join("fuse/netmap").display().to_string();
-    assert!(line.starts_with(&format!("# slipringd {device} door=fuse ")), "{line}");
+    assert!(line.starts_with(&format!("# slipringd {device} transport=fuse ")), "{line}");
     assert!(line.contains(" memory=passthrough ") && line.ends_with(" nics=root\n"), "{line}");
     site.exchange("x{1", "x}1", MANY);
     site.exchange("x}1", "x{1", MANY);
@@ -69,14 +69,14 @@ fn uring_parameter() -> Option<String> {
 fn calls_come_by_io_uring_where_the_kernel_has_that_and_nothing_is_kept_for_restarts() {
     let Some(before) = uring_parameter() else { return };
     let Some(site) = Sandbox::new(SLIPRING) else { return };
-    for (words, way) in [
-        ("", " door=fuse-uring "),
-        ("--uring auto", " door=fuse-uring "),
-        ("--uring off", " door=fuse "),
-        ("--supervise", " door=fuse "),
+    for (words, transport) in [
+        ("", " transport=fuse-uring "),
+        ("--uring auto", " transport=fuse-uring "),
+        ("--uring off", " transport=fuse "),
+        ("--supervise", " transport=fuse "),
     ] {
         let daemon = site.daemon(words);
-        assert!(daemon.so_far().stdout.contains(way), "{words}: {:?}", daemon.so_far());
+        assert!(daemon.so_far().stdout.contains(transport), "{words}: {:?}", daemon.so_far());
         assert_eq!(uring_parameter().as_ref(), Some(&before), "{words}");
         site.exchange("x{1", "x}1", FEW);
         let ended = daemon.stop(Signal::TERM);
@@ -90,12 +90,12 @@ fn calls_come_by_io_uring_where_that_is_asked_for() {
     let Some(before) = uring_parameter() else { return };
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("--uring on");
-    assert!(daemon.so_far().stdout.contains(" door=fuse-uring "));
+    assert!(daemon.so_far().stdout.contains(" transport=fuse-uring "));
     assert_eq!(uring_parameter().as_ref(), Some(&before));
     site.exchange("x{1", "x}1", MANY);
     let ended = daemon.stop(Signal::TERM);
-    let told = ended.stderr.contains("enabled for the start of this device only");
-    assert_eq!(told, before.starts_with('N'), "{ended:?}");
+    let message = ended.stderr.contains("enabled for the start of this device only");
+    assert_eq!(message, before.starts_with('N'), "{ended:?}");
     site.is_clean();
 }
 
@@ -163,15 +163,15 @@ fn doctor_asks_the_device_whether_it_would_give_a_port() {
         (NOBODY, "kernel:vale0:a", "ok", "gives it"),
         (0, "kernel:nosuch0", "fail", "no interface `nosuch0`"),
     ] {
-        let told = doctors_word(&site, uid, port);
-        assert!(told.0 == state && told.1.contains(words), "{uid} {port}: {told:?}");
+        let message = doctors_word(&site, uid, port);
+        assert!(message.0 == state && message.1.contains(words), "{uid} {port}: {message:?}");
     }
     // Doctor has not bound the port.
     assert_eq!(site.bind("e0"), "bound");
     daemon.stop(Signal::TERM).well();
     let _daemon = site.daemon("--mode 600");
-    let told = doctors_word(&site, NOBODY, "kernel:x{1");
-    assert!(told.0 == "fail" && told.1.contains("ermission denied"), "{told:?}");
+    let message = doctors_word(&site, NOBODY, "kernel:x{1");
+    assert!(message.0 == "fail" && message.1.contains("ermission denied"), "{message:?}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn the_classic_name_serves_as_the_verb_does() {
     let mut command = Command::new(SLIPRING);
     command.arg0("slipringd").args(["--link", "none", "--run-dir"]).arg(site.run_dir());
     let daemon = Program::launch(&site.inside, command);
-    daemon.wait_for_text("door=fuse");
+    daemon.wait_for_text("transport=fuse");
     assert_eq!(site.bind("x{1"), "bound");
     daemon.stop(Signal::INT).well();
     site.is_clean();
@@ -203,8 +203,8 @@ fn wrong_flags_are_told_why_and_what_to_try() {
     ] {
         let ended = Program::start(&namespace, SLIPRING, &format!("daemon {words}")).finish();
         assert_eq!(ended.code(), 2, "{words}: {ended:?}");
-        let said = &ended.stderr;
-        assert!(said.starts_with("error[SR"), "{words}: {said}");
-        assert!(said.contains("cause: ") && said.contains("help: "), "{words}: {said}");
+        let output = &ended.stderr;
+        assert!(output.starts_with("error[SR"), "{words}: {output}");
+        assert!(output.contains("cause: ") && output.contains("help: "), "{words}: {output}");
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, client, said};
+use slipring_test_support::sandbox::{FEW, client, output};
 use slipring_test_support::{Namespace, Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -53,7 +53,7 @@ fn an_interface_is_one_of_the_program_s_own_namespace() {
     let receiver = Program::launch(&other, outer);
     receiver.wait_for_text("bound");
     site.client(&format!("send here {FEW}")).finish().well();
-    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    assert_eq!(output(receiver.finish()), "bound\nreceived");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_program_whose_interface_is_removed_is_told_at_every_call() {
     let client = site.client("outlive e0");
     client.wait_for_text("bound");
     site.inside.ip("link del e0");
-    assert_eq!(said(client.finish()), "bound\ngone");
+    assert_eq!(output(client.finish()), "bound\ngone");
     assert_eq!(site.bind("e0"), "ENXIO");
     daemon.stop(Signal::TERM).well();
     site.is_clean();

@@ -60,9 +60,9 @@ impl Squatter {
             loop {
                 match listener.accept() {
                     Ok((mut stream, _)) => {
-                        let mut said = Vec::new();
-                        stream.read_to_end(&mut said).unwrap();
-                        assert_eq!(said, b"", "a stranger was told something");
+                        let mut output = Vec::new();
+                        stream.read_to_end(&mut output).unwrap();
+                        assert_eq!(output, b"", "a stranger was told something");
                         came += 1;
                     }
                     Err(error) => break assert_eq!(error.kind(), ErrorKind::WouldBlock),
@@ -85,8 +85,8 @@ fn squat_lock(site: &Sandbox, path: &Path) -> Child {
 
 /// Whether the process holds the lock.
 fn has_lock(child: &mut Child) -> bool {
-    let mut said = [0; 4];
-    child.stdout.as_mut().unwrap().read_exact(&mut said).is_ok()
+    let mut output = [0; 4];
+    child.stdout.as_mut().unwrap().read_exact(&mut output).is_ok()
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn hostile_run_directories_are_neither_asked_nor_served() {
     let squatter = Squatter::sit(&site.run_dir());
     for words in CLIENTS {
         let ended = site.ask(words);
-        let told = format!("belongs to user {NOBODY}, who is neither root nor this user");
+        let message = format!("belongs to user {NOBODY}, who is neither root nor this user");
         let silent = words.starts_with("extcap");
-        assert!(ended.stderr.contains(&told) || silent, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(&message) || silent, "{words}: {ended:?}");
         assert!(!ended.stdout.contains("kernel:"), "{words}: {ended:?}");
     }
     let ended = site.launch("").finish();
@@ -154,8 +154,8 @@ fn hostile_listeners_in_a_good_directory_hear_nothing() {
     chown(site.run_dir(), Some(0), None).unwrap();
     for words in ["daemon ctl hello", "vale --show", "emulate ctl stats --name lab"] {
         let ended = site.ask(words);
-        let told = format!("user {NOBODY}, who is neither root nor this user, listens on ");
-        assert!(ended.stderr.contains(&told), "{words}: {ended:?}");
+        let message = format!("user {NOBODY}, who is neither root nor this user, listens on ");
+        assert!(ended.stderr.contains(&message), "{words}: {ended:?}");
     }
     assert_eq!(squatter.heard_nothing(), 3);
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::Value;
-use slipring_test_support::sandbox::{FEW, said};
+use slipring_test_support::sandbox::{FEW, output};
 use slipring_test_support::{Ended, Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -27,15 +27,15 @@ fn frames_pass_a_switch_and_the_cable_of_an_interface_in_it() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     site.exchange("vale0:a", "vale0:b", FEW);
-    assert_eq!(said(vale(&site, "-a vale0:e0")), "port_index: 0");
+    assert_eq!(output(vale(&site, "-a vale0:e0")), "port_index: 0");
     site.exchange("vale0:a", "e1", FEW);
     site.exchange("e1", "vale0:a", FEW);
     assert_eq!(site.bind("e0"), "EBUSY");
-    assert_eq!(said(vale(&site, "-p vale0:e0")), "");
+    assert_eq!(output(vale(&site, "-p vale0:e0")), "");
     site.exchange("e1", "vale0:a", FEW);
     assert_eq!(vale(&site, "-d vale0:e0").code(), 3);
-    assert_eq!(said(vale(&site, "-P vale0:e0")), "");
-    assert_eq!(said(vale(&site, "-d vale0:e0")), "port_index: 0");
+    assert_eq!(output(vale(&site, "-P vale0:e0")), "");
+    assert_eq!(output(vale(&site, "-d vale0:e0")), "port_index: 0");
     assert_eq!(site.bind("e0"), "bound");
 }
 
@@ -44,10 +44,10 @@ fn a_switch_reaches_the_host_stack_of_an_interface() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     site.inside.ip("addr add 10.1.0.1/24 dev e0");
     let _daemon = site.daemon("");
-    assert_eq!(said(vale(&site, "-h vale0:e0")), "port_index: 0");
-    let listed = said(vale(&site, ""));
+    assert_eq!(output(vale(&site, "-h vale0:e0")), "port_index: 0");
+    let listed = output(vale(&site, ""));
     assert_eq!(listed, "vale0:e0 bridge_idx 0 port_idx 0\nvale0:e0^ bridge_idx 0 port_idx 1");
-    assert_eq!(said(vale(&site, "-d vale0:e0")), "port_index: 0");
+    assert_eq!(output(vale(&site, "-d vale0:e0")), "port_index: 0");
     let left = site.inside.ip("-d link show");
     assert!(!left.contains("xdp") && !left.contains("veth_peer"), "{left}");
 }
@@ -56,12 +56,15 @@ fn a_switch_reaches_the_host_stack_of_an_interface() {
 fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("");
-    assert_eq!(said(site.ask("vale -a vale0:e0")), "port_index: 0");
-    assert_eq!(said(site.ask("vale -n p0")), "");
-    assert_eq!(said(site.ask("vale")), "vale0:e0 bridge_idx 0 port_idx 0");
+    assert_eq!(output(site.ask("vale -a vale0:e0")), "port_index: 0");
+    assert_eq!(output(site.ask("vale -n p0")), "");
+    assert_eq!(output(site.ask("vale")), "vale0:e0 bridge_idx 0 port_idx 0");
     site.ask("gen -i kernel:x{1 -f tx -n 100 --json").well();
-    let told = site.ask("doctor kernel:x{1").stdout;
-    assert!(told.contains(&format!("{}/netmap gives it", site.run_dir().display())), "{told}");
+    let message = site.ask("doctor kernel:x{1").stdout;
+    assert!(
+        message.contains(&format!("{}/netmap gives it", site.run_dir().display())),
+        "{message}"
+    );
     daemon.stop(rustix::process::Signal::TERM).well();
     // The device ended with the daemon, and there is no other device.
     for words in ["vale -n p0", "gen -i kernel:x{1 -f tx -n 100"] {
@@ -74,29 +77,29 @@ fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
 fn vale_ctl_prints_and_ends_as_it_did() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    assert_eq!(said(vale(&site, "-n v0 -C 128,256,2,2")), "");
-    assert_eq!(said(vale(&site, "-a vale3:v0")), "port_index: 0");
+    assert_eq!(output(vale(&site, "-n v0 -C 128,256,2,2")), "");
+    assert_eq!(output(vale(&site, "-a vale3:v0")), "port_index: 0");
     let all = vale_as(&site, "vale-ctl", "");
     assert_eq!((all.code(), all.stdout.as_str()), (1, "vale3:v0 bridge_idx 0 port_idx 0\n"));
-    assert_eq!(said(vale_as(&site, "vale-ctl", "-l vale3:v0")), "bridge_idx: 0\nport_idx: 0");
-    let info = said(vale_as(&site, "vale-ctl", "-g v0"));
+    assert_eq!(output(vale_as(&site, "vale-ctl", "-l vale3:v0")), "bridge_idx: 0\nport_idx: 0");
+    let info = output(vale_as(&site, "vale-ctl", "-g v0"));
     assert!(info.contains("tx_slots: 128\nrx_slots: 256\ntx_rings: 2\nrx_rings: 2\n"), "{info}");
     let busy = vale_as(&site, "vale-ctl", "-r v0");
     assert_eq!(busy.code(), 1);
     assert!(busy.stderr.contains("failed to remove v0: Device or resource busy"), "{busy:?}");
-    assert_eq!(said(vale(&site, "-d vale3:v0")), "port_index: 0");
-    assert_eq!(said(vale_as(&site, "vale-ctl", "-r v0")), "");
+    assert_eq!(output(vale(&site, "-d vale3:v0")), "port_index: 0");
+    assert_eq!(output(vale_as(&site, "vale-ctl", "-r v0")), "");
 }
 
 #[test]
 fn what_is_plugged_in_stays_when_nobody_has_the_device_open() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    assert_eq!(said(vale(&site, "-n v0")), "");
+    assert_eq!(output(vale(&site, "-n v0")), "");
     // Makes the kernel drop the user's node.
     site.inside.command("sh", "-c true");
-    assert_eq!(said(vale(&site, "-a vale0:v0")), "port_index: 0");
-    assert_eq!(said(vale(&site, "")), "vale0:v0 bridge_idx 0 port_idx 0");
+    assert_eq!(output(vale(&site, "-a vale0:v0")), "port_index: 0");
+    assert_eq!(output(vale(&site, "")), "vale0:v0 bridge_idx 0 port_idx 0");
 }
 
 #[test]
@@ -107,10 +110,10 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
         vale(&site, words).well();
     }
     site.client(&format!("send vale0:a {FEW}")).finish().well();
-    let shown = said(vale(&site, "--show vale0"));
+    let shown = output(vale(&site, "--show vale0"));
     assert!(shown.starts_with("vale0: 2 ports, 1 addresses\n"), "{shown}");
     assert!(shown.contains("02:00:00:00:00:01 at vale0:a"), "{shown}");
-    let shown: Value = serde_json::from_str(&said(vale(&site, "--show --json"))).unwrap();
+    let shown: Value = serde_json::from_str(&output(vale(&site, "--show --json"))).unwrap();
     let ports = &shown["switches"][0]["ports"];
     assert_eq!(
         (&ports[0]["tx"]["packets"], &ports[1]["rx"]["packets"]),
@@ -119,11 +122,11 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
     let nothing = vale(&site, "--show vale7");
     assert_eq!(nothing.code(), 3);
     assert!(nothing.stderr.contains("there is no switch vale7"), "{nothing:?}");
-    assert_eq!(said(vale(&site, "--flush vale0")), "1 addresses forgotten");
-    assert_eq!(said(vale(&site, "--set vale0:a isolated=on")), "");
-    assert_eq!(said(vale(&site, "--set vale0:b isolated=on")), "");
+    assert_eq!(output(vale(&site, "--flush vale0")), "1 addresses forgotten");
+    assert_eq!(output(vale(&site, "--set vale0:a isolated=on")), "");
+    assert_eq!(output(vale(&site, "--set vale0:b isolated=on")), "");
     site.client(&format!("send vale0:a {FEW}")).finish().well();
-    let shown: Value = serde_json::from_str(&said(vale(&site, "--show --json"))).unwrap();
+    let shown: Value = serde_json::from_str(&output(vale(&site, "--show --json"))).unwrap();
     assert_eq!(shown["switches"][0]["ports"][0]["drops"]["no_destination"], FEW);
     let wrong = vale(&site, "--set vale0:x isolated=on");
     assert!(wrong.stderr.contains("there is no port vale0:x"), "{wrong:?}");
@@ -138,5 +141,5 @@ fn a_monitor_listens_to_a_program_that_runs() {
     let monitor = site.client(&format!("receive x{{1 {FEW} 0x100"));
     monitor.wait_for_text("bound");
     site.exchange("x{1", "x}1", FEW);
-    assert_eq!(said(monitor.finish()), "bound\nreceived");
+    assert_eq!(output(monitor.finish()), "bound\nreceived");
 }

@@ -11,7 +11,7 @@ use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, instal
 
 use crate::support::SLIPRING;
 use crate::support::bridge::{Bridge, Report};
-use crate::support::frames::{Ear, Sender, cross};
+use crate::support::frames::{FrameListener, Sender, cross};
 
 /// A peer, and a host with interface `eth` whose address is 10.9.0.1.
 fn host_and_peer() -> Option<(Namespace, Namespace)> {
@@ -54,14 +54,15 @@ fn one_port_alone_stands_between_the_nic_and_its_own_host() {
 
 #[test]
 fn loopback_sends_frames_back_where_they_came_from() {
-    for way in [LabPort::Native, LabPort::Packet] {
-        let Some(lab) = Lab::quiet(way) else { return };
-        let bridge = Bridge::start(&lab.mid, &format!("-L -i {}:la", way.prefix()));
+    for port in [LabPort::Native, LabPort::Packet] {
+        let Some(lab) = Lab::quiet(port) else { return };
+        let bridge = Bridge::start(&lab.mid, &format!("-L -i {}:la", port.prefix()));
         let sent: Vec<_> = (0..50).map(numbered).collect();
-        let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.left, "e0"));
+        let (mut sender, mut listener) =
+            (Sender::open(&lab.left, "e0"), FrameListener::open(&lab.left, "e0"));
         let mut returned = Vec::new();
         sender.send(&sent);
-        ear.hear(&mut returned, sent.len());
+        listener.hear(&mut returned, sent.len());
         assert_same("returned", &returned, &sent);
         let report = bridge.stop();
         assert_eq!((report.rx(0), report.tx(0)), (50, 50));
@@ -75,8 +76,9 @@ fn faults_lose_exactly_what_they_count_and_are_the_same_for_a_seed() {
         let Some(lab) = Lab::quiet(LabPort::Native) else { return };
         let bridge = Bridge::between(&lab, "--fault-loss 10% --fault-seed 7");
         let sent: Vec<_> = (0..1000).map(numbered).collect();
-        let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.right, "e0"));
-        let (mut heard, mut lost) = (Vec::new(), 0);
+        let (mut sender, mut listener) =
+            (Sender::open(&lab.left, "e0"), FrameListener::open(&lab.right, "e0"));
+        let (mut received, mut lost) = (Vec::new(), 0);
         for (window, done) in sent.chunks(50).zip(1..) {
             sender.send(window);
             lost = eventually("the bridge to account for a window", || {
@@ -84,15 +86,15 @@ fn faults_lose_exactly_what_they_count_and_are_the_same_for_a_seed() {
                 let lost = report.drops_for(0, "fault") + report.drops_for(1, "fault");
                 (report.tx(1) + lost == done * 50).then_some(lost)
             });
-            ear.hear(&mut heard, done as usize * 50 - lost as usize);
+            listener.hear(&mut received, done as usize * 50 - lost as usize);
         }
         assert!(lost > 100, "two ports at 10 % each lost {lost} of 1000");
         let mut expected = sent.clone();
-        expected.retain(|frame| heard.contains(frame));
-        assert_same("survivors", &heard, &expected);
+        expected.retain(|frame| received.contains(frame));
+        assert_same("survivors", &received, &expected);
         let report = bridge.stop();
         assert_eq!(report.tx(1) + report.all_drops(), 1000, "{report:?}");
-        losses.push(heard);
+        losses.push(received);
     }
     assert!(losses[0] == losses[1], "the same seed lost other frames");
 }
@@ -102,15 +104,15 @@ fn corrupt_frames_have_a_bit_changed_by_each_port_and_none_is_lost() {
     let Some(lab) = Lab::quiet(LabPort::Packet) else { return };
     let bridge = Bridge::between(&lab, "--fault-corrupt 100%");
     let plain = [&[0; 12], &[0x88, 0xb5][..], &[0x55; 986]].concat();
-    let mut ear = Ear::choosy(&lab.right, "e0", |frame| frame.len() == 1000);
+    let mut listener = FrameListener::choosy(&lab.right, "e0", |frame| frame.len() == 1000);
     Sender::open(&lab.left, "e0").send(&vec![plain.clone(); 40]);
-    let mut heard = Vec::new();
-    ear.hear(&mut heard, 40);
-    for frame in &heard {
+    let mut received = Vec::new();
+    listener.hear(&mut received, 40);
+    for frame in &received {
         let flipped = frame.iter().zip(&plain).map(|(got, sent)| (got ^ sent).count_ones());
         assert!(matches!(flipped.sum(), 0 | 2), "{frame:02x?}");
     }
-    assert!(heard.iter().any(|frame| *frame != plain));
+    assert!(received.iter().any(|frame| *frame != plain));
     bridge.stop().balanced().lossless();
 }
 
@@ -153,7 +155,7 @@ fn a_capture_that_is_read_through_ends_the_bridge() {
     let mut writer = FileWriter::create(&first, &["test"]).unwrap();
     frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
     drop(writer);
-    let mut ear = Ear::open(&lab.right, "e0");
+    let mut listener = FrameListener::open(&lab.right, "e0");
     for to in [format!("pcap:{second}"), "xdp:ra".to_owned()] {
         let words = format!("bridge --json -i pcap:{first} -i {to}");
         let ended = Program::start(&lab.mid, SLIPRING, &words).finish().well();
@@ -161,9 +163,9 @@ fn a_capture_that_is_read_through_ends_the_bridge() {
         assert_eq!((report.rx(0), report.tx(1)), (700, 700), "{report:?}");
         report.lossless();
     }
-    let mut heard = Vec::new();
-    ear.hear(&mut heard, frames.len());
-    assert_same("sent to the wire", &heard, &frames);
+    let mut received = Vec::new();
+    listener.hear(&mut received, frames.len());
+    assert_same("sent to the wire", &received, &frames);
     assert_same("written to a file", &read_all(&second), &frames);
 }
 

@@ -15,8 +15,8 @@ use crate::support::bridge::Bridge;
 const WAYS_OUT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::KILL];
 
 /// A lab whose middle has its own address, reachable when no bridge runs.
-fn lab_with_a_host(way: LabPort) -> Option<Lab> {
-    let lab = Lab::new(way)?;
+fn lab_with_a_host(port: LabPort) -> Option<Lab> {
+    let lab = Lab::new(port)?;
     lab.mid.ip("addr add 10.9.0.9/24 dev la");
     Some(lab)
 }
@@ -33,8 +33,8 @@ fn assert_clean(lab: &Lab, what: &str) {
     }
 }
 
-fn every_way_out_is_clean(way: LabPort) {
-    let Some(lab) = lab_with_a_host(way) else { return };
+fn every_way_out_is_clean(port: LabPort) {
+    let Some(lab) = lab_with_a_host(port) else { return };
     if !installed("ping") {
         return;
     }
@@ -45,9 +45,9 @@ fn every_way_out_is_clean(way: LabPort) {
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
         // The next bridge starts at once, and ends by itself.
         Bridge::between(&lab, "").stop();
-        assert_clean(&lab, &format!("{way:?} ended by {signal:?}"));
+        assert_clean(&lab, &format!("{port:?} ended by {signal:?}"));
         drop(Bridge::between(&lab, ""));
-        assert_clean(&lab, &format!("{way:?} killed"));
+        assert_clean(&lab, &format!("{port:?} killed"));
     }
 }
 
@@ -161,22 +161,22 @@ fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
 
 #[test]
 fn a_generator_leaves_nothing() {
-    for way in [LabPort::Native, LabPort::Generic, LabPort::Packet] {
-        let Some(lab) = lab_with_a_host(way) else { return };
+    for port in [LabPort::Native, LabPort::Generic, LabPort::Packet] {
+        let Some(lab) = lab_with_a_host(port) else { return };
         if !installed("ping") {
             return;
         }
-        let mode = if way == LabPort::Generic { "--mode generic" } else { "" };
+        let mode = if port == LabPort::Generic { "--mode generic" } else { "" };
         for signal in WAYS_OUT {
             let words =
-                format!("gen -i {}:la {mode} -f tx -R 1000 -T 10 --json=lines", way.prefix());
+                format!("gen -i {}:la {mode} -f tx -R 1000 -T 10 --json=lines", port.prefix());
             let generator = Program::start(&lab.mid, SLIPRING, &words);
             generator.wait_for("an interval", |output| {
                 (output.stdout.matches('\n').count() > 1).then_some(())
             });
             let ended = generator.stop(signal);
             assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
-            assert_clean(&lab, &format!("gen over {way:?} ended by {signal:?}"));
+            assert_clean(&lab, &format!("gen over {port:?} ended by {signal:?}"));
         }
     }
 }

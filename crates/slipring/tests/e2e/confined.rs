@@ -200,7 +200,7 @@ fn the_command_of_a_run_may_do_all_that_its_caller_may() {
         return skip!("no run here: {}", ended.stderr);
     }
     for key in ["NoNewPrivs", "Seccomp", "CapInh", "CapBnd", "CapAmb"] {
-        let told = ended.stdout.lines().find_map(|line| line.strip_prefix(&format!("{key}:\t")));
-        assert_eq!(told, Some(&*own.0[key]), "{key}: {ended:#?}");
+        let message = ended.stdout.lines().find_map(|line| line.strip_prefix(&format!("{key}:\t")));
+        assert_eq!(message, Some(&*own.0[key]), "{key}: {ended:#?}");
     }
 }

@@ -11,20 +11,20 @@ use slipring_test_support::{Lab, LabPort, Namespace, installed};
 
 use crate::support::bridge::Bridge;
 use crate::support::frames::cross;
-use crate::support::witness::Witness;
+use crate::support::witness::CaptureProbe;
 
 const FRAMES: u32 = 1600;
 
 /// Sends numbered frames in both directions, with tcpdump on each side.
-fn frames_cross(way: LabPort, words: &str) {
-    let Some(lab) = Lab::quiet(way) else { return };
+fn frames_cross(port: LabPort, words: &str) {
+    let Some(lab) = Lab::quiet(port) else { return };
     if !installed("tcpdump") {
         return;
     }
     let bridge = Bridge::between(&lab, words);
     for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, FRAMES)] {
         let sent: Vec<_> = (first..first + FRAMES).map(numbered).collect();
-        let (before, after) = (Witness::start(from, "e0"), Witness::start(to, "e0"));
+        let (before, after) = (CaptureProbe::start(from, "e0"), CaptureProbe::start(to, "e0"));
         let arrived = cross(from, to, &sent);
         assert_same("arrived", &arrived, &sent);
         assert_same("seen before the bridge", &before.testify(sent.len()), &sent);
@@ -68,12 +68,12 @@ fn every_frame_crosses_by_copy_as_by_exchange() {
 
 #[test]
 fn the_report_names_the_mode_that_was_asked_for() {
-    for (way, kind, mode) in [
+    for (lab_port, kind, mode) in [
         (LabPort::Native, "xdp", "native"),
         (LabPort::Generic, "xdp", "generic"),
         (LabPort::Best, "xdp", "native"),
     ] {
-        let Some(lab) = Lab::quiet(way) else { return };
+        let Some(lab) = Lab::quiet(lab_port) else { return };
         let bridge = Bridge::between(&lab, "");
         let report = bridge.start_report();
         for port in [0, 1] {
@@ -102,8 +102,8 @@ fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
 
 #[test]
 fn tags_that_the_kernel_keeps_beside_frames_cross_in_the_frames() {
-    for way in [LabPort::Native, LabPort::Packet, LabPort::Tap, LabPort::Best] {
-        let Some(lab) = Lab::quiet(way) else { return };
+    for port in [LabPort::Native, LabPort::Packet, LabPort::Tap, LabPort::Best] {
+        let Some(lab) = Lab::quiet(port) else { return };
         let bridge = Bridge::between(&lab, "");
         let _tagging = push_tags(&lab.left, 0x6007);
         let sent: Vec<_> = (0..200).map(numbered).filter(|frame| frame.len() <= 1510).collect();

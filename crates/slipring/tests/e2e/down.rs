@@ -8,7 +8,7 @@ use slipring_test_support::{Lab, LabPort, Program};
 
 use crate::support::SLIPRING;
 use crate::support::bridge::Report;
-use crate::support::frames::{Ear, Sender, cross};
+use crate::support::frames::{FrameListener, Sender, cross};
 
 const WAYS: [LabPort; 3] = [LabPort::Native, LabPort::Packet, LabPort::Best];
 
@@ -24,8 +24,8 @@ fn start(lab: &Lab, words: &str) -> Program {
 
 /// Asserts that frames from the left leave on the right, before and after each link was down.
 fn survives(words: &str) {
-    for way in WAYS {
-        let Some(lab) = Lab::quiet(way) else { return };
+    for port in WAYS {
+        let Some(lab) = Lab::quiet(port) else { return };
         let program = start(&lab, words);
         for (round, ifname) in (0..).zip(["", "la", "ra"]) {
             if !ifname.is_empty() {
@@ -34,8 +34,8 @@ fn survives(words: &str) {
                 lab.wait_for_carriers();
             }
             let frames: Vec<_> = (0..20).map(|i| numbered(round * 20 + i)).collect();
-            let heard = cross(&lab.left, &lab.right, &frames);
-            assert_same(&format!("{words}, {way:?}, after {ifname}"), &heard, &frames);
+            let received = cross(&lab.left, &lab.right, &frames);
+            assert_same(&format!("{words}, {port:?}, after {ifname}"), &received, &frames);
         }
         program.stop(Signal::INT).well();
     }
@@ -63,8 +63,8 @@ fn a_deduplicator_survives_its_links_going_down_and_up() {
 
 #[test]
 fn a_bridge_whose_link_is_down_at_its_start_says_so_and_starts_when_it_is_up() {
-    for way in WAYS {
-        let Some(lab) = Lab::quiet(way) else { return };
+    for port in WAYS {
+        let Some(lab) = Lab::quiet(port) else { return };
         lab.mid.ip("link set ra down");
         let program = start(&lab, "bridge -i LEFT -i RIGHT");
         let first: Value =
@@ -107,12 +107,12 @@ fn is_generated(frame: &[u8]) -> bool {
 
 #[test]
 fn a_generator_whose_link_goes_down_and_up_accounts_for_every_frame() {
-    for way in WAYS {
-        let Some(lab) = Lab::quiet(way) else { return };
-        let mut ear = Ear::choosy(&lab.left, "e0", is_generated);
+    for lab_port in WAYS {
+        let Some(lab) = Lab::quiet(lab_port) else { return };
+        let mut listener = FrameListener::choosy(&lab.left, "e0", is_generated);
         let program = start(&lab, "gen -i LEFT -f tx -n 3000 -R 10000");
-        let mut heard = Vec::new();
-        ear.hear(&mut heard, 100);
+        let mut received = Vec::new();
+        listener.hear(&mut received, 100);
         lab.mid.ip("link set la down");
         lab.mid.ip("link set la up");
         let ended = program.finish().well();
@@ -122,7 +122,7 @@ fn a_generator_whose_link_goes_down_and_up_accounts_for_every_frame() {
         let drops = port["drops"].as_object();
         let lost: u64 = drops.into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
         assert_eq!(sent + lost, 3000, "{report}");
-        ear.hear(&mut heard, sent as usize);
-        assert_eq!(heard.len() as u64, sent);
+        listener.hear(&mut received, sent as usize);
+        assert_eq!(received.len() as u64, sent);
     }
 }

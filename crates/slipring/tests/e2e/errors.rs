@@ -43,8 +43,8 @@ impl Transcript {
             self.text = self.text.replace(what, stands_for);
         }
         for usage in self.text.split("\n\n").filter(|run| run.ends_with("exit 2")) {
-            let told = usage.contains("cause") && usage.contains("help");
-            assert!(told, "a wrong command is told why and what to try:\n{usage}");
+            let message = usage.contains("cause") && usage.contains("help");
+            assert!(message, "a wrong command is told why and what to try:\n{usage}");
         }
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/golden").join(self.name);
         golden::check(path, &self.text);
@@ -244,7 +244,7 @@ fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     namespace.command("mount", "-t tmpfs none /run");
     let daemon = "daemon --link none --run-dir /run/slipring";
     let daemon = Program::start(&namespace, SLIPRING, daemon);
-    daemon.wait_for_text("door=fuse");
+    daemon.wait_for_text("transport=fuse");
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.arg("what_cannot_be_done_here").env_remove("SLIPRING_RUN");
     let ended = Program::launch(&namespace, tests).finish().well();
@@ -302,14 +302,14 @@ fn open_to_all() -> fs::Permissions {
 
 /// Asserts that a program ends with status 4, a summary and the cause, whichever kind of port is
 /// lost.
-fn lost(way: LabPort, words: &str, loss: &str, transcript: &mut Transcript) {
-    let Some(lab) = Lab::quiet(way) else { return };
+fn lost(port: LabPort, words: &str, loss: &str, transcript: &mut Transcript) {
+    let Some(lab) = Lab::quiet(port) else { return };
     let bridge = Bridge::between(&lab, words);
-    let namespace = if way == LabPort::Tap { &lab.left } else { &lab.mid };
+    let namespace = if port == LabPort::Tap { &lab.left } else { &lab.mid };
     namespace.ip(loss);
     let ended = bridge.finish();
     assert_eq!(Report::last(&ended).0["event"], "end", "{ended:?}");
-    transcript.text += &format!("# {way:?}: ip {loss}\n");
+    transcript.text += &format!("# {port:?}: ip {loss}\n");
     transcript.record(&format!("bridge {words}..."), &ended);
 }
 
@@ -319,9 +319,9 @@ fn a_port_that_vanishes_in_use_ends_with_a_summary_a_cause_and_4() {
     if Namespace::new().is_none() {
         return;
     }
-    for way in [LabPort::Native, LabPort::Generic, LabPort::Packet, LabPort::Best] {
-        lost(way, "", "link del la", &mut transcript);
-        lost(way, "--exit-on-link-down ", "link set la down", &mut transcript);
+    for port in [LabPort::Native, LabPort::Generic, LabPort::Packet, LabPort::Best] {
+        lost(port, "", "link del la", &mut transcript);
+        lost(port, "--exit-on-link-down ", "link set la down", &mut transcript);
     }
     lost(LabPort::Tap, "", "link del e0", &mut transcript);
     transcript.check();
@@ -329,9 +329,9 @@ fn a_port_that_vanishes_in_use_ends_with_a_summary_a_cause_and_4() {
 
 #[test]
 fn a_generator_whose_port_vanishes_ends_with_a_summary_and_4() {
-    for way in [LabPort::Native, LabPort::Packet] {
-        let Some(lab) = Lab::quiet(way) else { return };
-        let words = format!("gen -i {}:la -f tx -R 1000 -T 10 --json=lines", way.prefix());
+    for port in [LabPort::Native, LabPort::Packet] {
+        let Some(lab) = Lab::quiet(port) else { return };
+        let words = format!("gen -i {}:la -f tx -R 1000 -T 10 --json=lines", port.prefix());
         let generator = Program::start(&lab.mid, SLIPRING, &words);
         generator.wait_for("an interval", |output| {
             (output.stdout.matches('\n').count() > 1).then_some(())

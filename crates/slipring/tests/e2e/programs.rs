@@ -9,7 +9,7 @@ use slipring_test_support::program::output;
 use slipring_test_support::{Lab, LabPort, Program, eventually, installed};
 
 use crate::support::bridge::Bridge;
-use crate::support::witness::Witness;
+use crate::support::witness::CaptureProbe;
 use crate::support::{SLIPRING, build_bench_program, copy_to};
 
 /// Sends pings of these sizes, unfragmented; all must be answered.
@@ -46,13 +46,13 @@ fn tcp_flows(lab: &Lab, to: &str) {
     }
 }
 
-fn programs_work(way: LabPort) {
-    let Some(lab) = Lab::new(way) else { return };
+fn programs_work(port: LabPort) {
+    let Some(lab) = Lab::new(port) else { return };
     if !(installed("ping") && installed("iperf3") && installed("tcpdump")) {
         return;
     }
     let bridge = Bridge::between(&lab, "");
-    let witness = Witness::start(&lab.right, "e0");
+    let witness = CaptureProbe::start(&lab.right, "e0");
     ping(&lab, RIGHT, &[56, 1, 1000, 1472]);
     ping(&lab, RIGHT6, &[56, 1452]);
     eventually("tcpdump to see 24 echoes of IPv4", || {
@@ -99,8 +99,8 @@ fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
 
 /// Tests VLAN links, which carry tags out of band until a frame reaches a wire. Returns false if
 /// skipped.
-fn tagged_links_work(way: LabPort, tags: &[(&str, u16)]) -> bool {
-    let Some(lab) = Lab::new(way) else { return false };
+fn tagged_links_work(port: LabPort, tags: &[(&str, u16)]) -> bool {
+    let Some(lab) = Lab::new(port) else { return false };
     if !(installed("ping") && installed("iperf3")) {
         return false;
     }
@@ -117,19 +117,19 @@ fn tagged_links_work(way: LabPort, tags: &[(&str, u16)]) -> bool {
 
 #[test]
 fn vlan_links_work_through_every_kind() {
-    let _all = LabPort::ALL.into_iter().all(|way| tagged_links_work(way, &[("802.1Q", 5)]));
+    let _all = LabPort::ALL.into_iter().all(|port| tagged_links_work(port, &[("802.1Q", 5)]));
 }
 
 #[test]
 fn vlan_links_in_vlan_links_work_through_every_kind() {
     let tags = [("802.1ad", 5), ("802.1Q", 7)];
-    let _all = LabPort::ALL.into_iter().all(|way| tagged_links_work(way, &tags));
+    let _all = LabPort::ALL.into_iter().all(|port| tagged_links_work(port, &tags));
 }
 
 #[test]
 fn jumbo_frames_work_through_kinds_that_carry_them() {
-    for way in [LabPort::Native, LabPort::Packet, LabPort::Tap] {
-        let Some(lab) = Lab::with_mtu(way, 9000) else { return };
+    for port in [LabPort::Native, LabPort::Packet, LabPort::Tap] {
+        let Some(lab) = Lab::with_mtu(port, 9000) else { return };
         if !(installed("ping") && installed("iperf3")) {
             return;
         }
@@ -161,10 +161,10 @@ fn bench_without_the_program_says_what_is_missing_and_how_to_get_it() {
     // A link to slipring itself, with the name of the program, is not mistaken for that program.
     std::os::unix::fs::symlink(&alone, dir.path().join("slipring-bench")).unwrap();
     let ended = output(Command::new(alone).args(["bench", "--list"]).env("PATH", dir.path()));
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(3), "{said}");
-    assert!(said.starts_with("error[SR0302]: slipring-bench is missing\n"), "{said}");
-    assert!(said.contains("  cause: ") && said.contains("make install"), "{said}");
+    let message = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{message}");
+    assert!(message.starts_with("error[SR0302]: slipring-bench is missing\n"), "{message}");
+    assert!(message.contains("  cause: ") && message.contains("make install"), "{message}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ const PROGRAMS: [&str; 9] = [
 ];
 
 /// Returns the messages of a program that cannot open a port.
-fn said(namespace: &Namespace, words: &str) -> String {
+fn output(namespace: &Namespace, words: &str) -> String {
     let words = format!("{words} --exit-on-link-down");
     let ended = Program::start(namespace, SLIPRING, &words).finish();
     assert_eq!(ended.code(), 3, "{words}: {ended:#?}");
@@ -41,7 +41,7 @@ fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
     drop(writer);
     for program in PROGRAMS {
         let words = |port: &str| program.replace("@@", &capture).replace('@', port);
-        let text = said(&namespace, &words("netmap:va"));
+        let text = output(&namespace, &words("netmap:va"));
         let (notice, error) = (text.find(NOTICE), text.find("error[SR0103]"));
         assert!(notice.is_some() && notice < error, "{program}: {text}");
         let line = text.lines().find(|line| line.contains(NOTICE)).unwrap();
@@ -49,10 +49,10 @@ fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
         let instead = if looks { "packet:va would only listen" } else { "packet:va with --shared" };
         assert!(line.starts_with("# netmap:va ") && line.contains(instead), "{program}: {line}");
         // This name takes no interface, and prints nothing.
-        let text = said(&namespace, &(words("packet:va") + " --shared"));
+        let text = output(&namespace, &(words("packet:va") + " --shared"));
         assert!(!text.contains(NOTICE), "{program}: {text}");
     }
-    let text = said(&namespace, "bridge -i va -i null: -w 0");
+    let text = output(&namespace, "bridge -i va -i null: -w 0");
     assert!(text.contains(NOTICE), "a name alone is netmap:IF: {text}");
 }
 

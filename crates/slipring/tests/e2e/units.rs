@@ -50,11 +50,11 @@ fn every_service_is_exposed_as_little_as_is_promised() {
         else {
             return skip!("systemd-analyze is not here to judge the units");
         };
-        let said = String::from_utf8_lossy(&judged.stdout);
-        if !said.contains("Overall exposure level") {
+        let message = String::from_utf8_lossy(&judged.stdout);
+        if !message.contains("Overall exposure level") {
             return skip!("this systemd-analyze judges no files");
         }
-        assert!(judged.status.success(), "{}: {said}", unit.display());
+        assert!(judged.status.success(), "{}: {message}", unit.display());
     }
 }
 
@@ -66,8 +66,8 @@ fn every_service_is_what_systemd_takes() {
         let Ok(output) = command.args(["--man=no", "verify"]).arg(&unit).output() else {
             return skip!("systemd-analyze is not here to verify the units");
         };
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.contains("slipring"), "{}: {said}", unit.display());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!message.contains("slipring"), "{}: {message}", unit.display());
     }
 }
 
@@ -133,8 +133,8 @@ fn services_start_with_the_capabilities_of_their_units() {
         let program = Program::launch(&lab.mid, command);
         program.wait_for("start", |output| {
             let text = format!("{}{}", output.stdout, output.stderr);
-            let told = ["kind=", "Ready to go", "slipring serves"];
-            told.iter().any(|start| text.contains(start)).then_some(())
+            let message = ["kind=", "Ready to go", "slipring serves"];
+            message.iter().any(|start| text.contains(start)).then_some(())
         });
         program.stop(Signal::INT).well();
     }

@@ -182,8 +182,8 @@ fn a_full_disk_is_told_and_counts_nothing_as_sent() {
     }
     // Traffic continues without the capture, and the missing packets are reported.
     let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(0);
-    let told = "warning: null:: 10 packets are not in the capture, which could not be written";
-    assert!(run.stderr().contains(told), "{}", run.stderr());
+    let message = "warning: null:: 10 packets are not in the capture, which could not be written";
+    assert!(run.stderr().contains(message), "{}", run.stderr());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::captures::{file, packets, write};
 use super::links::{ready, report, start};
 use super::number;
-use crate::support::frames::Ear;
+use crate::support::frames::FrameListener;
 
 /// A namespace with a TAP device `e0`, up and silent.
 fn device() -> Option<Namespace> {
@@ -30,14 +30,14 @@ fn frames_behind_a_header_arrive_unchanged() {
     let bytes: usize = frames.iter().map(Vec::len).sum();
     for (header, more) in [(10, ""), (12, ""), (10, "-F 3"), (12, "-M 16 -X")] {
         let Some(host) = device() else { return };
-        let mut ear = Ear::open(&host, "e0");
+        let mut listener = FrameListener::open(&host, "e0");
         let words = format!(
             "gen -i tap:e0 -f tx -H {header} -P {from} --loops 1 {more} --capture {seen} --json"
         );
         let sent = report(&start(&host, &words).finish().well());
-        let mut heard = Vec::new();
-        ear.hear(&mut heard, frames.len());
-        assert_same(&words, &heard, &frames);
+        let mut received = Vec::new();
+        listener.hear(&mut received, frames.len());
+        assert_same(&words, &received, &frames);
         assert_same("the capture", &packets(&seen), &frames);
         // The port counts the bytes in its rings; the report counts the bytes of frames.
         assert_eq!(number(&sent, "bytes"), bytes as u64, "{sent}");
@@ -54,11 +54,15 @@ fn numbered_frames_are_understood_behind_a_header() {
         let receiver = ready(&host, &words);
         let words = "gen -i packet:e0 -f txseq -n 2000 -R 5k -l imix --json";
         let sent = report(&start(&host, words).finish().well());
-        let heard = report(&receiver.finish().well());
+        let received = report(&receiver.finish().well());
         for key in ["packets", "bytes"] {
-            assert_eq!(number(&heard, key), number(&sent, key), "{heard}");
+            assert_eq!(number(&received, key), number(&sent, key), "{received}");
         }
-        assert_eq!((number(&heard, "corrupt"), number(&heard, "foreign")), (0, 0), "{heard}");
+        assert_eq!(
+            (number(&received, "corrupt"), number(&received, "foreign")),
+            (0, 0),
+            "{received}"
+        );
     }
 }
 

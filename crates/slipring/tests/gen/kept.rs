@@ -64,8 +64,8 @@ fn a_capture_that_is_read_is_never_written_by_whatever_path() {
         for other in [&input, &link] {
             let words = format!("{} --overwrite", filled(program, &input, other));
             let refused = slipring(&words).ended(2).stderr();
-            let told = ["would overwrite what is read", "is given twice"];
-            assert!(told.iter().any(|told| refused.contains(told)), "{words}: {refused}");
+            let message = ["would overwrite what is read", "is given twice"];
+            assert!(message.iter().any(|message| refused.contains(message)), "{words}: {refused}");
             assert!(std::fs::read(&input).unwrap() == before, "{words}");
         }
     }

@@ -64,13 +64,13 @@ fn a_receiver_of_its_own_counts_every_packet() {
     let sender = start(&namespace, "gen -i xdp:va -f txseq -n 3000 -R 5k -l imix --json");
     let sent = report(&sender.finish().well());
     assert_eq!((number(&sent, "packets"), number(&sent, "in_flight")), (3000, 0));
-    let heard = report(&receiver.finish().well());
+    let received = report(&receiver.finish().well());
     assert_eq!(
-        (number(&heard, "packets"), number(&heard, "bytes")),
+        (number(&received, "packets"), number(&received, "bytes")),
         (3000, number(&sent, "bytes"))
     );
     assert_eq!(
-        (number(&heard, "lost"), number(&heard, "reordered"), number(&heard, "corrupt")),
+        (number(&received, "lost"), number(&received, "reordered"), number(&received, "corrupt")),
         (0, 0, 0)
     );
 }
@@ -137,8 +137,8 @@ fn a_receiver_gives_up_when_nothing_more_comes() {
     let Some(namespace) = links() else { return };
     let receiver = ready(&namespace, "gen -i xdp:vb -f rx -W");
     start(&namespace, "gen -i xdp:va -f tx -n 50 -R 5k").finish().well();
-    let heard = report(&receiver.finish().well());
-    assert_eq!(number(&heard, "packets"), 50);
+    let received = report(&receiver.finish().well());
+    assert_eq!(number(&received, "packets"), 50);
 }
 
 #[test]

@@ -51,8 +51,8 @@ fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
 
 /// Pings through 20 ms in each direction, by an emulator with these flags.
 fn ping_takes_both_delays(flags: &str) {
-    for way in [LabPort::Native, LabPort::Packet] {
-        let Some(lab) = Lab::new(way) else { return };
+    for port in [LabPort::Native, LabPort::Packet] {
+        let Some(lab) = Lab::new(port) else { return };
         let emulator = emulate(&lab, flags);
         let least = ping::shortest(&lab.left, RIGHT, 5);
         assert!(least >= 40.0, "{least} ms");
@@ -67,8 +67,8 @@ fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
 
 /// Sends frames in both directions through an emulator with these flags.
 fn frames_cross_whole(flags: &str) {
-    for way in [LabPort::Native, LabPort::Packet] {
-        let Some(lab) = Lab::quiet(way) else { return };
+    for port in [LabPort::Native, LabPort::Packet] {
+        let Some(lab) = Lab::quiet(port) else { return };
         let emulator = emulate(&lab, flags);
         for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, 800)] {
             let sent: Vec<_> = (first..first + 800).map(numbered).collect();

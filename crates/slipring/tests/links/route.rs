@@ -7,8 +7,8 @@ use crate::support::ping;
 use crate::{emulate, last_report};
 
 /// A lab whose sides are in separate subnets, with `mid` as their gateway.
-fn subnets(way: LabPort) -> Option<Lab> {
-    let lab = Lab::new(way)?;
+fn subnets(port: LabPort) -> Option<Lab> {
+    let lab = Lab::new(port)?;
     // The kernel of the middle must not act as a router.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
@@ -28,8 +28,8 @@ fn subnets(way: LabPort) -> Option<Lab> {
 
 #[test]
 fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packet() {
-    for way in [LabPort::Packet, LabPort::Native] {
-        let Some(lab) = subnets(way) else { return };
+    for port in [LabPort::Packet, LabPort::Native] {
+        let Some(lab) = subnets(port) else { return };
         let emulator = emulate(&lab, "-r -D 15ms");
         for to in ["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"] {
             // The router itself.
@@ -38,7 +38,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
         for to in ["10.2.0.9", "fd02::9"] {
             // The first packet waits for its next hop at both ends, and is not lost.
             let least = ping::shortest(&lab.left, to, 4);
-            assert!(least >= 30.0, "{way:?} {to}: {least} ms");
+            assert!(least >= 30.0, "{port:?} {to}: {least} ms");
         }
         let report = last_report(emulator.stop(Signal::INT));
         assert_eq!(report.drops_for(1, "route_unresolved"), 0, "{report:?}");

@@ -102,18 +102,19 @@ fn a_capture_is_well_only_where_it_can_be_read_or_made() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     std::fs::write(path("text"), "no capture").unwrap();
     slipring(&namespace, &format!("gen -i pcap:{} -f tx -n 1", path("good"))).well();
-    let told = |place: &str| of_port(&slipring(&namespace, &format!("doctor pcap:{place} --json")));
+    let message =
+        |place: &str| of_port(&slipring(&namespace, &format!("doctor pcap:{place} --json")));
     for (place, words) in [
         (path(""), "is a directory"),
         (path("text"), "not a capture"),
         (path("nowhere/x.pcap"), "nothing can be made in"),
         (path("text/x.pcap"), "ot a directory"),
     ] {
-        let (state, finding) = told(&place);
+        let (state, finding) = message(&place);
         assert!(state == "fail" && finding.contains(words), "{place}: {state}: {finding}");
     }
     for place in [path("good"), path("new"), "/dev/null".to_owned(), "-".to_owned()] {
-        assert_eq!(told(&place).0, "ok", "{place}");
+        assert_eq!(message(&place).0, "ok", "{place}");
     }
 }
 
@@ -138,20 +139,24 @@ fn a_socket_that_cannot_be_made_or_is_in_use_is_told() {
     let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    let told = |port: &str| of_port(&slipring(&namespace, &format!("doctor {port} --json")));
+    let message = |port: &str| of_port(&slipring(&namespace, &format!("doctor {port} --json")));
     let long = path(&"x".repeat(120));
     for kind in ["vhost", "vhostclient"] {
-        let (state, finding) = told(&format!("{kind}:{long}"));
+        let (state, finding) = message(&format!("{kind}:{long}"));
         assert!(state == "fail" && finding.contains("bytes"), "{kind}: {state}: {finding}");
     }
     let used = path("used.sock");
     let place = used.clone();
     let listener = namespace.run(move || std::os::unix::net::UnixListener::bind(place).unwrap());
-    let (state, finding) = told(&format!("vhost:{used}"));
+    let (state, finding) = message(&format!("vhost:{used}"));
     assert!(state == "fail" && finding.contains("another program listens"), "{finding}");
-    assert_eq!(told(&format!("vhostclient:{used}")).0, "ok");
+    assert_eq!(message(&format!("vhostclient:{used}")).0, "ok");
     close(listener);
-    assert_eq!(told(&format!("vhost:{used}")).0, "ok", "what a killed program left is taken over");
+    assert_eq!(
+        message(&format!("vhost:{used}")).0,
+        "ok",
+        "what a killed program left is taken over"
+    );
 }
 
 #[test]
@@ -168,8 +173,8 @@ fn a_tap_device_is_well_only_where_this_user_can_make_or_use_it() {
         ("", "tap:own", "warn", "whose it is"),
     ];
     for (around, port, state, words) in cases {
-        let Some(told) = of_port_to_user(&namespace, around, port) else { return };
-        assert!(told.0 == state && told.1.contains(words), "{port}: {told:?}");
+        let Some(message) = of_port_to_user(&namespace, around, port) else { return };
+        assert!(message.0 == state && message.1.contains(words), "{port}: {message:?}");
     }
     let (state, finding) = of_port(&slipring(&namespace, "doctor tap:new --json"));
     assert!(state == "ok" && finding.contains("will be made"), "{finding}");

@@ -208,7 +208,7 @@ fn schema_of(command: &str) -> String {
 }
 
 /// A directory to run in, and the objects that were written.
-struct Site {
+struct SchemaSandbox {
     namespace: Namespace,
     dir: tempfile::TempDir,
     written: RefCell<Vec<WrittenObject>>,
@@ -221,7 +221,7 @@ struct WrittenObject {
     value: Value,
 }
 
-impl Site {
+impl SchemaSandbox {
     fn new() -> Option<Self> {
         let (namespace, dir) = (with_links()?, tempfile::tempdir().unwrap());
         let site = Self { namespace, dir, written: RefCell::default() };
@@ -413,14 +413,14 @@ fn takes_any_key(schema: &str, place: &str) -> bool {
 #[test]
 fn what_every_command_writes_as_json_matches_the_schema() {
     build_bench_program();
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     site.all(&ALONE);
     site.judge();
 }
 
 #[test]
 fn what_a_generator_that_measures_latency_writes_matches_the_schema() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let line = "gen -i packet:there -f rx -n 5 --latency";
     let receiver = site.start(line, "--json=lines");
     receiver.wait_for("its start", |output| output.stdout.contains("start").then_some(()));
@@ -432,7 +432,7 @@ fn what_a_generator_that_measures_latency_writes_matches_the_schema() {
 
 #[test]
 fn what_a_running_emulator_answers_matches_the_schema() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let line = "emulate -i packet:here -i null: --name lab -D 1ms -T 10ms";
     let Some(emulator) = site.serve(line, "lab.sock") else { return };
     site.all(&EMULATOR[..12]);
@@ -446,7 +446,7 @@ fn what_a_running_emulator_answers_matches_the_schema() {
 
 #[test]
 fn looks_that_come_again_and_again_match_the_schema() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let line = "emulate -i packet:here -i null: --name lab -D 1ms";
     let Some(emulator) = site.serve(line, "lab.sock") else { return };
     for line in ["emulate ctl watch --period 50ms", "top lab -T 50ms"] {
@@ -471,7 +471,7 @@ fn looks_that_come_again_and_again_match_the_schema() {
 
 #[test]
 fn what_a_running_firewall_answers_matches_the_schema() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let line = "firewall packet:here null: --name edge -T 10ms";
     let Some(firewall) = site.serve(line, "edge.sock") else { return };
     site.all(&FIREWALL);
@@ -483,7 +483,7 @@ fn what_a_running_firewall_answers_matches_the_schema() {
 
 #[test]
 fn what_a_daemon_answers_matches_the_schema() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let line = "daemon --link off";
     let Some(daemon) = site.serve(line, "slipringd.sock") else { return };
     for form in ["--json", "--json=lines"] {
@@ -512,7 +512,7 @@ fn has_case(words: &str) -> bool {
 
 #[test]
 fn every_command_line_with_json_has_its_case() {
-    let Some(site) = Site::new() else { return };
+    let Some(site) = SchemaSandbox::new() else { return };
     let namespace = &site.namespace;
     for command in commands(namespace) {
         let help = help_of(namespace, &command);

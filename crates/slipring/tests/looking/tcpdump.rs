@@ -107,7 +107,7 @@ fn the_recorded_texts_are_those_that_tcpdump_prints() {
 #[test]
 fn frames_whose_bytes_are_anything_are_told_all_the_same() {
     let details = [0, 3].map(|verbose| Detail { verbose, ..Detail::default() });
-    let told = |frame: &[u8]| {
+    let message = |frame: &[u8]| {
         for detail in details {
             let summary = Summary::new(frame).with_wire_len(frame.len() + 1).with_detail(detail);
             assert!(!summary.write(true, None).text.is_empty(), "{frame:02x?}");
@@ -115,16 +115,16 @@ fn frames_whose_bytes_are_anything_are_told_all_the_same() {
     };
     for frame in GROUPS.iter().flat_map(|(_, frames, _)| *frames) {
         let bytes = frame.bytes();
-        (0..bytes.len()).for_each(|len| told(&bytes[..len]));
+        (0..bytes.len()).for_each(|len| message(&bytes[..len]));
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             for value in [0, 1, 2, 3, 4, 5, 7, 8, 15, 31, 63, 64, 127, 128, 192, 254, 255] {
                 changed[at] = value;
-                told(&changed);
+                message(&changed);
                 // The changed byte may be a length, so also try it with the next byte zeroed.
                 if let Some(next) = changed.get_mut(at + 1) {
                     let before = std::mem::replace(next, 0);
-                    told(&changed);
+                    message(&changed);
                     changed[at + 1] = before;
                 }
             }

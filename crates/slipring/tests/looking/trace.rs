@@ -163,9 +163,13 @@ fn an_interface_is_to_trace_what_it_is_to_dump() {
             let mode = if listens { "mode=listening" } else { "host=detached" };
             program.wait_for_text(mode);
             let ended = program.stop(Signal::INT).well();
-            let told = ended.stderr.contains("takes the interface from its host");
-            assert_eq!(told, !listens, "{command} -i {port}: {ended:#?}");
-            assert_eq!(ended.stderr.contains("packet:there would only listen"), told, "{ended:#?}");
+            let message = ended.stderr.contains("takes the interface from its host");
+            assert_eq!(message, !listens, "{command} -i {port}: {ended:#?}");
+            assert_eq!(
+                ended.stderr.contains("packet:there would only listen"),
+                message,
+                "{ended:#?}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use slipring_test_support::{Ended, Namespace, Program, installed};
 
 use crate::support::SLIPRING;
-use crate::users::{Person, as_ordinary_user};
+use crate::users::{OrdinaryUser, as_ordinary_user};
 use crate::world;
 
 /// Answers every query in `world` with 192.0.2.7.
@@ -33,10 +33,15 @@ fn answer(socket: &UdpSocket, question: &[u8], to: SocketAddr) {
 }
 
 /// Resolves a name behind a link, with this resolv.conf outside.
-fn look_up(world: &Namespace, resolv_conf: &str, person: Option<&Person>, nat: &str) -> Ended {
+fn look_up(
+    world: &Namespace,
+    resolv_conf: &str,
+    person: Option<&OrdinaryUser>,
+    nat: &str,
+) -> Ended {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), resolv_conf).unwrap();
-    let program = person.map_or(SLIPRING.into(), Person::words);
+    let program = person.map_or(SLIPRING.into(), OrdinaryUser::words);
     let script = format!(
         "mount --bind {} /etc/resolv.conf && exec {program} run -q --nat {nat} --delay 1ms \
          -- getent ahostsv4 name.test",

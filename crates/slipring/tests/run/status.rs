@@ -76,9 +76,9 @@ fn an_unknown_flag_before_the_command_is_no_command() {
     for flag in ["--capture", "-Z"] {
         let mut command = std::process::Command::new(SLIPRING);
         let ended = command.args(["run", flag, "x.pcap", "--", "true"]).output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(2), "{told}");
-        assert!(told.contains(&format!("`{flag}`")), "{told}");
+        let message = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{message}");
+        assert!(message.contains(&format!("`{flag}`")), "{message}");
     }
 }
 
@@ -92,9 +92,9 @@ fn a_report_is_not_written_over_what_the_run_logs_or_reads() {
         let mut command = std::process::Command::new(SLIPRING);
         let words = ["run", "--report", path, other, path, "--", "true"];
         let ended = command.args(words).output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(2), "{other}: {told}");
-        assert!(told.contains("give each output a file of its own"), "{other}: {told}");
+        let message = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{other}: {message}");
+        assert!(message.contains("give each output a file of its own"), "{other}: {message}");
         assert!(std::fs::metadata(path).unwrap().len() > 0, "{other}: it is as it was");
     }
 }

@@ -11,13 +11,13 @@ use crate::support::copy_to;
 use crate::{command, forward, round_trip_takes, things, world};
 
 /// An ordinary user with a copy of the binary, and a directory of programs.
-pub(crate) struct Person {
+pub(crate) struct OrdinaryUser {
     dir: tempfile::TempDir,
     path: String,
 }
 
 /// Returns an ordinary user; `None` if this process cannot become one.
-pub(crate) fn as_ordinary_user() -> Option<Person> {
+pub(crate) fn as_ordinary_user() -> Option<OrdinaryUser> {
     if !rustix::process::geteuid().is_root() || !installed("setpriv") {
         skip!("only root can become an ordinary user");
         return None;
@@ -26,10 +26,10 @@ pub(crate) fn as_ordinary_user() -> Option<Person> {
     copy_to(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
-    Some(Person { dir, path })
+    Some(OrdinaryUser { dir, path })
 }
 
-impl Person {
+impl OrdinaryUser {
     /// Hides all programs except those that every test needs, and `program`.
     pub(crate) fn with_only(&self, program: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ impl Person {
 }
 
 /// Returns an ordinary user and the world; `None` if the system forbids user namespaces.
-pub(crate) fn both() -> Option<(Namespace, Person)> {
+pub(crate) fn both() -> Option<(Namespace, OrdinaryUser)> {
     let (world, person) = (world()?, as_ordinary_user()?);
     forward(&world, false);
     let may = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Un", "true"];

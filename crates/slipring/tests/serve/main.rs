@@ -17,7 +17,7 @@ use browser::Browser;
 use support::SLIPRING;
 
 /// An emulator between the sides of a lab, and its gateway.
-struct Site {
+struct ServedEmulator {
     lab: Lab,
     run_dir: tempfile::TempDir,
     emulator: Option<Program>,
@@ -25,7 +25,7 @@ struct Site {
     url: String,
 }
 
-impl Site {
+impl ServedEmulator {
     /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new(links: &str) -> Option<Self> {
         let (lab, run_dir) = (Lab::new(LabPort::Packet)?, tempfile::tempdir().unwrap());
@@ -109,7 +109,7 @@ const DRAWN: &str = "[...document.querySelectorAll('.plot canvas')].every((canva
 
 #[test]
 fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
-    let Some(site) = Site::new("-B 5m -D 5ms") else { return };
+    let Some(site) = ServedEmulator::new("-B 5m -D 5ms") else { return };
     let traffic = site.traffic();
     let Some(page) = site.page(&[]) else { return };
     page.click("[data-preset=lte]");
@@ -145,7 +145,7 @@ fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
 
 #[test]
 fn changes_are_recorded_with_their_times_and_replayed() {
-    let Some(site) = Site::new("-B 5m -D 5ms") else { return };
+    let Some(site) = ServedEmulator::new("-B 5m -D 5ms") else { return };
     let Some(page) = site.page(&["--blink-settings=preferredColorScheme=0"]) else { return };
     page.click("#record");
     page.click("[data-preset='3g']");
@@ -190,7 +190,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
 
 #[test]
 fn a_token_is_given_once_and_does_not_stay_in_the_address() {
-    let Some(site) = Site::new("-D 5ms") else { return };
+    let Some(site) = ServedEmulator::new("-D 5ms") else { return };
     let Some(page) = site.page(&[]) else { return };
     let (_gateway, url) = site.serve("--token 0123456789abcdef");
     page.open(&url);
@@ -205,7 +205,7 @@ fn a_token_is_given_once_and_does_not_stay_in_the_address() {
 #[test]
 fn it_ends_well_at_a_signal_also_while_a_client_watches() {
     for signal in [Signal::INT, Signal::TERM] {
-        let Some(mut site) = Site::new("-D 5ms") else { return };
+        let Some(mut site) = ServedEmulator::new("-D 5ms") else { return };
         if !installed("curl") {
             return;
         }

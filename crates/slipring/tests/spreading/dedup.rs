@@ -3,35 +3,36 @@ use slipring_test_support::{Lab, LabPort, eventually};
 
 use super::{refused, start, stop};
 use crate::support::bridge::Report;
-use crate::support::frames::{Ear, Sender};
+use crate::support::frames::{FrameListener, Sender};
 
 /// A sender on the left and a listener on the right.
 struct Wire {
     sender: Sender,
-    ear: Ear,
-    heard: Vec<Vec<u8>>,
+    listener: FrameListener,
+    received: Vec<Vec<u8>>,
 }
 
 impl Wire {
     fn of(lab: &Lab) -> Self {
-        let (sender, ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.right, "e0"));
-        Self { sender, ear, heard: Vec::new() }
+        let (sender, listener) =
+            (Sender::open(&lab.left, "e0"), FrameListener::open(&lab.right, "e0"));
+        Self { sender, listener, received: Vec::new() }
     }
 
     /// Sends in windows that fit every ring; `fresh` frames of each window must arrive.
     fn send(&mut self, frames: &[Vec<u8>], window: usize, fresh: usize) {
         for part in frames.chunks(window) {
             self.sender.send(part);
-            let want = self.heard.len() + fresh;
-            self.ear.hear(&mut self.heard, want);
+            let want = self.received.len() + fresh;
+            self.listener.hear(&mut self.received, want);
         }
     }
 }
 
 #[test]
 fn every_frame_passes_once_and_copies_are_counted() {
-    for way in [LabPort::Native, LabPort::Packet] {
-        let Some(lab) = Lab::quiet(way) else { return };
+    for port in [LabPort::Native, LabPort::Packet] {
+        let Some(lab) = Lab::quiet(port) else { return };
         let words = format!("dedup {} --window 0 --fifo 1000", lab.ports());
         let program = start(&lab.mid, &words);
         let frames: Vec<_> = (0..200).map(numbered).collect();
@@ -39,7 +40,7 @@ fn every_frame_passes_once_and_copies_are_counted() {
             frames.iter().flat_map(|frame| [frame.clone(), frame.clone()]).collect();
         let mut wire = Wire::of(&lab);
         wire.send(&doubled, 40, 20);
-        assert_same("right", &wire.heard, &frames);
+        assert_same("right", &wire.received, &frames);
         // The last copy leaves no trace on the wire: the counters show when it has come.
         eventually("all copies to be judged", || {
             (Report::now(&program).0["duplicates"] == 200).then_some(())
@@ -60,8 +61,8 @@ fn held_frames_leave_when_the_window_is_full_and_at_the_end() {
     let mut wire = Wire::of(&lab);
     wire.send(&frames, 20, 12);
     let report = stop(program);
-    wire.ear.hear(&mut wire.heard, 20);
-    assert_same("right", &wire.heard, &frames);
+    wire.listener.hear(&mut wire.received, 20);
+    assert_same("right", &wire.received, &frames);
     assert_eq!((report.rx(0), report.tx(1), report.in_flight()), (20, 20, 0), "{report:?}");
 }
 
@@ -83,7 +84,7 @@ fn too_many_duplicates_fail_the_run_that_said_so() {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_what_to_try() {
-    for (words, code, said) in [
+    for (words, code, message) in [
         ("dedup", 2, "missing: --interface <PORT>"),
         ("dedup|-i|null:", 2, "given 1 of 2 times"),
         ("dedup|null:|null:", 2, "is given twice"),
@@ -98,6 +99,6 @@ fn what_makes_no_sense_is_refused_with_what_to_try() {
     ] {
         let Some(ended) = refused(words) else { return };
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert!(ended.stderr.contains(said) && ended.stderr.contains("help"), "{ended:?}");
+        assert!(ended.stderr.contains(message) && ended.stderr.contains("help"), "{ended:?}");
     }
 }

@@ -5,13 +5,13 @@ use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, oracle
 
 use super::{refused, start, stop};
 use crate::support::SLIPRING;
-use crate::support::frames::{Ear, Sender};
+use crate::support::frames::{FrameListener, Sender};
 
 const FLOWS: u8 = 16;
 
 /// A lab with a second path to the right.
-fn fork(way: LabPort) -> Option<(Lab, Namespace)> {
-    let (lab, other) = (Lab::quiet(way)?, Namespace::new()?);
+fn fork(port: LabPort) -> Option<(Lab, Namespace)> {
+    let (lab, other) = (Lab::quiet(port)?, Namespace::new()?);
     lab.mid.veth("rb", &other, "e0", "");
     other.silence("e0");
     other.ip("link set e0 up");
@@ -33,28 +33,28 @@ fn flow_of(frame: &[u8]) -> (u8, u8) {
 /// Sends frames; returns what arrives at both listeners, waiting for `total` of each window of 32.
 fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<Vec<u8>>; 2] {
     let mut sender = Sender::open(&lab.left, "e0");
-    let mut ears = [Ear::open(&lab.right, "e0"), Ear::open(other, "e0")];
-    let mut heard = [Vec::new(), Vec::new()];
+    let mut ears = [FrameListener::open(&lab.right, "e0"), FrameListener::open(other, "e0")];
+    let mut received = [Vec::new(), Vec::new()];
     let mut want = 0;
     for window in frames.chunks(32) {
         sender.send(window);
         want += total;
         eventually("all frames to arrive", || {
-            for (ear, heard) in ears.iter_mut().zip(&mut heard) {
-                ear.hear_some(heard);
+            for (listener, received) in ears.iter_mut().zip(&mut received) {
+                listener.hear_some(received);
             }
-            (heard.iter().map(Vec::len).sum::<usize>() >= want).then_some(())
+            (received.iter().map(Vec::len).sum::<usize>() >= want).then_some(())
         });
     }
-    heard
+    received
 }
 
 #[test]
 fn flows_are_spread_and_each_stays_whole_and_in_order() {
-    for (way, more) in [(LabPort::Native, ""), (LabPort::Packet, " --consistent")] {
-        let Some((lab, other)) = fork(way) else { return };
-        let prefix = way.prefix();
-        let mode = if way == LabPort::Native { "--mode native" } else { "" };
+    for (port, more) in [(LabPort::Native, ""), (LabPort::Packet, " --consistent")] {
+        let Some((lab, other)) = fork(port) else { return };
+        let prefix = port.prefix();
+        let mode = if port == LabPort::Native { "--mode native" } else { "" };
         let words = [
             "lb",
             "-i",
@@ -75,21 +75,21 @@ fn flows_are_spread_and_each_stays_whole_and_in_order() {
         let program = Program::start_with(&lab.mid, SLIPRING, &words);
         program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
         let frames: Vec<_> = (0..320).map(of_flow).collect();
-        let heard = send(&lab, &other, &frames, 32);
+        let received = send(&lab, &other, &frames, 32);
         for flow in frames.iter().map(|frame| flow_of(frame)).collect::<BTreeSet<_>>() {
             let of = |frames: &[Vec<u8>]| -> Vec<_> {
                 frames.iter().filter(|frame| flow_of(frame) == flow).cloned().collect()
             };
-            let [left, right] = heard.each_ref().map(|frames| of(frames));
+            let [left, right] = received.each_ref().map(|frames| of(frames));
             let (whole, none) = if left.is_empty() { (right, left) } else { (left, right) };
             assert!(whole == of(&frames) && none.is_empty(), "flow {flow:?}");
         }
-        assert!(heard.iter().all(|frames| !frames.is_empty()), "both ways are used");
+        assert!(received.iter().all(|frames| !frames.is_empty()), "both ways are used");
         let report = stop(program);
         let forwarded: Vec<_> =
             (0..2).map(|i| report.0["outputs"][i]["forwarded"].as_u64().unwrap()).collect();
         assert_eq!(forwarded.iter().sum::<u64>(), 320, "{report:?}");
-        assert_eq!(forwarded, [heard[0].len() as u64, heard[1].len() as u64]);
+        assert_eq!(forwarded, [received[0].len() as u64, received[1].len() as u64]);
         assert_eq!((report.rx(0), report.tx(1) + report.tx(2)), (320, 320));
         report.lossless();
     }
@@ -100,8 +100,8 @@ fn every_group_gets_every_frame_and_copies_are_counted() {
     let Some((lab, other)) = fork(LabPort::Native) else { return };
     let program = start(&lab.mid, "lb -i xdp:la --outputs xdp:ra --outputs xdp:rb --mode native");
     let frames: Vec<_> = (0..96).map(of_flow).collect();
-    let heard = send(&lab, &other, &frames, 64);
-    assert_eq!(heard, [frames.clone(), frames]);
+    let received = send(&lab, &other, &frames, 64);
+    assert_eq!(received, [frames.clone(), frames]);
     let report = stop(program);
     assert_eq!((report.rx(0), report.tx(1), report.tx(2)), (96, 96, 96), "{report:?}");
     assert_eq!((&report.0["copies"], report.in_flight()), (&96.into(), 0));
@@ -137,7 +137,7 @@ fn pipes_of_a_device_that_is_not_there_are_an_error_with_a_way_out() {
 
 #[test]
 fn what_cannot_work_is_refused_by_name() {
-    for (words, code, said) in [
+    for (words, code, message) in [
         ("lb", 2, "--interface"),
         ("lb|-i|null:|--outputs|x{1", 3, "name it on the netmap device: kernel:x{1"),
         ("lb|-i|null:|-p|:2", 2, "there is no prefix before the `:`"),
@@ -152,6 +152,9 @@ fn what_cannot_work_is_refused_by_name() {
     ] {
         let Some(ended) = refused(words) else { return };
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert!(ended.stderr.contains(said) && ended.stderr.contains("help"), "{words}: {ended:?}");
+        assert!(
+            ended.stderr.contains(message) && ended.stderr.contains("help"),
+            "{words}: {ended:?}"
+        );
     }
 }

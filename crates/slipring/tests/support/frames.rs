@@ -20,15 +20,15 @@ const WINDOW: usize = 64;
 /// If a window does not arrive completely.
 pub(crate) fn cross(from: &Namespace, to: &Namespace, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut sender = Sender::open(from, "e0");
-    let mut ear = Ear::open(to, "e0");
-    let mut heard = Vec::new();
+    let mut listener = FrameListener::open(to, "e0");
+    let mut received = Vec::new();
     for window in frames.chunks(WINDOW) {
         sender.send(window);
-        let want = heard.len() + window.len();
-        ear.hear(&mut heard, want);
+        let want = received.len() + window.len();
+        listener.hear(&mut received, want);
     }
-    assert_eq!(ear.listener.dropped().unwrap(), 0, "the witness itself lost frames");
-    heard
+    assert_eq!(listener.listener.dropped().unwrap(), 0, "the witness itself lost frames");
+    received
 }
 
 /// Sends frames as any program would, through the queueing discipline, where tcpdump sees them.
@@ -69,12 +69,12 @@ impl Sender {
 }
 
 /// Listens for frames.
-pub(crate) struct Ear {
+pub(crate) struct FrameListener {
     listener: InterfaceListener,
     wanted: fn(&[u8]) -> bool,
 }
 
-impl Ear {
+impl FrameListener {
     /// Creates a listener for our numbered frames.
     pub(crate) fn open(namespace: &Namespace, ifname: &'static str) -> Self {
         Self::choosy(namespace, ifname, is_numbered)
@@ -90,31 +90,31 @@ impl Ear {
     }
 
     /// Listens until `heard` has `count` frames.
-    pub(crate) fn hear(&mut self, heard: &mut Vec<Vec<u8>>, count: usize) {
+    pub(crate) fn hear(&mut self, received: &mut Vec<Vec<u8>>, count: usize) {
         let start = Instant::now();
-        while heard.len() < count {
-            let progress = self.hear_some(heard);
+        while received.len() < count {
+            let progress = self.hear_some(received);
             assert!(
                 progress || start.elapsed() < TIMEOUT,
                 "{} of {count} frames arrived",
-                heard.len()
+                received.len()
             );
         }
     }
 
     /// Collects what has arrived, waiting for the first frame; returns whether there was any.
-    pub(crate) fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
-        let before = heard.len();
+    pub(crate) fn hear_some(&mut self, received: &mut Vec<Vec<u8>>) -> bool {
+        let before = received.len();
         while let Some(frame) = self.listener.recv().unwrap() {
             if !frame.outgoing && (self.wanted)(frame.frame) {
-                heard.push(frame.frame.to_vec());
+                received.push(frame.frame.to_vec());
             }
         }
-        if heard.len() == before {
+        if received.len() == before {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
             let short = Timespec::try_from(Duration::from_millis(200)).unwrap();
             let _ = poll(&mut fds, Some(&short));
         }
-        heard.len() > before
+        received.len() > before
     }
 }

@@ -8,13 +8,13 @@ use slipring_test_support::frames::is_numbered;
 use slipring_test_support::{Namespace, Program, eventually};
 
 /// A tcpdump that writes a file.
-pub(crate) struct Witness {
+pub(crate) struct CaptureProbe {
     program: Option<Program>,
     path: PathBuf,
     _dir: tempfile::TempDir,
 }
 
-impl Witness {
+impl CaptureProbe {
     /// Starts tcpdump, and waits until it listens.
     pub(crate) fn start(namespace: &Namespace, ifname: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for CaptureProbe {
     /// If the test failed, keeps the capture and prints its path.
     fn drop(&mut self) {
         if std::thread::panicking() {

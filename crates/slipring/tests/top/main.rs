@@ -16,11 +16,11 @@ use slipring_test_support::{Ended, Lab, LabPort, Namespace, Program, eventually}
 use support::SLIPRING;
 
 /// A namespace in which commands run, and the directory in which they publish.
-struct Site {
+struct TopSandbox {
     run_dir: tempfile::TempDir,
 }
 
-impl Site {
+impl TopSandbox {
     fn new() -> Self {
         Self { run_dir: tempfile::tempdir().unwrap() }
     }
@@ -60,7 +60,7 @@ fn count(directory: &Path) -> usize {
 #[test]
 fn figures_are_those_of_the_control_socket() {
     let Some(lab) = Lab::new(LabPort::Packet) else { return };
-    let site = Site::new();
+    let site = TopSandbox::new();
     let words = format!("emulate -T 0 {} -B 10m -D 5ms -L plr,0.2 --name lab", lab.ports());
     let emulator = site.start(&lab.mid, &words);
     lab.left.attempt("ping", &format!("-n -c 40 -i 0.01 -W 1 {RIGHT}"));
@@ -97,7 +97,7 @@ fn figures_are_those_of_the_control_socket() {
 #[test]
 fn what_passes_is_seen_while_it_passes() {
     let Some(lab) = Lab::new(LabPort::Packet) else { return };
-    let site = Site::new();
+    let site = TopSandbox::new();
     let _emulator = site.start(&lab.mid, &format!("emulate -T 0 {} -D 5ms", lab.ports()));
     let _ping = Program::start(&lab.left, "ping", &format!("-n -i 0.01 {RIGHT}"));
     let top = Program::launch(&lab.mid, site.command("top --json=lines -T 200"));
@@ -114,7 +114,7 @@ fn what_passes_is_seen_while_it_passes() {
 #[test]
 fn every_running_command_is_seen_and_one_of_several_is_named() {
     let Some(namespace) = Namespace::new() else { return };
-    let site = Site::new();
+    let site = TopSandbox::new();
     assert_eq!(site.ask(&namespace, "top --once").code(), 2);
     let generator = site.start(&namespace, "gen -i null: -f tx --rate 1kpps -T 0");
     let only = eventually("a rate", || {
@@ -143,7 +143,7 @@ fn every_running_command_is_seen_and_one_of_several_is_named() {
 #[test]
 fn a_terminal_is_drawn_on_and_given_back() {
     let Some(lab) = Lab::new(LabPort::Packet) else { return };
-    let site = Site::new();
+    let site = TopSandbox::new();
     let emulator = site.start(&lab.mid, &format!("emulate -T 0 {} -B 10m -D 5ms", lab.ports()));
     let spawn = |command| lab.mid.spawn(command);
     let mut top = OnTerminal::start(&mut site.command("top -T 100"), spawn);
@@ -165,7 +165,7 @@ fn a_terminal_is_drawn_on_and_given_back() {
 #[test]
 fn a_person_chooses_among_several_and_sees_the_end() {
     let Some(namespace) = Namespace::new() else { return };
-    let site = Site::new();
+    let site = TopSandbox::new();
     let first = site.start(&namespace, "gen -i null: -f tx --rate 1kpps -T 0");
     let second = site.start(&namespace, "gen -i null: -f tx --rate 2kpps -T 0");
     let spawn = |command| namespace.spawn(command);

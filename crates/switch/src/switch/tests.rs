@@ -37,13 +37,13 @@ pub(super) fn packet(frame: &[u8], first: u32) -> SwitchPacket<'_> {
 }
 
 /// A switch, its batch, and the time.
-struct Bed {
+struct Fixture {
     switch: Switch,
     batch: SwitchBatch,
     now_ns: u64,
 }
 
-impl Bed {
+impl Fixture {
     fn new(config: SwitchConfig, ports: impl IntoIterator<Item = SwitchPortConfig>) -> Self {
         let mut switch = Switch::new(config);
         for port in ports {
@@ -86,127 +86,127 @@ fn deliver_all(batch: &mut SwitchBatch) {
 
 #[test]
 fn an_unknown_address_is_flooded_and_a_learned_one_is_not() {
-    let mut bed = Bed::plain(4);
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2, 3]);
-    assert_eq!(bed.send(2, &frame(0x11, 0x22, None)), [0]);
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [2]);
+    let mut fixture = Fixture::plain(4);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1, 2, 3]);
+    assert_eq!(fixture.send(2, &frame(0x11, 0x22, None)), [0]);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [2]);
 }
 
 #[test]
 fn an_address_that_was_silent_is_flooded_again() {
-    let mut bed = Bed::plain(3);
-    bed.send(1, &frame(ALL, 0x22, None));
-    bed.now_ns = 299 * SECOND;
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1]);
-    bed.now_ns = 301 * SECOND;
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2]);
-    assert_eq!(bed.switch.find(bed.now_ns, MacAddr::from_u64(0x22), 0), None);
+    let mut fixture = Fixture::plain(3);
+    fixture.send(1, &frame(ALL, 0x22, None));
+    fixture.now_ns = 299 * SECOND;
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1]);
+    fixture.now_ns = 301 * SECOND;
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1, 2]);
+    assert_eq!(fixture.switch.find(fixture.now_ns, MacAddr::from_u64(0x22), 0), None);
 }
 
 #[test]
 fn without_ageing_an_address_stays_as_in_netmap() {
-    let mut bed = Bed::plain(3);
-    bed.switch.set_ageing(None);
-    bed.send(1, &frame(ALL, 0x22, None));
-    bed.now_ns = 40_000_000 * SECOND;
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1]);
+    let mut fixture = Fixture::plain(3);
+    fixture.switch.set_ageing(None);
+    fixture.send(1, &frame(ALL, 0x22, None));
+    fixture.now_ns = 40_000_000 * SECOND;
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1]);
 }
 
 #[test]
 fn no_learn_leaves_the_table_alone() {
-    let mut bed = Bed::plain(3);
+    let mut fixture = Fixture::plain(3);
     let marks = SlotMarks { no_learn: true, to: None };
-    bed.send_marked(1, &frame(ALL, 0x22, None), marks);
-    assert!(bed.switch.table().is_empty());
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2]);
+    fixture.send_marked(1, &frame(ALL, 0x22, None), marks);
+    assert!(fixture.switch.table().is_empty());
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1, 2]);
 }
 
 #[test]
 fn a_port_in_the_slot_overrides_the_table() {
-    let mut bed = Bed::plain(4);
-    bed.send(1, &frame(ALL, 0x22, None));
+    let mut fixture = Fixture::plain(4);
+    fixture.send(1, &frame(ALL, 0x22, None));
     let to = |port| SlotMarks { no_learn: false, to: Some(SwitchPortId(port)) };
-    assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(3)), [3]);
-    assert_eq!(bed.send_marked(0, &frame(ALL, 0x11, None), to(2)), [2]);
-    assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(9)), [0; 0]);
-    assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(0)), [0; 0]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::NoSuchPort), 1);
-    assert_eq!(bed.dropped(0, SwitchDropReason::SamePort), 1);
+    assert_eq!(fixture.send_marked(0, &frame(0x22, 0x11, None), to(3)), [3]);
+    assert_eq!(fixture.send_marked(0, &frame(ALL, 0x11, None), to(2)), [2]);
+    assert_eq!(fixture.send_marked(0, &frame(0x22, 0x11, None), to(9)), [0; 0]);
+    assert_eq!(fixture.send_marked(0, &frame(0x22, 0x11, None), to(0)), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::NoSuchPort), 1);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::SamePort), 1);
 }
 
 #[test]
 fn runts_are_dropped_by_name() {
-    let mut bed = Bed::plain(2);
-    assert_eq!(bed.send(0, &[0xff; 13]), [0; 0]);
-    assert_eq!(bed.send(0, &[]), [0; 0]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::Runt), 2);
-    assert!(bed.switch.table().is_empty());
+    let mut fixture = Fixture::plain(2);
+    assert_eq!(fixture.send(0, &[0xff; 13]), [0; 0]);
+    assert_eq!(fixture.send(0, &[]), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::Runt), 2);
+    assert!(fixture.switch.table().is_empty());
 }
 
 #[test]
 fn group_addresses_are_never_learned() {
-    let mut bed = Bed::plain(2);
+    let mut fixture = Fixture::plain(2);
     for from in [ALL, 0x0100_5e00_0001, 0] {
-        assert_eq!(bed.send(0, &frame(0x22, from, None)), [1]);
+        assert_eq!(fixture.send(0, &frame(0x22, from, None)), [1]);
     }
-    assert!(bed.switch.table().is_empty());
+    assert!(fixture.switch.table().is_empty());
 }
 
 #[test]
 fn a_frame_for_its_own_port_goes_nowhere() {
-    let mut bed = Bed::plain(2);
-    bed.send(0, &frame(ALL, 0x22, None));
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::SamePort), 1);
+    let mut fixture = Fixture::plain(2);
+    fixture.send(0, &frame(ALL, 0x22, None));
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::SamePort), 1);
 }
 
 #[test]
 fn unknown_unicast_can_be_dropped_or_kept_from_a_port() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         SwitchConfig { unknown_unicast: UnknownUnicast::Drop, ..SwitchConfig::default() },
         vec![SwitchPortConfig::default(); 3],
     );
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::UnknownUnicast), 1);
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [1, 2]);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::UnknownUnicast), 1);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, None)), [1, 2]);
 
-    let mut bed = Bed::plain(3);
+    let mut fixture = Fixture::plain(3);
     let deaf = SwitchPortConfig { takes_unknown: false, ..SwitchPortConfig::default() };
-    bed.switch.reconfigure(SwitchPortId(1), deaf).unwrap();
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [2]);
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [1, 2]);
+    fixture.switch.reconfigure(SwitchPortId(1), deaf).unwrap();
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [2]);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, None)), [1, 2]);
 }
 
 #[test]
 fn a_flooded_frame_that_nobody_takes_is_counted() {
-    let mut bed = Bed::plain(1);
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::NoDestination), 1);
+    let mut fixture = Fixture::plain(1);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, None)), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::NoDestination), 1);
 }
 
 #[test]
 fn isolated_ports_reach_only_the_others() {
     let isolated = SwitchPortConfig { is_isolated: true, ..SwitchPortConfig::default() };
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         SwitchConfig::default(),
         [isolated.clone(), isolated, SwitchPortConfig::default()],
     );
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [2]);
-    assert_eq!(bed.send(2, &frame(ALL, 0x33, None)), [0, 1]);
-    assert_eq!(bed.send(1, &frame(0x11, 0x22, None)), [0; 0]);
-    assert_eq!(bed.dropped(1, SwitchDropReason::Isolated), 1);
-    assert_eq!(bed.send(1, &frame(0x33, 0x22, None)), [2]);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, None)), [2]);
+    assert_eq!(fixture.send(2, &frame(ALL, 0x33, None)), [0, 1]);
+    assert_eq!(fixture.send(1, &frame(0x11, 0x22, None)), [0; 0]);
+    assert_eq!(fixture.dropped(1, SwitchDropReason::Isolated), 1);
+    assert_eq!(fixture.send(1, &frame(0x33, 0x22, None)), [2]);
 }
 
 #[test]
 fn unicast_keeps_its_ring_modulo_and_flooding_takes_ring_0() {
     let rings = |rings| SwitchPortConfig { rings, ..SwitchPortConfig::default() };
-    let mut bed = Bed::new(SwitchConfig::default(), [rings(8), rings(3), rings(4)]);
-    bed.send(1, &frame(ALL, 0x22, None));
+    let mut fixture = Fixture::new(SwitchConfig::default(), [rings(8), rings(3), rings(4)]);
+    fixture.send(1, &frame(ALL, 0x22, None));
     let (known, unknown) = (frame(0x22, 0x11, None), frame(0x99, 0x11, None));
     let packets = [packet(&known, 0), packet(&unknown, 1), packet(&known, 2)];
-    bed.switch.forward(0, SwitchPortId(0), 5, packets, &mut bed.batch);
-    let mut seen: Vec<_> = bed
+    fixture.switch.forward(0, SwitchPortId(0), 5, packets, &mut fixture.batch);
+    let mut seen: Vec<_> = fixture
         .batch
         .destinations()
         .map(|to| (to.port().0, to.ring(), to.copies().map(|c| c.slots.first).collect::<Vec<_>>()))
@@ -217,13 +217,13 @@ fn unicast_keeps_its_ring_modulo_and_flooding_takes_ring_0() {
 
 #[test]
 fn flooded_and_unicast_frames_to_one_ring_keep_their_order() {
-    let mut bed = Bed::plain(3);
-    bed.send(1, &frame(ALL, 0x22, None));
+    let mut fixture = Fixture::plain(3);
+    fixture.send(1, &frame(ALL, 0x22, None));
     let (known, all) = (frame(0x22, 0x11, None), frame(ALL, 0x11, None));
     let packets = (0..6).map(|i| packet(if i % 2 == 0 { &known } else { &all }, i));
-    bed.switch.forward(0, SwitchPortId(0), 0, packets, &mut bed.batch);
+    fixture.switch.forward(0, SwitchPortId(0), 0, packets, &mut fixture.batch);
     let slots = |port| {
-        let to = bed.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
+        let to = fixture.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
         assert_eq!(to.packets() as usize, to.copies().count());
         to.copies().map(|copy| copy.slots.first).collect::<Vec<_>>()
     };
@@ -233,34 +233,40 @@ fn flooded_and_unicast_frames_to_one_ring_keep_their_order() {
 
 #[test]
 fn what_a_full_destination_did_not_take_is_counted_there() {
-    let mut bed = Bed::plain(2);
+    let mut fixture = Fixture::plain(2);
     let all = frame(ALL, 0x11, None);
-    bed.switch.forward(0, SwitchPortId(0), 0, (0..10).map(|i| packet(&all, i)), &mut bed.batch);
-    bed.batch.report(0, DeliveryCounts { packets: 4, bytes: 240 });
-    bed.switch.settle(&mut bed.batch);
-    let counters = bed.switch.counters(SwitchPortId(1)).unwrap();
+    fixture.switch.forward(
+        0,
+        SwitchPortId(0),
+        0,
+        (0..10).map(|i| packet(&all, i)),
+        &mut fixture.batch,
+    );
+    fixture.batch.report(0, DeliveryCounts { packets: 4, bytes: 240 });
+    fixture.switch.settle(&mut fixture.batch);
+    let counters = fixture.switch.counters(SwitchPortId(1)).unwrap();
     assert_eq!((counters.tx.packets, counters.tx.bytes), (4, 240));
     assert_eq!(counters.dropped(SwitchDropReason::DestinationFull), 6);
 }
 
 #[test]
 fn more_than_254_ports_work() {
-    let mut bed = Bed::plain(1000);
-    assert_eq!(bed.send(999, &frame(ALL, 0x11, None)).len(), 999);
-    assert_eq!(bed.send(300, &frame(0x11, 0x22, None)), [999]);
+    let mut fixture = Fixture::plain(1000);
+    assert_eq!(fixture.send(999, &frame(ALL, 0x11, None)).len(), 999);
+    assert_eq!(fixture.send(300, &frame(0x11, 0x22, None)), [999]);
 }
 
 #[test]
 fn a_detached_port_is_forgotten_and_its_number_used_again() {
-    let mut bed = Bed::plain(3);
-    bed.now_ns = u64::MAX / 2;
-    bed.send(1, &frame(ALL, 0x22, None));
-    assert_eq!(bed.switch.detach(SwitchPortId(1)).unwrap().rx.packets, 1);
-    assert!(bed.switch.detach(SwitchPortId(1)).is_none());
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [2]);
-    assert_eq!(bed.send(1, &frame(ALL, 0x22, None)), [0; 0]);
-    assert_eq!(bed.switch.attach(SwitchPortConfig::default()), Ok(SwitchPortId(1)));
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2]);
+    let mut fixture = Fixture::plain(3);
+    fixture.now_ns = u64::MAX / 2;
+    fixture.send(1, &frame(ALL, 0x22, None));
+    assert_eq!(fixture.switch.detach(SwitchPortId(1)).unwrap().rx.packets, 1);
+    assert!(fixture.switch.detach(SwitchPortId(1)).is_none());
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [2]);
+    assert_eq!(fixture.send(1, &frame(ALL, 0x22, None)), [0; 0]);
+    assert_eq!(fixture.switch.attach(SwitchPortConfig::default()), Ok(SwitchPortId(1)));
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1, 2]);
 }
 
 #[test]
@@ -268,24 +274,27 @@ fn a_storm_is_cut_to_its_limit_and_known_unicast_is_not() {
     let limit = Some(StormLimit::Packets { per_sec: 100, burst: 10 });
     let storm = StormLimits { broadcast: limit, multicast: None, unknown: limit };
     let stormy = SwitchPortConfig { storm, ..SwitchPortConfig::default() };
-    let mut bed = Bed::new(SwitchConfig::default(), [stormy, SwitchPortConfig::default()]);
-    bed.send(1, &frame(ALL, 0x22, None));
+    let mut fixture = Fixture::new(SwitchConfig::default(), [stormy, SwitchPortConfig::default()]);
+    fixture.send(1, &frame(ALL, 0x22, None));
     let mut passed = |to: u64, n: usize| {
-        (0..n).filter(|_| !bed.send(0, &frame(to, 0x11, None)).is_empty()).count()
+        (0..n).filter(|_| !fixture.send(0, &frame(to, 0x11, None)).is_empty()).count()
     };
     assert_eq!(passed(ALL, 50), 10);
     assert_eq!(passed(0x99, 50), 10);
     assert_eq!(passed(0x22, 50), 50);
     assert_eq!(passed(0x0100_5e00_0001, 50), 50);
-    bed.now_ns = SECOND / 2;
-    assert_eq!((0..50).filter(|_| !bed.send(0, &frame(ALL, 0x11, None)).is_empty()).count(), 10);
-    assert_eq!(bed.dropped(0, SwitchDropReason::StormBroadcast), 80);
-    assert_eq!(bed.dropped(0, SwitchDropReason::StormUnknown), 40);
+    fixture.now_ns = SECOND / 2;
+    assert_eq!(
+        (0..50).filter(|_| !fixture.send(0, &frame(ALL, 0x11, None)).is_empty()).count(),
+        10
+    );
+    assert_eq!(fixture.dropped(0, SwitchDropReason::StormBroadcast), 80);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::StormUnknown), 40);
 }
 
 #[test]
 fn a_custom_lookup_decides() {
-    let mut bed = Bed::plain(4);
+    let mut fixture = Fixture::plain(4);
     let all = frame(ALL, 0x11, None);
     let mut routes = [
         SwitchRoute::Learned,
@@ -300,15 +309,15 @@ fn a_custom_lookup_decides() {
         routes.next().unwrap()
     };
     let packets = (0..5).map(|i| packet(&all, i));
-    bed.switch.forward_by(0, SwitchPortId(0), 0, packets, &mut lookup, &mut bed.batch);
+    fixture.switch.forward_by(0, SwitchPortId(0), 0, packets, &mut lookup, &mut fixture.batch);
     let slots = |port| {
-        let to = bed.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
+        let to = fixture.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
         to.copies().map(|copy| copy.slots.first).collect::<Vec<_>>()
     };
     assert_eq!(slots(1), [0, 3]);
     assert_eq!(slots(2), [0, 1, 3]);
     assert_eq!(slots(3), [0, 2, 3]);
-    assert_eq!(bed.dropped(0, SwitchDropReason::Lookup), 1);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::Lookup), 1);
 }
 
 #[test]
@@ -324,17 +333,17 @@ fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
         ..SwitchPortConfig::default()
     };
     let aware = SwitchConfig { is_vlan_aware: true, ..SwitchConfig::default() };
-    let mut bed = Bed::new(aware, [access(10), access(20), trunk, access(10), access(30)]);
+    let mut fixture = Fixture::new(aware, [access(10), access(20), trunk, access(10), access(30)]);
     let mut tags = |source: u32, tag: Option<u16>| {
         let all = frame(ALL, 0x11, tag);
-        bed.switch.forward(0, SwitchPortId(source), 0, [packet(&all, 0)], &mut bed.batch);
-        let mut seen: Vec<_> = bed
+        fixture.switch.forward(0, SwitchPortId(source), 0, [packet(&all, 0)], &mut fixture.batch);
+        let mut seen: Vec<_> = fixture
             .batch
             .destinations()
             .map(|to| (to.port().0, to.copies().next().unwrap().tag))
             .collect();
         seen.sort_by_key(|(port, _)| *port);
-        bed.switch.settle(&mut bed.batch);
+        fixture.switch.settle(&mut fixture.batch);
         seen
     };
     assert_eq!(tags(0, None), [(2, TagAction::Insert(10)), (3, TagAction::Keep)]);
@@ -344,13 +353,13 @@ fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
     assert_eq!(tags(2, None), [(4, TagAction::Keep)]);
     assert_eq!(tags(4, None), [(2, TagAction::Keep)]);
     assert_eq!(tags(2, Some(99)), []);
-    assert_eq!(bed.dropped(0, SwitchDropReason::VlanIngress), 1);
-    assert_eq!(bed.dropped(2, SwitchDropReason::VlanIngress), 1);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::VlanIngress), 1);
+    assert_eq!(fixture.dropped(2, SwitchDropReason::VlanIngress), 1);
     // The same address in another VLAN is another station.
-    assert_eq!(bed.send(3, &frame(0x11, 0x44, None)), [2]);
-    let place = |vlan| bed.switch.find(0, MacAddr::from_u64(0x11), vlan);
+    assert_eq!(fixture.send(3, &frame(0x11, 0x44, None)), [2]);
+    let find = |vlan| fixture.switch.find(0, MacAddr::from_u64(0x11), vlan);
     assert_eq!(
-        [place(10), place(30), place(20)],
+        [find(10), find(30), find(20)],
         [Some(SwitchPortId(2)), Some(SwitchPortId(4)), None]
     );
 }
@@ -362,51 +371,51 @@ fn many_vlans_in_one_batch_are_all_flooded() {
         ..SwitchPortConfig::default()
     };
     let aware = SwitchConfig { is_vlan_aware: true, ..SwitchConfig::default() };
-    let mut bed = Bed::new(aware, [trunk(), trunk(), trunk()]);
+    let mut fixture = Fixture::new(aware, [trunk(), trunk(), trunk()]);
     let frames: Vec<_> = (1..=200).map(|vlan| frame(ALL, 0x11, Some(vlan))).collect();
     let packets = frames.iter().zip(0..).map(|(frame, i)| packet(frame, i));
-    bed.switch.forward(0, SwitchPortId(0), 0, packets, &mut bed.batch);
-    for to in bed.batch.destinations() {
+    fixture.switch.forward(0, SwitchPortId(0), 0, packets, &mut fixture.batch);
+    for to in fixture.batch.destinations() {
         let slots: Vec<_> = to.copies().map(|copy| copy.slots.first).collect();
         assert_eq!(slots, (0..200).collect::<Vec<_>>());
         assert_eq!((to.packets(), to.is_as_is()), (200, false));
     }
-    let counters = bed.switch.counters(SwitchPortId(0)).unwrap();
+    let counters = fixture.switch.counters(SwitchPortId(0)).unwrap();
     assert_eq!((counters.flooded, counters.copies), (200, 200));
     assert_eq!(counters.drops().count(), 0);
 }
 
 #[test]
 fn addresses_can_be_listed_pinned_and_flushed() {
-    let mut bed = Bed::plain(3);
-    bed.send(1, &frame(ALL, 0x22, None));
-    bed.switch.pin(0, MacAddr::from_u64(0x77), 0, SwitchPortId(2)).unwrap();
+    let mut fixture = Fixture::plain(3);
+    fixture.send(1, &frame(ALL, 0x22, None));
+    fixture.switch.pin(0, MacAddr::from_u64(0x77), 0, SwitchPortId(2)).unwrap();
     let mut entries: Vec<_> =
-        bed.switch.table().entries(0).map(|e| (e.mac.to_u64(), e.port.0)).collect();
+        fixture.switch.table().entries(0).map(|e| (e.mac.to_u64(), e.port.0)).collect();
     entries.sort_unstable();
     assert_eq!(entries, [(0x22, 1), (0x77, 2)]);
-    assert_eq!(bed.switch.flush(0, |entry| !entry.is_pinned), 1);
-    assert_eq!(bed.switch.table().len(), 1);
-    assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [2]);
-    assert!(bed.switch.remove_mac(MacAddr::from_u64(0x77), 0));
-    assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [1, 2]);
-    let group = bed.switch.pin(0, MacAddr::BROADCAST, 0, SwitchPortId(2));
+    assert_eq!(fixture.switch.flush(0, |entry| !entry.is_pinned), 1);
+    assert_eq!(fixture.switch.table().len(), 1);
+    assert_eq!(fixture.send(0, &frame(0x77, 0x11, None)), [2]);
+    assert!(fixture.switch.remove_mac(MacAddr::from_u64(0x77), 0));
+    assert_eq!(fixture.send(0, &frame(0x77, 0x11, None)), [1, 2]);
+    let group = fixture.switch.pin(0, MacAddr::BROADCAST, 0, SwitchPortId(2));
     assert_eq!(group, Err(SwitchConfigError::GroupAddress));
-    let absent = bed.switch.pin(0, MacAddr::from_u64(2), 0, SwitchPortId(9));
+    let absent = fixture.switch.pin(0, MacAddr::from_u64(2), 0, SwitchPortId(9));
     assert_eq!(absent, Err(SwitchConfigError::NoSuchPort(9)));
 }
 
 #[test]
 fn a_flood_of_sources_cannot_fill_more_than_the_limit() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         SwitchConfig { max_addresses: 100, ..SwitchConfig::default() },
         vec![SwitchPortConfig::default(); 2],
     );
     for from in 1..=150 {
-        bed.send(0, &frame(ALL, from, None));
+        fixture.send(0, &frame(ALL, from, None));
     }
-    assert_eq!(bed.switch.table().len(), 100);
-    let counters = bed.switch.counters(SwitchPortId(0)).unwrap();
+    assert_eq!(fixture.switch.table().len(), 100);
+    let counters = fixture.switch.counters(SwitchPortId(0)).unwrap();
     assert_eq!((counters.learned, counters.not_learned), (100, 50));
 }
 

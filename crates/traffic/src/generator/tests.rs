@@ -196,8 +196,8 @@ fn same_seed_gives_the_same_bytes_on_every_machine() {
         src_order: EndpointOrder::Random,
         ..pattern("10.0.0.0/8:1-65535", "10.1.0.0/16", TrafficProtocol::Udp, "60-1514")
     };
-    let lane = GeneratorShare::new(1, 2).unwrap();
-    let mut generator = Generator::new(&pattern, 7, lane).unwrap();
+    let share = GeneratorShare::new(1, 2).unwrap();
+    let mut generator = Generator::new(&pattern, 7, share).unwrap();
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     let frames = take(&mut generator, 1000);
     let hash = frames.iter().flatten().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -210,8 +210,8 @@ fn another_seed_or_lane_gives_other_random_addresses() {
         src_order: EndpointOrder::Random,
         ..pattern("10.0.0.0/8", "10.1.0.1", TrafficProtocol::Udp, "60")
     };
-    let sources = |seed, lane| {
-        let mut generator = Generator::new(&pattern, seed, lane).unwrap();
+    let sources = |seed, share| {
+        let mut generator = Generator::new(&pattern, seed, share).unwrap();
         let frames = take(&mut generator, 8);
         frames.iter().map(|frame| frame[26..30].to_vec()).collect::<Vec<_>>()
     };
@@ -317,8 +317,8 @@ fn stream_id_is_the_lane_or_what_the_caller_says() {
         let frame = take(&mut generator.clone(), 1).remove(0);
         Stamp::read(&frame, StampCheck::Checksum).unwrap().stream
     };
-    let lane = GeneratorShare::new(3, 4).unwrap();
-    let generator = Generator::new(&TrafficPattern::default(), 0, lane).unwrap();
+    let share = GeneratorShare::new(3, 4).unwrap();
+    let generator = Generator::new(&TrafficPattern::default(), 0, share).unwrap();
     assert_eq!(stream(generator.clone()), 3);
     assert_eq!(stream(generator.with_stream_id(777)), 777);
 }

@@ -98,13 +98,13 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     assert!(!guest.send(&frame(1, 60)), "nobody sleeps, so nobody asks");
     assert_eq!(rig.receive(), [frame(1, 60)]);
     let (ready, may_send) = std::sync::mpsc::channel();
-    let (told, was_told) = std::sync::mpsc::channel();
+    let (notify, was_told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         for () in may_send {
             // The port requests a kick before it sleeps. If this frame comes before that request,
             // the next frame finds the port asleep.
             std::thread::sleep(std::time::Duration::from_millis(20));
-            told.send(guest.send(&frame(2, 60))).unwrap();
+            notify.send(guest.send(&frame(2, 60))).unwrap();
         }
     });
     let slept = (0..100).any(|_| {

@@ -122,10 +122,10 @@ fn neighbouring_flows_spread_evenly() {
 proptest! {
     #[test]
     fn symmetric_hash_is_the_same_both_ways(src: [u8; 4], dst: [u8; 4], a: u16, b: u16) {
-        let there = bytes(&v4(src, dst, (a, b)));
+        let request = bytes(&v4(src, dst, (a, b)));
         let back = bytes(&v4(dst, src, (b, a)));
         let hasher = FlowHasher::new([5, 6]).symmetric();
-        prop_assert_eq!(hasher.hash_frame(&there), hasher.hash_frame(&back));
+        prop_assert_eq!(hasher.hash_frame(&request), hasher.hash_frame(&back));
     }
 
     #[test]

@@ -48,11 +48,11 @@ fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
 #[inline]
 #[must_use]
 pub fn may_be_partial(head: &[u8], len: usize) -> bool {
-    let told = match Headers::plain_ipv4(head) {
+    let parsed = match Headers::plain_ipv4(head) {
         Some(headers) => told_by(head, len, &headers),
         None => Headers::parse(head).ok().and_then(|headers| told_by(head, len, &headers)),
     };
-    told.unwrap_or(head.len() < len)
+    parsed.unwrap_or(head.len() < len)
 }
 
 /// The result according to the headers; `None` if the checksum, or a header that determines its

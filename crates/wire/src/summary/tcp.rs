@@ -192,8 +192,8 @@ fn options(
             return Ok(false);
         }
         line.name(&OPTIONS, kind, format_args!("unknown-{kind}"));
-        let told = option(line, kind, slice_at(bytes, 0, len), bytes, len, numbers)?;
-        let Some(used) = told else {
+        let option_bytes = option(line, kind, slice_at(bytes, 0, len), bytes, len, numbers)?;
+        let Some(used) = option_bytes else {
             put!(line, "[bad opt]");
             return Ok(false);
         };
@@ -298,9 +298,9 @@ fn payload(
     length: usize,
 ) -> DecodeResult {
     if header.flags & RST != 0 && line.is_verbose() {
-        let told = upto(bytes, length);
-        put!(line, " [RST {}]", PrintableText(told));
-        return if told.len() < length { Err(TruncatedHeader) } else { Ok(()) };
+        let option_bytes = upto(bytes, length);
+        put!(line, " [RST {}]", PrintableText(option_bytes));
+        return if option_bytes.len() < length { Err(TruncatedHeader) } else { Ok(()) };
     }
     let (from, to) = header.ports;
     if let Some(protocol) = text_protocols::of_ports(from, to) {

@@ -304,20 +304,20 @@ fn tcp_numbers_count_from_the_beginning_of_a_conversation() {
         frame
     };
     let mut conversations = Conversations::default();
-    let mut told = |frame: &[u8]| {
+    let mut summary = |frame: &[u8]| {
         let text = Summary::new(frame).write(false, Some(&mut conversations)).text;
         text.split_once("Flags ").unwrap().1.to_string()
     };
-    assert_eq!(told(&segment(0x02, 1000, 0, false, 0)), "[S], seq 1000, win 502, length 0");
+    assert_eq!(summary(&segment(0x02, 1000, 0, false, 0)), "[S], seq 1000, win 502, length 0");
     assert_eq!(
-        told(&segment(0x12, 5000, 1001, true, 0)),
+        summary(&segment(0x12, 5000, 1001, true, 0)),
         "[S.], seq 5000, ack 1001, win 502, length 0"
     );
     assert_eq!(
-        told(&segment(0x18, 1001, 5001, false, 10)),
+        summary(&segment(0x18, 1001, 5001, false, 10)),
         "[P.], seq 1:11, ack 1, win 502, length 10"
     );
-    assert_eq!(told(&segment(0x10, 5001, 1011, true, 0)), "[.], ack 11, win 502, length 0");
+    assert_eq!(summary(&segment(0x10, 5001, 1011, true, 0)), "[.], ack 11, win 502, length 0");
     let absolute = Detail { is_absolute: true, ..Detail::default() };
     let frame = segment(0x10, 5001, 1011, true, 0);
     let text = Summary::new(&frame).with_detail(absolute).write(false, Some(&mut conversations));

@@ -34,8 +34,8 @@ impl PortDriver for TapDriver {
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
-        let (place, pairs) = (request.bare_name(), request.pairs());
-        tap::open(request.display_name(), place, pairs, region, request.options())
+        let (name, pairs) = (request.bare_name(), request.pairs());
+        tap::open(request.display_name(), name, pairs, region, request.options())
     }
 
     /// Checks whether a device can be created, or used if it exists. Creates none.
@@ -48,17 +48,17 @@ fn device(port: &PortName, may_make: bool) -> Finding {
     if let Err(error) = tap::probe(&port.to_string()) {
         return Finding::port_refused(&error);
     }
-    let there = link(&port.name);
-    if there.as_ref().is_some_and(|link| link.kind != "tun") {
+    let existing = link(&port.name);
+    if existing.as_ref().is_some_and(|link| link.kind != "tun") {
         let text = format!("{port}: `{}` is an interface, and no TAP device", port.name);
         return Finding::port_fail(text)
             .with_fix("take a name that is not in use: slipring ports lists them");
     }
-    let what = if there.is_some() { "is there and can be used" } else { "will be made" };
+    let what = if existing.is_some() { "is there and can be used" } else { "will be made" };
     if may_make {
         return Finding::port_ok(format!("{port} {what}"));
     }
-    let Some(link) = there else {
+    let Some(link) = existing else {
         return Finding::port_fail(format!("{port}: no cap_net_admin: no device can be made"))
             .with_fix(grant_help(GRANT_COMMANDS));
     };

@@ -64,10 +64,10 @@ impl PortDriver for VhostDriver {
 
     fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         let path = Path::new(&port.name);
-        let there = fs::symlink_metadata(path);
-        vec![socket::unusable(port, path, &there).unwrap_or_else(|| match self.role {
-            VhostRole::Server => socket::to_make(port, path, there.is_ok()),
-            VhostRole::Client => socket::to_connect_to(port, path, there.err()),
+        let metadata = fs::symlink_metadata(path);
+        vec![socket::unusable(port, path, &metadata).unwrap_or_else(|| match self.role {
+            VhostRole::Server => socket::to_make(port, path, metadata.is_ok()),
+            VhostRole::Client => socket::to_connect_to(port, path, metadata.err()),
         })]
     }
 }

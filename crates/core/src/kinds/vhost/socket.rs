@@ -16,7 +16,7 @@ use crate::kinds::pcap::in_directory;
 pub(super) fn unusable(
     port: &PortName,
     path: &Path,
-    there: &io::Result<Metadata>,
+    metadata: &io::Result<Metadata>,
 ) -> Option<Finding> {
     // Errors of bind and connect: a path that is empty or longer than 107 bytes.
     if let Err(error) = SocketAddr::from_pathname(path) {
@@ -25,7 +25,7 @@ pub(super) fn unusable(
         let mend = "name a shorter path, of 107 bytes at most, such as vhost:/run/guest.sock";
         return Some(Finding::port_fail(text).with_fix(mend));
     }
-    there.as_ref().ok().filter(|found| !found.file_type().is_socket()).map(|_| {
+    metadata.as_ref().ok().filter(|found| !found.file_type().is_socket()).map(|_| {
         let text = format!("{port}: {} is there, and is no socket", path.display());
         Finding::port_fail(text).with_fix("name another path")
     })

@@ -198,13 +198,13 @@ fn a_configuration_told_is_the_one_that_was_made() {
          queue 9 config sched 7 codel target 3ms
          queue 10 config sched 700",
     );
-    let told: Vec<_> = bench.dummynet.configuration();
+    let configuration: Vec<_> = bench.dummynet.configuration();
     let mut again = engine("");
-    for config in &told {
+    for config in &configuration {
         let text = std::string::ToString::to_string(config);
         again.command(0, &text);
     }
-    assert_eq!(again.dummynet.configuration(), told);
+    assert_eq!(again.dummynet.configuration(), configuration);
     assert_eq!(again.dummynet.show_pipes(0), bench.dummynet.show_pipes(0));
     assert_eq!(again.dummynet.show_scheds(0), bench.dummynet.show_scheds(0));
     assert_eq!(again.dummynet.show_queues(0), bench.dummynet.show_queues(0));

@@ -57,10 +57,10 @@ impl SubmittedFrames {
     /// they have any.
     #[inline]
     pub(super) fn add(&mut self, due: &DueBurst, releases: &mut VecDeque<Nanos>) {
-        let &DueBurst { link, delay_ns, burst: train, .. } = due;
-        self.total += train.counts();
+        let &DueBurst { link, delay_ns, burst, .. } = due;
+        self.total += burst.counts();
         if delay_ns.is_none() {
-            let count = train.packets as usize;
+            let count = burst.packets as usize;
             let (first, second) = releases.as_slices();
             let most = count.min(first.len());
             self.releases.extend_from_slice(&first[..most]);
@@ -69,11 +69,11 @@ impl SubmittedFrames {
         }
         match self.groups.last_mut() {
             Some(last) if last.link == link && last.delay_ns.is_none() && delay_ns.is_none() => {
-                last.tally += train.counts();
+                last.tally += burst.counts();
             }
             _ => {
-                let arrived = (train.first_ns, train.last_ns);
-                self.groups.push(LinkGroup { link, delay_ns, arrived, tally: train.counts() });
+                let arrived = (burst.first_ns, burst.last_ns);
+                self.groups.push(LinkGroup { link, delay_ns, arrived, tally: burst.counts() });
             }
         }
     }

@@ -196,7 +196,7 @@ fn an_announcement_is_answered_by_one_ring() {
 
 /// The step that is omitted from the shutdown.
 #[derive(Clone, Copy, PartialEq)]
-enum Omitted {
+enum Mutation {
     Nothing,
     /// A sleeper does not check for the end.
     LookForEnd,
@@ -223,7 +223,7 @@ struct Pair<const FLAW: u8> {
 struct Half<const FLAW: u8> {
     me: usize,
     pair: Arc<Pair<FLAW>>,
-    omitted: Omitted,
+    omitted: Mutation,
     /// Frames that the port will still bring.
     frames: u32,
     /// Whether the port brings no frames in the next turn.
@@ -242,7 +242,7 @@ impl<const FLAW: u8> Half<FLAW> {
         loop {
             let pauses = std::mem::take(&mut self.pauses);
             let did = self.turn(pauses);
-            if did && self.omitted != Omitted::Stir {
+            if did && self.omitted != Mutation::Stir {
                 self.pair.end.report_busy(self.me);
             }
             if (!did || self.pair.end.is_over()) && self.is_done(pauses) {
@@ -277,13 +277,13 @@ impl<const FLAW: u8> Half<FLAW> {
         let is_empty = pair.rings[1 - self.me].is_empty();
         self.is_over |= pair.end.is_over();
         if !self.is_over {
-            let sent = pair.rings[self.me].is_empty() || self.omitted == Omitted::UnderWay;
+            let sent = pair.rings[self.me].is_empty() || self.omitted == Mutation::UnderWay;
             self.lingers = is_empty && !sent;
             let waiting = self.frames > 0 && !pauses;
             let ended = self.ends && self.frames == 0;
             let settled = pair.end.report_idle(self.me, ended, is_empty && !waiting && sent);
             self.is_over = settled.is_over;
-            if settled.is_over || (settled.must_wake_peer && self.omitted != Omitted::WakeWhenCalm)
+            if settled.is_over || (settled.must_wake_peer && self.omitted != Mutation::WakeWhenCalm)
             {
                 self.wake(WakeReason::Frames);
             }
@@ -296,9 +296,9 @@ impl<const FLAW: u8> Half<FLAW> {
         pair.alarms[self.me].may_sleep(false, || {
             !pair.rings[1 - self.me].is_empty()
                 || (self.lingers
-                    && omitted != Omitted::LookForTaken
+                    && omitted != Mutation::LookForTaken
                     && pair.rings[self.me].is_empty())
-                || (!self.is_over && omitted != Omitted::LookForEnd && pair.end.is_over())
+                || (!self.is_over && omitted != Mutation::LookForEnd && pair.end.is_over())
         })
     }
 
@@ -314,7 +314,7 @@ impl<const FLAW: u8> Half<FLAW> {
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],
-    omitted: Omitted,
+    omitted: Mutation,
 ) -> impl Fn() + Send + Sync + 'static {
     move || {
         let pair = Arc::new(Pair::<FLAW>::default());
@@ -344,7 +344,7 @@ fn cases() -> impl Iterator<Item = ([u32; 2], [bool; 2])> {
 #[test]
 fn both_threads_end_and_leave_nothing_behind() {
     for (frames, ends) in cases() {
-        explore_within(2, to_the_end::<RIGHT>(frames, ends, Omitted::Nothing));
+        explore_within(2, to_the_end::<RIGHT>(frames, ends, Mutation::Nothing));
     }
 }
 
@@ -354,26 +354,26 @@ fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
     let fails_without = |omitted| {
         cases().any(|(frames, ends)| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
     };
-    assert!(fails_without(Omitted::LookForEnd), "the end");
-    assert!(fails_without(Omitted::LookForTaken), "taken");
-    assert!(fails_without(Omitted::WakeWhenCalm), "calm");
-    assert!(fails_without(Omitted::UnderWay), "under way");
-    assert!(fails_without(Omitted::Stir), "stir");
+    assert!(fails_without(Mutation::LookForEnd), "the end");
+    assert!(fails_without(Mutation::LookForTaken), "taken");
+    assert!(fails_without(Mutation::WakeWhenCalm), "calm");
+    assert!(fails_without(Mutation::UnderWay), "under way");
+    assert!(fails_without(Mutation::Stir), "stir");
 }
 
 #[test]
 fn without_release_or_acquire_of_the_end_frames_are_left_behind() {
     let (frames, ends) = ([1, 0], [true, false]);
-    assert!(fails_within(2, to_the_end::<NO_RELEASE>(frames, ends, Omitted::Nothing)), "release");
-    assert!(fails_within(2, to_the_end::<NO_ACQUIRE>(frames, ends, Omitted::Nothing)), "acquire");
+    assert!(fails_within(2, to_the_end::<NO_RELEASE>(frames, ends, Mutation::Nothing)), "release");
+    assert!(fails_within(2, to_the_end::<NO_ACQUIRE>(frames, ends, Mutation::Nothing)), "acquire");
 }
 
 #[test]
 fn without_the_fences_nobody_sees_the_end() {
     let (frames, ends) = ([0, 0], [true, true]);
-    assert!(fails_within(2, to_the_end::<NO_FENCE>(frames, ends, Omitted::Nothing)), "no fence");
+    assert!(fails_within(2, to_the_end::<NO_FENCE>(frames, ends, Mutation::Nothing)), "no fence");
     assert!(
-        fails_within(2, to_the_end::<ACQ_REL_FENCE>(frames, ends, Omitted::Nothing)),
+        fails_within(2, to_the_end::<ACQ_REL_FENCE>(frames, ends, Mutation::Nothing)),
         "a weaker one"
     );
 }

@@ -132,9 +132,9 @@ fn a_trace_that_cannot_be_is_refused_with_its_line() {
         lab.write("in.pcap", &capture([(0, 100)]));
         let path = lab.path("trace");
         let args = format!("--virtual @in.pcap @out.pcap -B trace,{}", path.display());
-        let said = lab.run(&args);
-        assert_eq!(said.status, 2, "{trace:?}");
-        assert!(said.stderr.contains(line), "{trace:?}: {}", said.stderr);
+        let output = lab.run(&args);
+        assert_eq!(output.status, 2, "{trace:?}");
+        assert!(output.stderr.contains(line), "{trace:?}: {}", output.stderr);
         assert!(!lab.path("out.pcap").exists(), "nothing was started");
     }
 }
@@ -178,8 +178,8 @@ fn a_change_takes_effect_at_its_time() {
         "in.pcap",
         &capture([0, 10 * SECOND - 1, 10 * SECOND, 11 * SECOND].map(|at| (at, 60))),
     );
-    let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
+    assert_eq!(output.status, 0, "{}", output.stderr);
     let expected =
         [20 * MS, 10 * SECOND - 1 + 20 * MS, 10 * SECOND + 50 * MS, 11 * SECOND + 50 * MS];
     assert_eq!(times(&lab.frames("out.pcap")), expected);
@@ -205,10 +205,10 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
     lab.write("link.toml", file.as_bytes());
     // 1 s per frame at first, then half a second for frames that begin later.
     lab.write("in.pcap", &capture(burst(4, 1000)));
-    let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
+    assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(times(&lab.frames("out.pcap")), [1000, 2000, 2500, 3000].map(|ms| ms * MS));
-    let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["elapsed_ns"], 3 * SECOND);
 }
 
@@ -216,9 +216,9 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
 fn frames_stamped_before_their_predecessors_arrive_with_them() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture([10, 30, 20, 40].map(|ms| (ms * MS, 60))));
-    let said = lab.run("--virtual @in.pcap @out.pcap -D 5ms");
+    let output = lab.run("--virtual @in.pcap @out.pcap -D 5ms");
     assert_eq!(times(&lab.frames("out.pcap")), [15, 35, 35, 45].map(|ms| ms * MS));
-    assert!(said.stdout.contains("1 frames are stamped before"), "{}", said.stdout);
+    assert!(output.stdout.contains("1 frames are stamped before"), "{}", output.stdout);
     assert_eq!(lab.emulate("-D 5ms")["unordered"], 1);
 }
 

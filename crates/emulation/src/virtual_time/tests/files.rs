@@ -44,8 +44,8 @@ fn every_form_of_capture_gives_the_same_output() {
     let lab = Lab::new();
     let output = |bytes: &[u8]| {
         lab.write("in.pcap", bytes);
-        let said = lab.run(ARGS);
-        assert_eq!(said.status, 0, "{}", said.stderr);
+        let run = lab.run(ARGS);
+        assert_eq!(run.status, 0, "{}", run.stderr);
         lab.bytes("out.pcap")
     };
     let plain = output(&capture(frames.iter().copied()));
@@ -74,9 +74,13 @@ fn an_output_that_is_the_input_is_refused_and_the_input_stays() {
         "--virtual @in.pcap @out.pcap --log @in.pcap",
         "--virtual @in.pcap @out.pcap @hard.pcap @in.pcap",
     ] {
-        let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains("would overwrite what is read"), "{args}: {}", said.stderr);
+        let output = lab.run(args);
+        assert_eq!(output.status, 2, "{args}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("would overwrite what is read"),
+            "{args}: {}",
+            output.stderr
+        );
         assert!(lab.bytes("in.pcap") == good, "{args}");
         assert!(!lab.path("out.pcap").exists(), "{args}: nothing is created");
     }
@@ -90,9 +94,13 @@ fn two_outputs_to_one_file_are_refused_before_anything_is_created() {
         "--virtual @in.pcap @out.pcap --log @out.pcap",
         "--virtual @in.pcap @out.up --mahimahi-log @out",
     ] {
-        let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains("two outputs would be written to"), "{args}: {}", said.stderr);
+        let output = lab.run(args);
+        assert_eq!(output.status, 2, "{args}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("two outputs would be written to"),
+            "{args}: {}",
+            output.stderr
+        );
         assert!(!lab.path("out.pcap").exists() && !lab.path("out.up").exists(), "{args}");
     }
 }
@@ -115,9 +123,9 @@ fn a_configuration_that_never_ends_or_is_no_text_is_refused() {
     for (config, why) in
         [("/dev/zero", "a configuration has at most 16 MiB"), ("@link.toml", "byte 8 is not UTF-8")]
     {
-        let said = lab.run(&format!("--virtual @in.pcap @out.pcap --config {config}"));
-        assert_eq!(said.status, 2, "{config}: {}", said.stderr);
-        assert!(said.stderr.contains(why), "{config}: {}", said.stderr);
+        let output = lab.run(&format!("--virtual @in.pcap @out.pcap --config {config}"));
+        assert_eq!(output.status, 2, "{config}: {}", output.stderr);
+        assert!(output.stderr.contains(why), "{config}: {}", output.stderr);
     }
 }
 
@@ -125,8 +133,8 @@ fn a_configuration_that_never_ends_or_is_no_text_is_refused() {
 fn refusal(bytes: &[u8]) -> (u8, String) {
     let lab = Lab::new();
     lab.write("in.pcap", bytes);
-    let said = lab.run(ARGS);
-    (said.status, said.stderr)
+    let output = lab.run(ARGS);
+    (output.status, output.stderr)
 }
 
 #[test]
@@ -235,7 +243,7 @@ fn frames_longer_than_a_chunk_pass() {
 fn a_full_disk_is_an_error() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture((0..100_000).map(|i| (i, 60))));
-    let said = lab.run("--virtual @in.pcap /dev/full -D 1ms");
-    assert_eq!(said.status, 2);
-    assert!(said.stderr.contains("cannot write `/dev/full`"), "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap /dev/full -D 1ms");
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("cannot write `/dev/full`"), "{}", output.stderr);
 }

@@ -16,8 +16,8 @@ fn burst(count: usize, len: u32) -> Vec<(u64, u32)> {
 fn asked_stands_beside_measured() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture((0..1000).map(|i| (i * MS, 1250))));
-    let said = lab.run("--virtual @in.pcap @out.pcap -B 10m -D 20ms -L nth,10 --seed 3");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap @out.pcap -B 10m -D 20ms -L nth,10 --seed 3");
+    assert_eq!(output.status, 0, "{}", output.stderr);
     for line in [
         "up (left to right)",
         "rate    10 Mbit/s",
@@ -28,9 +28,9 @@ fn asked_stands_beside_measured() {
         "1000 in = 900 out + 100 loss",
         "seed 3",
     ] {
-        assert!(said.stdout.contains(line), "{line:?} is not in\n{}", said.stdout);
+        assert!(output.stdout.contains(line), "{line:?} is not in\n{}", output.stdout);
     }
-    assert!(!said.stdout.contains("down"), "a link without frames is not told of");
+    assert!(!output.stdout.contains("down"), "a link without frames is not told of");
 }
 
 #[test]
@@ -48,7 +48,9 @@ fn the_report_balances_whatever_the_link_does() {
             counts.map(|count| count.as_u64().unwrap()).sum::<u64>()
         };
         let ports = report["ports"].as_array().unwrap();
-        let of = |way: &str| ports.iter().map(|port| port[way]["packets"].as_u64().unwrap()).sum();
+        let of = |direction: &str| {
+            ports.iter().map(|port| port[direction]["packets"].as_u64().unwrap()).sum()
+        };
         let (received, sent): (u64, u64) = (of("rx"), of("tx"));
         let drops: u64 = ports.iter().map(|port| sum(&port["drops"])).sum();
         let (copies, inside) =
@@ -108,8 +110,12 @@ fn settings_that_changed_are_told_of_with_what_holds_now() {
     let report = lab.emulate("--config @link.toml");
     assert_eq!(report["changes"], serde_json::json!({ "times": 1, "since_ns": 50 * MS }));
     assert_eq!(up(&report)["asked"]["delay"], "7 ms");
-    let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
-    assert!(said.stdout.contains("settings changed once, the last time 50 ms"), "{}", said.stdout);
+    let output = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
+    assert!(
+        output.stdout.contains("settings changed once, the last time 50 ms"),
+        "{}",
+        output.stdout
+    );
     assert!(lab.emulate("-D 1ms").get("changes").is_none());
 }
 
@@ -119,7 +125,7 @@ fn every_stage_is_asked_and_measured_in_the_summary() {
     lab.write("in.pcap", &capture(burst(100, 1000)));
     let args = "--virtual @in.pcap @out.pcap --seed 1 --police 1m,10k -R 100%,5ms --corrupt 1e-3 \
                 --duplicate 100% -O 1us -D 2ms";
-    let said = lab.run(args);
+    let output = lab.run(args);
     for (row, asked, seen) in [
         ("police", "1 Mbit/s, bursts of", "of 100 dropped"),
         ("hold", "100 % for 5 ms", "held"),
@@ -127,13 +133,13 @@ fn every_stage_is_asked_and_measured_in_the_summary() {
         ("copies", "100 %", "of 100"),
         ("offset", "1 us less", ""),
     ] {
-        let rows: String = said
+        let rows: String = output
             .stdout
             .lines()
             .skip_while(|line| !line.starts_with(&format!("  {row}")))
             .take(2)
             .collect();
-        assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", said.stdout);
+        assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", output.stdout);
     }
     let report = lab.emulate("--police 1m,10k -O 1us");
     assert_eq!(up(&report)["asked"]["offset"], "1 us less");
@@ -156,9 +162,13 @@ fn an_end_leaves_out_what_was_captured_later() {
 fn frames_that_are_none_are_told_of_in_the_summary_too() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture([(0, 0), (MS, 1), (2 * MS, 100)]));
-    let said = lab.run("--virtual @in.pcap @out.pcap");
-    assert!(said.stdout.contains("\nleft: 2 frames were refused (malformed)"), "{}", said.stdout);
-    assert!(!said.stdout.contains("STOPPED"), "{}", said.stdout);
+    let output = lab.run("--virtual @in.pcap @out.pcap");
+    assert!(
+        output.stdout.contains("\nleft: 2 frames were refused (malformed)"),
+        "{}",
+        output.stdout
+    );
+    assert!(!output.stdout.contains("STOPPED"), "{}", output.stdout);
 }
 
 #[test]
@@ -205,8 +215,8 @@ fn the_mahimahi_log_has_arrivals_opportunities_departures_and_drops() {
 fn pcapng_is_written_where_the_name_asks_for_it() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture([(0, 100), (MS, 200)]));
-    let said = lab.run("--virtual @in.pcap @out.pcapng -D 1ms");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap @out.pcapng -D 1ms");
+    assert_eq!(output.status, 0, "{}", output.stderr);
     let out = lab.bytes("out.pcapng");
     let mut reader = PcapFileReader::new(&out);
     let packets: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
@@ -233,10 +243,10 @@ fn a_topology_adds_the_delays_of_its_hops() {
     ";
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture([(0, 1000), (0, 1000)]));
-    let said = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
+    assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(super::times(&lab.frames("out.pcap")), [8 * MS, 9 * MS]);
-    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["links"][1]["from"], "middle");
     assert_eq!(report["links"][1]["output"]["packets"], 2);
 }
@@ -252,9 +262,9 @@ fn a_full_link_with_framing_shows_the_rate_that_was_asked_for() {
     }
     let lab = Lab::new();
     lab.write("in.pcap", &capture(input()));
-    let said = lab.run("--virtual @in.pcap @out.pcap -B ether,10m -Q none");
+    let output = lab.run("--virtual @in.pcap @out.pcap -B ether,10m -Q none");
     let shown = "7.143 Mbit/s (10 Mbit/s with its framing), at most";
-    assert!(said.stdout.contains(shown), "{}", said.stdout);
+    assert!(output.stdout.contains(shown), "{}", output.stdout);
 }
 
 #[test]
@@ -271,9 +281,9 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
     file += "[link.b.duplicate]\np = 1.0\ncopies = 1\n";
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));
-    let said = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
-    assert_eq!(said.status, 0, "{}", said.stderr);
-    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let output = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
     for (link, frames, delay_ns) in [(0, 100, MS), (1, 200, 10 * MS), (2, 200, 100 * MS)] {
         let link = &report["links"][link];
         let delay = &link["delay_ns"];

@@ -47,8 +47,8 @@ fn what_leaves_at_several_places_is_in_one_capture_in_order_of_time() {
     let frames = (0..100).map(|i| (i * MS / 2, if i % 2 == 0 { 100 } else { 1000 }));
     lab.write("in.pcap", &capture(frames));
     for name in ["out.pcap", "out.pcapng"] {
-        let said = lab.run(&format!("--virtual @in.pcap @{name} --config @tree.toml"));
-        assert_eq!(said.status, 0, "{}", said.stderr);
+        let output = lab.run(&format!("--virtual @in.pcap @{name} --config @tree.toml"));
+        assert_eq!(output.status, 0, "{}", output.stderr);
     }
     let out = lab.frames("out.pcap");
     assert_eq!(out.len(), 100);
@@ -75,8 +75,8 @@ fn what_meets_at_one_place_is_in_the_capture_of_its_own_input() {
     let lab = tree();
     lab.write("in.pcap", &capture([(0, 1000)]));
     let args = "--virtual @in.pcap @o.pcap @in.pcap @o1.pcap @in.pcap @o2.pcap --config @tree.toml";
-    let said = lab.run(args);
-    assert_eq!(said.status, 0, "{}", said.stderr);
+    let output = lab.run(args);
+    assert_eq!(output.status, 0, "{}", output.stderr);
     for (name, ms) in [("o.pcap", 3), ("o1.pcap", 5), ("o2.pcap", 6)] {
         assert_eq!(times(&lab.frames(name)), [ms * MS], "{name}");
     }
@@ -90,10 +90,10 @@ fn a_node_that_nothing_leaves_is_named_with_its_line_by_a_check_too() {
     lab.write("dead.toml", dead.as_bytes());
     lab.write("in.pcap", &capture([(0, 1000)]));
     for args in ["--virtual @in.pcap @o.pcap", "--virtual @in.pcap @o.pcap --check"] {
-        let said = lab.run(&format!("{args} --config @dead.toml"));
-        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
-        assert!(said.stderr.contains("no link leads on from `n`"), "{}", said.stderr);
-        assert!(said.stderr.contains("line 8, column 7"), "{}", said.stderr);
+        let output = lab.run(&format!("{args} --config @dead.toml"));
+        assert_eq!(output.status, 2, "{args}: {}", output.stderr);
+        assert!(output.stderr.contains("no link leads on from `n`"), "{}", output.stderr);
+        assert!(output.stderr.contains("line 8, column 7"), "{}", output.stderr);
     }
 }
 
@@ -104,7 +104,7 @@ fn a_capture_for_a_port_where_no_link_begins_is_refused_by_a_check_too() {
     lab.write("link.toml", one_way.as_bytes());
     lab.write("in.pcap", &capture([(0, 1000)]));
     let args = "--virtual @in.pcap @o.pcap @in.pcap @o2.pcap --config @link.toml --check";
-    let said = lab.run(args);
-    assert_eq!(said.status, 2, "{}", said.stderr);
-    assert!(said.stderr.contains("no link begins at `right`"), "{}", said.stderr);
+    let output = lab.run(args);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("no link begins at `right`"), "{}", output.stderr);
 }

@@ -16,10 +16,10 @@ fn a_file_that_is_no_text_is_quoted_so_that_a_terminal_shows_it_and_obeys_nothin
     {
         std::fs::write(&path, bytes).unwrap();
         for flags in ["-n", ""] {
-            let said = site.command(&format!("ipfw {flags} {}", path.display()));
-            assert_eq!(said.contains("exit 65"), is_refused, "{said:?}");
+            let output = site.command(&format!("ipfw {flags} {}", path.display()));
+            assert_eq!(output.contains("exit 65"), is_refused, "{output:?}");
             let is_obeyed = |c: char| c.is_control() && c != '\n';
-            assert!(!said.contains(is_obeyed), "{said:?}");
+            assert!(!output.contains(is_obeyed), "{output:?}");
         }
     }
     assert!(!site.command("ipfw list").contains('\u{1b}'));

@@ -51,8 +51,8 @@ const LISTINGS: &[&str] = &[
 fn configured() -> ScriptFirewall {
     let site = ScriptFirewall::new(PORTS);
     for command in COMMANDS {
-        let said = site.command(&format!("ipfw -q {command}"));
-        assert!(!said.contains("exit"), "{command}: {said}");
+        let output = site.command(&format!("ipfw -q {command}"));
+        assert!(!output.contains("exit"), "{command}: {output}");
     }
     site
 }
@@ -62,9 +62,9 @@ fn load(site: &ScriptFirewall, text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved.rules");
     std::fs::write(&path, text).unwrap();
-    let said = site.command(&format!("ipfw -q {}", path.display()));
-    assert!(!said.contains("exit"), "{said}\n{text}");
-    said
+    let output = site.command(&format!("ipfw -q {}", path.display()));
+    assert!(!output.contains("exit"), "{output}\n{text}");
+    output
 }
 
 fn listings(site: &ScriptFirewall) -> Vec<String> {
@@ -101,8 +101,8 @@ fn what_save_prints_loads_over_the_firewall_that_printed_it_and_over_what_became
         "set enable 4 disable 9",
         "pipe 1 config bw 1Mbit/s",
     ] {
-        let said = site.command(&format!("ipfw {command}"));
-        assert!(!said.contains("exit"), "{command}: {said}");
+        let output = site.command(&format!("ipfw {command}"));
+        assert!(!output.contains("exit"), "{command}: {output}");
     }
     assert_ne!(listings(&site), before);
     load(&site, &saved);
@@ -121,8 +121,8 @@ fn values_are_saved_as_they_were_typed() {
         "add 00200 prob 0.123456789 allow ip from any to any",
     ];
     for command in typed {
-        let said = site.command(&format!("ipfw -q {command}"));
-        assert!(!said.contains("exit"), "{command}: {said}");
+        let output = site.command(&format!("ipfw -q {command}"));
+        assert!(!output.contains("exit"), "{command}: {output}");
     }
     let saved = site.command("ipfw save");
     for command in typed {
@@ -167,9 +167,9 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     load(&third, &plain);
     assert_eq!(third.frames(&format!("em1 {back} seq=501 ack=102")), "lost denied");
     let without = saved.replace("add 00200", "# add 00200");
-    let said = load(&third, &without);
+    let output = load(&third, &without);
     let named = "state tcp 10.0.0.1 1002 <-> 10.1.0.1 80 :web: there is no rule 200";
-    assert!(said.contains(named), "{said}");
+    assert!(output.contains(named), "{output}");
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn a_profile_is_saved_with_its_values_and_needs_its_file_no_more() {
     )
     .unwrap();
     let site = ScriptFirewall::new(PORTS);
-    let said = site.command(&format!("ipfw pipe 1 config delay 5ms profile {}", file.display()));
-    assert_eq!(said, "");
+    let output = site.command(&format!("ipfw pipe 1 config delay 5ms profile {}", file.display()));
+    assert_eq!(output, "");
     let (saved, before) = (site.command("ipfw save"), listings(&site));
     let values = "profile-values wifi/8/200,210,220,230,240,250,260,270,280,290";
     assert!(saved.contains(&format!("pipe 1 config bw 3Mbit/s delay 5ms {values}\n")), "{saved}");
@@ -214,9 +214,9 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
     for end in 1..saved.len() - 1 {
         std::fs::write(&path, &saved[..end]).unwrap();
         for flags in ["-qn", "-q"] {
-            let said = site.command(&format!("ipfw {flags} {}", path.display()));
-            assert!(said.contains("the end of what was saved is not there"), "{end}: {said}");
-            assert!(said.ends_with("exit 65\n"), "{said}");
+            let output = site.command(&format!("ipfw {flags} {}", path.display()));
+            assert!(output.contains("the end of what was saved is not there"), "{end}: {output}");
+            assert!(output.ends_with("exit 65\n"), "{output}");
         }
     }
     assert_eq!(listings(&site), before);

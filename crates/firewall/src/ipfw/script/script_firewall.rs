@@ -58,15 +58,15 @@ impl ScriptFirewall {
         events.watch();
         let firewall = Firewall::new(RANDOM.seed, RANDOM.secret);
         let shaper = Dummynet::new(RANDOM.seed, RANDOM.secret);
-        let join = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
-        let aside = DeferredOutput::new(events.clone());
-        let engine = Arc::new(Mutex::new(ScriptEngine { dataplane: join, deferred: aside }));
+        let dataplane = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
+        let deferred = DeferredOutput::new(events.clone());
+        let engine = Arc::new(Mutex::new(ScriptEngine { dataplane, deferred }));
         let (task_queue, now) = (Arc::new(TaskQueue::new().unwrap()), Arc::new(AtomicU64::new(0)));
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (engine, mail) = (engine.clone(), task_queue.clone());
+            let (engine, task_queue) = (engine.clone(), task_queue.clone());
             let (now, is_over) = (now.clone(), is_over.clone());
-            spawn(move || serve(&engine, &mail, &now, &is_over))
+            spawn(move || serve(&engine, &task_queue, &now, &is_over))
         };
         let control_plane = ControlPlane::new(master, vec![task_queue.clone()]);
         assert_eq!(control_plane.begin().fault, None);
@@ -180,20 +180,20 @@ impl ScriptFirewall {
 
     fn fate(&self, mut frame: Vec<u8>, from: u16) -> String {
         let mut engine = self.engine.lock().unwrap();
-        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
-        let (before, was) = (join.counters(), described(&frame));
-        let way = join.offer(&mut frame, from, self.now(), aside);
+        let ScriptEngine { dataplane, deferred } = &mut *engine;
+        let (before, was) = (dataplane.counters(), described(&frame));
+        let output = dataplane.offer(&mut frame, from, self.now(), deferred);
         let mut parts = Vec::new();
-        if let Some(port) = way {
+        if let Some(port) = output {
             let (port, is) = (&self.ports[usize::from(port)], described(&frame));
             parts.push(if is == was { port.clone() } else { format!("{port} as {is}") });
         }
-        let after = join.counters();
+        let after = dataplane.counters();
         parts.extend(losses(&before, &after));
         if after.waiting > before.waiting {
             parts.push("waits".to_owned());
         }
-        for (port, frame) in aside.frames.drain(..) {
+        for (port, frame) in deferred.frames.drain(..) {
             parts.push(format!("{} gets {}", self.ports[usize::from(port)], described(&frame)));
         }
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
@@ -202,33 +202,33 @@ impl ScriptFirewall {
     /// Returns the frames that leave while time passes, with their times.
     pub(super) fn wait(&self, time: Duration) -> String {
         let mut engine = self.engine.lock().unwrap();
-        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
-        let (begin, before) = (self.now(), join.counters());
+        let ScriptEngine { dataplane, deferred } = &mut *engine;
+        let (begin, before) = (self.now(), dataplane.counters());
         let until = begin + time.as_nanos() as u64;
         let mut parts = Vec::new();
-        while let Some(due) = join.next_ns().filter(|&due| due <= until) {
+        while let Some(due) = dataplane.next_ns().filter(|&due| due <= until) {
             let now = due.max(self.now());
             self.now.store(now, Ordering::Relaxed);
-            let made = join.counters().made;
-            join.run(now, aside);
-            let is_made = join.counters().made > made;
+            let made = dataplane.counters().made;
+            dataplane.run(now, deferred);
+            let is_made = dataplane.counters().made > made;
             let at = (now - begin) as f64 / 1e6;
-            for (port, frame) in aside.frames.drain(..) {
+            for (port, frame) in deferred.frames.drain(..) {
                 let port = &self.ports[usize::from(port)];
                 let what = if is_made { format!(" {}", described(&frame)) } else { String::new() };
                 parts.push(format!("{port}@{at}ms{what}"));
             }
         }
         self.now.store(until, Ordering::Relaxed);
-        parts.extend(losses(&before, &join.counters()));
+        parts.extend(losses(&before, &dataplane.counters()));
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
     }
 
     /// Returns the lines that rules have logged since the last call.
     pub(super) fn log_lines(&mut self) -> String {
         let late = self.events.events_after(self.last_event, Duration::ZERO);
-        self.last_event = late.last().map_or(self.last_event, |told| told.seq);
-        late.iter().map(|told| format!("{}\n", told.event.line)).collect()
+        self.last_event = late.last().map_or(self.last_event, |event| event.seq);
+        late.iter().map(|event| format!("{}\n", event.event.line)).collect()
     }
 
     /// Asserts that every frame is accounted for.
@@ -249,13 +249,18 @@ impl Drop for ScriptFirewall {
 }
 
 /// Executes the control plane's tasks, as a worker does between two bursts.
-fn serve(engine: &Mutex<ScriptEngine>, mail: &TaskQueue, now: &AtomicU64, is_over: &AtomicBool) {
+fn serve(
+    engine: &Mutex<ScriptEngine>,
+    task_queue: &TaskQueue,
+    now: &AtomicU64,
+    is_over: &AtomicBool,
+) {
     while !is_over.load(Ordering::Acquire) {
-        poll(&mut [PollFd::from_borrowed_fd(mail.wake_fd(), PollFlags::IN)], None).unwrap();
+        poll(&mut [PollFd::from_borrowed_fd(task_queue.wake_fd(), PollFlags::IN)], None).unwrap();
         let mut engine = engine.lock().unwrap();
-        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
-        for letter in mail.drain() {
-            letter(join, aside, now.load(Ordering::Relaxed));
+        let ScriptEngine { dataplane, deferred } = &mut *engine;
+        for task in task_queue.drain() {
+            task(dataplane, deferred, now.load(Ordering::Relaxed));
         }
     }
 }

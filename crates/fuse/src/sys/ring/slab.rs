@@ -47,20 +47,20 @@ impl Slab {
     }
 
     /// Returns a pointer to byte `at` of a place, after checking that `len` bytes fit from there.
-    fn at(&self, place: usize, at: usize, len: usize) -> NonNull<u8> {
+    fn at(&self, index: usize, at: usize, len: usize) -> NonNull<u8> {
         let stride = Self::stride(self.payload);
         assert!(
-            place < Self::PLACES_PER_SLAB && at <= stride && len <= stride - at,
+            index < Self::PLACES_PER_SLAB && at <= stride && len <= stride - at,
             "within the place"
         );
         // SAFETY:
         // - The sum is within the mapping of `PLACES_PER_SLAB` strides, as asserted.
-        unsafe { self.start.add(place * stride + at) }
+        unsafe { self.start.add(index * stride + at) }
     }
 
     /// Copies bytes out of a place.
-    pub(super) fn read(&self, place: usize, at: usize, out: &mut [u8]) {
-        let from = self.at(place, at, out.len());
+    pub(super) fn read(&self, index: usize, at: usize, out: &mut [u8]) {
+        let from = self.at(index, at, out.len());
         // SAFETY:
         // - `at` has checked that all of it is mapped; `out` is borrowed, so they do not overlap.
         // - The kernel does not write there: the place is ours.
@@ -68,8 +68,8 @@ impl Slab {
     }
 
     /// Copies bytes into a place.
-    pub(super) fn write(&self, place: usize, at: usize, bytes: &[u8]) {
-        let to = self.at(place, at, bytes.len());
+    pub(super) fn write(&self, index: usize, at: usize, bytes: &[u8]) {
+        let to = self.at(index, at, bytes.len());
         // SAFETY:
         // - As in `read`, in the other direction; no other thread writes there: `Slab` is not
         //   `Sync`.
@@ -77,13 +77,13 @@ impl Slab {
     }
 
     /// Writes the place's iovecs and returns their address.
-    pub(super) fn parts(&self, place: usize) -> *const iovec {
+    pub(super) fn parts(&self, index: usize) -> *const iovec {
         let part =
-            |at, len| iovec { iov_base: self.at(place, at, len).as_ptr().cast(), iov_len: len };
+            |at, len| iovec { iov_base: self.at(index, at, len).as_ptr().cast(), iov_len: len };
         let parts = [part(0, HEAD_LEN), part(HEAD_LEN, self.payload)];
         let size = size_of_val(&parts);
         let at = (Self::stride(self.payload) - size) & !(align_of::<iovec>() - 1);
-        let to = self.at(place, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
+        let to = self.at(index, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
         // SAFETY:
         // - Within the place, after the payload, and aligned: strides and the mapping are.
         unsafe { to.write(parts) };
@@ -107,14 +107,14 @@ mod tests {
     #[test]
     fn places_keep_what_is_written_to_them_and_do_not_overlap() {
         let slab = Slab::new(8192).unwrap();
-        for place in 0..Slab::PLACES_PER_SLAB {
-            slab.parts(place);
-            slab.write(place, 0, &[place as u8; HEAD_LEN + 8192]);
+        for index in 0..Slab::PLACES_PER_SLAB {
+            slab.parts(index);
+            slab.write(index, 0, &[index as u8; HEAD_LEN + 8192]);
         }
-        for place in 0..Slab::PLACES_PER_SLAB {
+        for index in 0..Slab::PLACES_PER_SLAB {
             let mut seen = [0; HEAD_LEN + 8192];
-            slab.read(place, 0, &mut seen);
-            assert_eq!(seen, [place as u8; HEAD_LEN + 8192]);
+            slab.read(index, 0, &mut seen);
+            assert_eq!(seen, [index as u8; HEAD_LEN + 8192]);
         }
     }
 

@@ -160,12 +160,12 @@ impl RuleIndex {
 /// Returns word and shift for each field, without overlap; empty if the classes do not fit.
 fn packing(partitions: &[Partition]) -> Vec<(u8, u8)> {
     let mut used = [0; 2];
-    let place = |part: &Partition| {
+    let position = |part: &Partition| {
         let bits = part.classes().next_power_of_two().ilog2();
         let word = (0..2).find(|&word| used[word] + bits <= u64::BITS)?;
         let shift = used[word];
         used[word] += bits;
         Some((word as u8, shift as u8))
     };
-    partitions.iter().map(place).collect::<Option<_>>().unwrap_or_default()
+    partitions.iter().map(position).collect::<Option<_>>().unwrap_or_default()
 }

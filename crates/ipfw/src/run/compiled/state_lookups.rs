@@ -24,18 +24,18 @@ impl StateLookups {
     /// Collects the lookups of rules in enabled sets.
     pub(super) fn of(config: &IpfwConfig) -> Self {
         let mut lookups = Self::default();
-        for (place, entry) in (0..).zip(&config.list.entries) {
+        for (position, entry) in (0..).zip(&config.list.entries) {
             let Some(id) = entry.lookup.filter(|_| config.is_enabled(entry.rule.set)) else {
                 continue;
             };
-            lookups.all.push(place);
+            lookups.all.push(position);
             if !is_searched(id) {
                 continue;
             }
             if lookups.positions.len() <= id.index() {
                 lookups.positions.resize(id.index() + 1, vec![]);
             }
-            lookups.positions[id.index()].push(place);
+            lookups.positions[id.index()].push(position);
             lookups.names |= 1 << id.index();
         }
         lookups
@@ -75,12 +75,12 @@ pub(super) const fn is_searched(id: StateNameId) -> bool {
 }
 
 #[inline]
-fn first_from(places: &[u32], at: usize) -> usize {
-    match places.first() {
+fn first_from(positions: &[u32], at: usize) -> usize {
+    match positions.first() {
         Some(&first) if first as usize >= at => first as usize,
         _ => {
-            let behind = places.partition_point(|&place| (place as usize) < at);
-            places.get(behind).map_or(usize::MAX, |&place| place as usize)
+            let behind = positions.partition_point(|&position| (position as usize) < at);
+            positions.get(behind).map_or(usize::MAX, |&position| position as usize)
         }
     }
 }

@@ -34,23 +34,23 @@ impl RuleCandidates {
     #[inline(always)]
     fn from(&mut self, index: &RuleIndex, classes: &FieldClasses, at: usize) -> usize {
         let bits = index.matcher.band_bits();
-        let (mut band, mut place) = (at >> bits, (at & ((1 << bits) - 1)) as u16);
+        let (mut band, mut position) = (at >> bits, (at & ((1 << bits) - 1)) as u16);
         loop {
             if band != self.band {
                 self.found.clear();
                 index.matcher.candidates(classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
-            } else if self.passed > 0 && self.found[self.passed - 1] >= place {
+            } else if self.passed > 0 && self.found[self.passed - 1] >= position {
                 // A jump backwards.
                 self.passed = 0;
             }
             while let Some(&found) = self.found.get(self.passed) {
-                if found >= place {
+                if found >= position {
                     return (band << bits) + usize::from(found);
                 }
                 self.passed += 1;
             }
-            (band, place) = (band + 1, 0);
+            (band, position) = (band + 1, 0);
         }
     }
 }
@@ -255,16 +255,16 @@ impl RuleRun<'_> {
             // With `prob`, the draw comes before all other tests.
             return self.full_step(at);
         };
-        let Some(place) = self.look_up(id, at) else { return WalkStep::Again };
-        let went = match program.rules[place].on_state_hit {
+        let Some(position) = self.look_up(id, at) else { return WalkStep::Again };
+        let went = match program.rules[position].on_state_hit {
             RuleEffect::Step => {
-                let step = self.act_for_state(place);
+                let step = self.act_for_state(position);
                 return self.walk_step(step);
             }
-            does => self.apply_effect(does, place),
+            does => self.apply_effect(does, position),
         };
         match went {
-            WalkStep::Next => WalkStep::Jump(place + 1),
+            WalkStep::Next => WalkStep::Jump(position + 1),
             went => went,
         }
     }

@@ -4,34 +4,35 @@ use super::*;
 
 #[test]
 fn show_aligns_counters_to_the_widest() {
-    let mut bed = Bed::new("add 100 count ip from any to any\nadd 200 allow ip from any to any");
-    (0..12).for_each(|_| drop(bed.check(udp())));
-    bed.run("zero 200");
+    let mut fixture =
+        Fixture::new("add 100 count ip from any to any\nadd 200 allow ip from any to any");
+    (0..12).for_each(|_| drop(fixture.check(udp())));
+    fixture.run("zero 200");
     assert_eq!(
-        bed.run("show"),
+        fixture.run("show"),
         "00100 12 552 count ip from any to any\n00200  0   0 allow ip from any to any\n65535  0   0 deny ip from any to any\n"
     );
-    assert_eq!(bed.run("show 200"), "00200  0   0 allow ip from any to any\n");
+    assert_eq!(fixture.run("show 200"), "00200  0   0 allow ip from any to any\n");
 }
 
 #[test]
 fn list_takes_numbers_ranges_and_sets() {
-    let mut bed =
-        Bed::new("add 100 count ip from any to any\nadd 200 set 3 allow ip from any to any");
-    assert_eq!(bed.run("list 100-150"), "00100 count ip from any to any\n");
-    assert_eq!(bed.run("set 3 list"), "00200 allow ip from any to any\n");
-    let error = bed.try_run("list 300").unwrap_err();
+    let mut fixture =
+        Fixture::new("add 100 count ip from any to any\nadd 200 set 3 allow ip from any to any");
+    assert_eq!(fixture.run("list 100-150"), "00100 count ip from any to any\n");
+    assert_eq!(fixture.run("set 3 list"), "00200 allow ip from any to any\n");
+    let error = fixture.try_run("list 300").unwrap_err();
     assert_eq!((error.message.as_str(), error.exit_code), ("rule 300 does not exist", 69));
-    assert_eq!(bed.try_run("list 300-400").unwrap_err().message, "no rules in range 300-400");
+    assert_eq!(fixture.try_run("list 300-400").unwrap_err().message, "no rules in range 300-400");
 }
 
 #[test]
 fn compact_and_brief_listings() {
-    let bed = Bed::new(
+    let fixture = Fixture::new(
         "add 100 count ip from any to any // why\nadd 200 allow tcp from any to any 80\nadd 300 deny ip from any to any",
     );
     let with =
-        |style| bed.firewall.list(&[], ListOptions { style, ..Default::default() }, 0).unwrap();
+        |style| fixture.firewall.list(&[], ListOptions { style, ..Default::default() }, 0).unwrap();
     let compact = with(crate::text::RuleStyle { compact: true, ..Default::default() });
     assert!(compact.contains("00300 deny ip\n"), "{compact}");
     let brief = with(crate::text::RuleStyle { brief: true, ..Default::default() });
@@ -42,98 +43,111 @@ fn compact_and_brief_listings() {
 
 #[test]
 fn zero_clears_one_rule_or_all_and_resetlog_only_budgets() {
-    let mut bed = Bed::new("add 100 count ip from any to any\nadd 200 allow ip from any to any");
-    bed.check(udp());
-    assert_eq!(bed.run("zero 100"), "Entry 100 cleared.\n");
-    assert_eq!((bed.count(100), bed.count(200)), (0, 1));
-    assert_eq!(bed.run("resetlog 200"), "Entry 200 logging count reset.\n");
-    assert_eq!(bed.count(200), 1);
-    assert_eq!(bed.run("zero"), "Accounting cleared.\n");
-    assert_eq!(bed.count(200), 0);
-    let error = bed.try_run("zero 300").unwrap_err();
+    let mut fixture =
+        Fixture::new("add 100 count ip from any to any\nadd 200 allow ip from any to any");
+    fixture.check(udp());
+    assert_eq!(fixture.run("zero 100"), "Entry 100 cleared.\n");
+    assert_eq!((fixture.count(100), fixture.count(200)), (0, 1));
+    assert_eq!(fixture.run("resetlog 200"), "Entry 200 logging count reset.\n");
+    assert_eq!(fixture.count(200), 1);
+    assert_eq!(fixture.run("zero"), "Accounting cleared.\n");
+    assert_eq!(fixture.count(200), 0);
+    let error = fixture.try_run("zero 300").unwrap_err();
     assert_eq!((error.message.as_str(), error.exit_code), ("Entry 300 not found", 69));
 }
 
 #[test]
 fn listing_resets_no_counter() {
-    let mut bed = Bed::new("add 100 allow ip from any to any");
-    bed.check(udp());
-    assert_eq!(bed.run("show 100"), bed.run("show 100"));
+    let mut fixture = Fixture::new("add 100 allow ip from any to any");
+    fixture.check(udp());
+    assert_eq!(fixture.run("show 100"), fixture.run("show 100"));
 }
 
 #[test]
 fn set_show_tells_both_lists() {
-    let mut bed = Bed::new("");
+    let mut fixture = Fixture::new("");
     let all: Vec<_> = (0..31).map(|set| format!(" {set}")).collect();
-    assert_eq!(bed.run("set show"), format!("enable{}\n", all.concat()));
-    bed.run("set disable 5");
+    assert_eq!(fixture.run("set show"), format!("enable{}\n", all.concat()));
+    fixture.run("set disable 5");
     let rest = all.concat().replace(" 5 ", " ");
-    assert_eq!(bed.run("set show"), format!("disable 5 enable{rest}\n"));
+    assert_eq!(fixture.run("set show"), format!("disable 5 enable{rest}\n"));
 }
 
 #[test]
 fn delete_needs_rules_unless_forced() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 count ip from any to any\nadd 100 allow ip from any to any\nadd 200 count ip from any to any",
     );
-    bed.run("delete 100");
-    assert_eq!(bed.numbers(), [200, 65535]);
-    assert_eq!(bed.try_run("delete 100").unwrap_err().exit_code, 69);
+    fixture.run("delete 100");
+    assert_eq!(fixture.numbers(), [200, 65535]);
+    assert_eq!(fixture.try_run("delete 100").unwrap_err().exit_code, 69);
     let force = CommandFlags { force: true, ..Default::default() };
     let command = parse_command("delete 100 200").unwrap();
-    bed.firewall.execute(&command, 0, force).unwrap();
-    assert_eq!(bed.numbers(), [65535]);
-    assert!(bed.try_run("delete 65535").is_err());
+    fixture.firewall.execute(&command, 0, force).unwrap();
+    assert_eq!(fixture.numbers(), [65535]);
+    assert!(fixture.try_run("delete 65535").is_err());
 }
 
 #[test]
 fn a_batch_with_a_mistake_changes_nothing() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 allow udp from any to any keep-state\ntable t create\ntable t add 1.1.1.1 1",
     );
-    bed.check(udp());
-    let before = (bed.run("show"), bed.run("table t list"), bed.run("sysctl -a"));
+    fixture.check(udp());
+    let before = (fixture.run("show"), fixture.run("table t list"), fixture.run("sysctl -a"));
     for wrong in [
         "flush\nadd 200 alow ip from any to any",
         "delete 100\ntable t flush\nsysctl net.inet.ip.fw.dyn_max=1\ndelete 900",
         "set disable 0\ntable t destroy\ntable t2 list",
     ] {
-        assert!(bed.firewall.load(wrong, 0).is_err());
-        assert_eq!((bed.run("show"), bed.run("table t list"), bed.run("sysctl -a")), before);
-        assert_eq!(bed.firewall.states().len(), 1);
+        assert!(fixture.firewall.load(wrong, 0).is_err());
+        assert_eq!(
+            (fixture.run("show"), fixture.run("table t list"), fixture.run("sysctl -a")),
+            before
+        );
+        assert_eq!(fixture.firewall.states().len(), 1);
     }
 }
 
 #[test]
 fn a_mistake_in_a_batch_names_its_line() {
-    let mut bed = Bed::new("");
+    let mut fixture = Fixture::new("");
     let error =
-        bed.firewall.load("add allow ip from any to any\n\nadd 5 deny frm any", 0).unwrap_err();
+        fixture.firewall.load("add allow ip from any to any\n\nadd 5 deny frm any", 0).unwrap_err();
     assert!(
         matches!(&error, CommandFileError::Text(error) if (error.line, error.column) == (3, 12)),
         "{error}"
     );
-    let error = bed.firewall.load("# x\ndelete 77", 0).unwrap_err();
+    let error = fixture.firewall.load("# x\ndelete 77", 0).unwrap_err();
     assert_eq!(format!("{error}"), "line 2: rule 77 not found");
 }
 
 #[test]
 fn sysctls_are_told_set_and_checked() {
-    let mut bed = Bed::new("");
-    assert_eq!(bed.run("sysctl net.inet.ip.fw.one_pass"), "net.inet.ip.fw.one_pass: 1\n");
-    assert_eq!(bed.run("sysctl net.inet.ip.fw.one_pass=0"), "net.inet.ip.fw.one_pass: 1 -> 0\n");
-    assert!(bed.run("sysctl -a").contains("net.inet.ip.fw.dyn_max: 16384\n"));
-    assert_eq!(bed.try_run("sysctl net.inet.ip.fw.autoinc_step=1001").unwrap_err().exit_code, 65);
-    assert_eq!(bed.try_run("sysctl net.inet.ip.fw.dyn_fin_lifetime=5").unwrap_err().exit_code, 65);
-    assert_eq!(bed.try_run("sysctl no.such").unwrap_err().exit_code, 69);
-    assert!(bed.try_run("sysctl net.inet.ip.fw.static_count=3").is_err());
+    let mut fixture = Fixture::new("");
+    assert_eq!(fixture.run("sysctl net.inet.ip.fw.one_pass"), "net.inet.ip.fw.one_pass: 1\n");
+    assert_eq!(
+        fixture.run("sysctl net.inet.ip.fw.one_pass=0"),
+        "net.inet.ip.fw.one_pass: 1 -> 0\n"
+    );
+    assert!(fixture.run("sysctl -a").contains("net.inet.ip.fw.dyn_max: 16384\n"));
+    assert_eq!(
+        fixture.try_run("sysctl net.inet.ip.fw.autoinc_step=1001").unwrap_err().exit_code,
+        65
+    );
+    assert_eq!(
+        fixture.try_run("sysctl net.inet.ip.fw.dyn_fin_lifetime=5").unwrap_err().exit_code,
+        65
+    );
+    assert_eq!(fixture.try_run("sysctl no.such").unwrap_err().exit_code, 69);
+    assert!(fixture.try_run("sysctl net.inet.ip.fw.static_count=3").is_err());
 }
 
 #[test]
 fn a_rule_may_name_only_a_prefix_translator_that_is_there() {
-    let mut bed = Bed::new("");
-    let error = bed.try_run("add nptv6 x ip from any to any").unwrap_err();
-    assert_eq!((error.exit_code, bed.numbers()), (69, vec![65535]));
+    let mut fixture = Fixture::new("");
+    let error = fixture.try_run("add nptv6 x ip from any to any").unwrap_err();
+    assert_eq!((error.exit_code, fixture.numbers()), (69, vec![65535]));
     assert!(error.message.contains("`nptv6 x create"), "{error}");
-    bed.run("add nat 1 ip from any to any");
+    fixture.run("add nat 1 ip from any to any");
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// Returns whether `frame` matches a rule with this body.
 fn matches(body: &str, frame: &[u8]) -> bool {
-    let mut bed = Bed::new(&format!("add 100 allow {body}"));
-    bed.passes(frame.to_vec())
+    let mut fixture = Fixture::new(&format!("add 100 allow {body}"));
+    fixture.passes(frame.to_vec())
 }
 
 #[test]
@@ -17,21 +17,22 @@ fn or_blocks_match_any_of_their_members() {
 
 #[test]
 fn lists_of_ports_match_their_members_only() {
-    let mut bed = Bed::new("add 100 allow ip from any to any 57-59,41");
-    let hit: Vec<_> = (40..=60).filter(|&port| bed.passes(udp_ports(9, port))).collect();
+    let mut fixture = Fixture::new("add 100 allow ip from any to any 57-59,41");
+    let hit: Vec<_> = (40..=60).filter(|&port| fixture.passes(udp_ports(9, port))).collect();
     assert_eq!(hit, [41, 57, 58, 59]);
-    let mut bed = Bed::new("add 100 allow ip from any 57-59,41 to any");
-    let hit: Vec<_> = (40..=60).filter(|&port| bed.passes(udp_ports(port, 9))).collect();
+    let mut fixture = Fixture::new("add 100 allow ip from any 57-59,41 to any");
+    let hit: Vec<_> = (40..=60).filter(|&port| fixture.passes(udp_ports(port, 9))).collect();
     assert_eq!(hit, [41, 57, 58, 59]);
 }
 
 #[test]
 fn a_set_of_hosts_matches_exactly_those() {
-    let mut bed = Bed::new("add 100 allow ip from 1.2.3.0/24{128,35-55,89} to any");
-    let hit: Vec<u8> = (0..=255).filter(|&last| bed.passes(udp_from([1, 2, 3, last]))).collect();
+    let mut fixture = Fixture::new("add 100 allow ip from 1.2.3.0/24{128,35-55,89} to any");
+    let hit: Vec<u8> =
+        (0..=255).filter(|&last| fixture.passes(udp_from([1, 2, 3, last]))).collect();
     let expected: Vec<u8> = (35..=55).chain([89, 128]).collect();
     assert_eq!((hit.len(), hit), (23, expected));
-    assert!(!bed.passes(udp_from([1, 2, 4, 35])));
+    assert!(!fixture.passes(udp_from([1, 2, 4, 35])));
 }
 
 #[test]
@@ -84,8 +85,8 @@ fn ttl_id_tos_and_precedence_are_those_of_ipv4_and_length_and_dscp_of_both_versi
         assert!(matches(&body, &v4) && !matches(&body, &v6), "{option}");
         // The same with a long list of compiled rules, which is searched by index.
         let others = "add count ip from 192.0.2.1 to any\n".repeat(8);
-        let mut bed = Bed::new(&format!("{others}add 60000 allow {body}"));
-        assert!(bed.passes(v4.clone()) && !bed.passes(v6.clone()), "{option}");
+        let mut fixture = Fixture::new(&format!("{others}add 60000 allow {body}"));
+        assert!(fixture.passes(v4.clone()) && !fixture.passes(v6.clone()), "{option}");
     }
     let v6_len = v6.len() - 14;
     for option in [format!("iplen {v6_len}"), "dscp 40".into()] {
@@ -106,33 +107,34 @@ fn type_of_service_bits_and_precedence() {
 #[test]
 fn flow_ids_of_ipv6() {
     let labelled = |label| v6(L4Spec::Udp(PortPair::default()), label);
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 allow ip6 from any to any flow-id 0xbaad\nadd 200 deny ip from any to any",
     );
-    assert!(bed.passes(labelled(0xbaad)) && !bed.passes(labelled(0xf001)));
-    assert_eq!((bed.count(100), bed.count(200)), (1, 1));
+    assert!(fixture.passes(labelled(0xbaad)) && !fixture.passes(labelled(0xf001)));
+    assert_eq!((fixture.count(100), fixture.count(200)), (1, 1));
 }
 
 #[test]
 fn setdscp_keeps_ecn_and_the_checksum() {
-    let mut bed =
-        Bed::new("add 100 setdscp 9 ip from any to any\nadd 200 allow ip from any to any");
+    let mut fixture =
+        Fixture::new("add 100 setdscp 9 ip from any to any\nadd 200 allow ip from any to any");
     for (before, after) in [(0, 36), (3, 39)] {
         let mut frame = v4_with(&udp(), |ip| ip[1] = before);
-        bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+        fixture.cross(&mut frame, &mut PacketMetadata::incoming(0));
         assert_eq!(frame[15], after);
         assert_eq!(slipring_wire::checksum::of(&frame[14..34]), 0);
     }
     let mut frame = udp6();
-    bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+    fixture.cross(&mut frame, &mut PacketMetadata::incoming(0));
     assert_eq!(crate::packet::PacketHeaders::parse(&frame).unwrap().dscp(), 9);
 }
 
 #[test]
 fn a_dscp_set_by_one_rule_is_seen_by_the_next() {
-    let mut bed =
-        Bed::new("add 100 setdscp ef ip from any to any\nadd 200 allow ip from any to any dscp ef");
-    assert!(bed.passes(udp()));
+    let mut fixture = Fixture::new(
+        "add 100 setdscp ef ip from any to any\nadd 200 allow ip from any to any dscp ef",
+    );
+    assert!(fixture.passes(udp()));
 }
 
 #[test]
@@ -143,37 +145,37 @@ fn mac_types_of_ipv4_and_ipv6_are_not_arp() {
 
 #[test]
 fn ip_is_everything_and_ip4_is_not() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 count ip from any to any\nadd 200 count ip4 from any to any\nadd 300 count ip6 from any to any",
     );
-    [arp(), udp(), udp6()].into_iter().for_each(|frame| drop(bed.check(frame)));
-    assert_eq!((bed.count(100), bed.count(200), bed.count(300)), (3, 1, 1));
+    [arp(), udp(), udp6()].into_iter().for_each(|frame| drop(fixture.check(frame)));
+    assert_eq!((fixture.count(100), fixture.count(200), fixture.count(300)), (3, 1, 1));
 }
 
 #[test]
 fn bytes_count_ip_packets_without_ethernet_and_other_frames_whole() {
-    let mut bed = Bed::new("add 100 count ip from any to any");
-    let bytes_after = |bed: &mut Bed, frame| {
-        let before = bed.firewall.config().list.iter().next().unwrap().1.bytes;
-        bed.check(frame);
-        bed.firewall.config().list.iter().next().unwrap().1.bytes - before
+    let mut fixture = Fixture::new("add 100 count ip from any to any");
+    let bytes_after = |fixture: &mut Fixture, frame| {
+        let before = fixture.firewall.config().list.iter().next().unwrap().1.bytes;
+        fixture.check(frame);
+        fixture.firewall.config().list.iter().next().unwrap().1.bytes - before
     };
-    assert_eq!(bytes_after(&mut bed, bytes_of_len(64)), 50);
-    assert_eq!(bytes_after(&mut bed, arp()), 60);
-    assert_eq!(bytes_after(&mut bed, udp6()), udp6().len() as u64 - 14);
+    assert_eq!(bytes_after(&mut fixture, bytes_of_len(64)), 50);
+    assert_eq!(bytes_after(&mut fixture, arp()), 60);
+    assert_eq!(bytes_after(&mut fixture, udp6()), udp6().len() as u64 - 14);
 }
 
 #[test]
 fn in_out_recv_xmit_and_via_mean_ports() {
-    let mut bed = Bed::new("");
+    let mut fixture = Fixture::new("");
     let mut ask = |body: &str, out: bool| {
-        bed.run("flush");
-        bed.run(&format!("add 100 allow {body}"));
+        fixture.run("flush");
+        fixture.run(&format!("add 100 allow {body}"));
         let mut crossing = PacketMetadata::incoming(0);
         if out {
             crossing = crossing.outgoing(1);
         }
-        bed.cross(&mut udp(), &mut crossing) == RuleVerdict::Accept
+        fixture.cross(&mut udp(), &mut crossing) == RuleVerdict::Accept
     };
     for (body, at_in, at_out) in [
         ("in", true, false),
@@ -198,20 +200,21 @@ fn in_out_recv_xmit_and_via_mean_ports() {
 
 #[test]
 fn me_is_what_the_engine_was_told() {
-    let mut bed = Bed::new("add 100 allow ip from me to any\nadd 200 allow ip from any to me6");
-    assert!(!bed.passes(udp()));
-    bed.firewall.set_me(vec![(Ipv4Addr::from(A).into(), Some(0))]);
-    assert!(bed.passes(udp()) && !bed.passes(udp_back()) && !bed.passes(udp6()));
-    bed.firewall.set_me(vec![("2001:db8::2".parse().unwrap(), None)]);
-    assert!(bed.passes(udp6()));
+    let mut fixture =
+        Fixture::new("add 100 allow ip from me to any\nadd 200 allow ip from any to me6");
+    assert!(!fixture.passes(udp()));
+    fixture.firewall.set_me(vec![(Ipv4Addr::from(A).into(), Some(0))]);
+    assert!(fixture.passes(udp()) && !fixture.passes(udp_back()) && !fixture.passes(udp6()));
+    fixture.firewall.set_me(vec![("2001:db8::2".parse().unwrap(), None)]);
+    assert!(fixture.passes(udp6()));
 }
 
 #[test]
 fn a_port_is_found_by_its_address() {
-    let mut bed = Bed::new("add 100 allow recv 192.0.2.1");
-    assert!(!bed.passes(udp()));
-    bed.firewall.set_me(vec![(Ipv4Addr::new(192, 0, 2, 1).into(), Some(0))]);
-    assert!(bed.passes(udp()));
+    let mut fixture = Fixture::new("add 100 allow recv 192.0.2.1");
+    assert!(!fixture.passes(udp()));
+    fixture.firewall.set_me(vec![(Ipv4Addr::new(192, 0, 2, 1).into(), Some(0))]);
+    assert!(fixture.passes(udp()));
 }
 
 #[test]
@@ -315,11 +318,14 @@ fn tcp_options_and_the_mss() {
 #[test]
 fn tcp_setmss_lowers_and_never_raises() {
     for (mss, expected) in [(1400, 1400_u16), (9000, 1460)] {
-        let mut bed = Bed::new(&format!(
+        let mut fixture = Fixture::new(&format!(
             "add 100 tcp-setmss {mss} tcp from any to any\nadd 200 allow ip from any to any"
         ));
         let mut frame = syn_with_mss();
-        assert_eq!(bed.cross(&mut frame, &mut PacketMetadata::incoming(0)), RuleVerdict::Accept);
+        assert_eq!(
+            fixture.cross(&mut frame, &mut PacketMetadata::incoming(0)),
+            RuleVerdict::Accept
+        );
         assert_eq!(u16::from_be_bytes([frame[57], frame[58]]), expected);
         assert_eq!(tcp_checksum(&frame), 0);
     }

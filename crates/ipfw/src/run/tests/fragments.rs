@@ -23,106 +23,113 @@ fn pieces(port: u16, id: u8) -> Vec<Vec<u8>> {
 
 #[test]
 fn fragments_wait_and_go_on_together() {
-    let mut bed = Bed::new(RULES);
+    let mut fixture = Fixture::new(RULES);
     let [a, b, c]: [Vec<u8>; 3] = pieces(53, 1).try_into().unwrap();
     assert_eq!(
-        (bed.check(c.clone()), bed.check(a.clone())),
+        (fixture.check(c.clone()), fixture.check(a.clone())),
         (RuleVerdict::Held, RuleVerdict::Held)
     );
-    assert!(bed.outputs.released.is_empty());
-    assert_eq!(bed.check(b), RuleVerdict::Accept);
-    assert_eq!(bed.outputs.released, [c, a], "in the order in which they came");
+    assert!(fixture.outputs.released.is_empty());
+    assert_eq!(fixture.check(b), RuleVerdict::Accept);
+    assert_eq!(fixture.outputs.released, [c, a], "in the order in which they came");
     assert_eq!(
-        (bed.count(200), bed.firewall.fragments().whole, bed.firewall.fragments_held()),
+        (fixture.count(200), fixture.firewall.fragments().whole, fixture.firewall.fragments_held()),
         (1, 1, 0)
     );
 }
 
 #[test]
 fn fragments_share_a_denial() {
-    let mut bed = Bed::new(RULES);
-    let verdicts: Vec<_> = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).collect();
+    let mut fixture = Fixture::new(RULES);
+    let verdicts: Vec<_> = pieces(54, 1).into_iter().map(|piece| fixture.check(piece)).collect();
     assert_eq!(
         verdicts,
         [RuleVerdict::Held, RuleVerdict::Held, RuleVerdict::Deny(DenyReason::Rule)]
     );
-    assert_eq!(bed.outputs.released.len(), 2);
+    assert_eq!(fixture.outputs.released.len(), 2);
 }
 
 #[test]
 fn with_one_pass_the_whole_is_accepted_at_once() {
-    let mut bed = Bed::new(RULES);
-    bed.run("enable one_pass");
-    let last = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).last();
-    assert_eq!((last, bed.count(300)), (Some(RuleVerdict::Accept), 0));
+    let mut fixture = Fixture::new(RULES);
+    fixture.run("enable one_pass");
+    let last = pieces(54, 1).into_iter().map(|piece| fixture.check(piece)).last();
+    assert_eq!((last, fixture.count(300)), (Some(RuleVerdict::Accept), 0));
 }
 
 #[test]
 fn packets_that_are_whole_pass_by() {
-    let mut bed = Bed::new("add 100 reass ip from any to any\nadd 200 allow ip from any to any");
-    assert!(bed.passes(udp()) && bed.passes(udp6()) && bed.passes(arp()));
+    let mut fixture =
+        Fixture::new("add 100 reass ip from any to any\nadd 200 allow ip from any to any");
+    assert!(fixture.passes(udp()) && fixture.passes(udp6()) && fixture.passes(arp()));
 }
 
 #[test]
 fn fragments_of_different_packets_stay_apart() {
-    let mut bed = Bed::new(RULES);
+    let mut fixture = Fixture::new(RULES);
     let (one, two) = (pieces(53, 1), pieces(53, 2));
     for piece in [&one[0], &two[1], &two[0], &one[1]] {
-        assert_eq!(bed.check(piece.clone()), RuleVerdict::Held);
+        assert_eq!(fixture.check(piece.clone()), RuleVerdict::Held);
     }
-    assert_eq!(bed.check(one[2].clone()), RuleVerdict::Accept);
-    assert_eq!(bed.firewall.fragments_held(), 2);
+    assert_eq!(fixture.check(one[2].clone()), RuleVerdict::Accept);
+    assert_eq!(fixture.firewall.fragments_held(), 2);
 }
 
 #[test]
 fn overlapping_fragments_are_dropped_with_their_packet() {
-    let mut bed = Bed::new(RULES);
+    let mut fixture = Fixture::new(RULES);
     let all = pieces(53, 1);
     let overlapping = v4_with(&all[1], |ip| ip[7] = 4);
     for piece in [all[0].clone(), overlapping, all[1].clone(), all[2].clone()] {
-        assert_eq!(bed.check(piece), RuleVerdict::Held);
+        assert_eq!(fixture.check(piece), RuleVerdict::Held);
     }
-    assert_eq!((bed.firewall.fragments().overlapping, bed.firewall.fragments_held()), (2, 2));
+    assert_eq!(
+        (fixture.firewall.fragments().overlapping, fixture.firewall.fragments_held()),
+        (2, 2)
+    );
 }
 
 #[test]
 fn a_fragment_that_comes_twice_is_dropped_alone() {
-    let mut bed = Bed::new(RULES);
+    let mut fixture = Fixture::new(RULES);
     let all = pieces(53, 1);
     for piece in [&all[0], &all[0], &all[2], &all[2]] {
-        assert_eq!(bed.check(piece.clone()), RuleVerdict::Held);
+        assert_eq!(fixture.check(piece.clone()), RuleVerdict::Held);
     }
-    assert_eq!(bed.firewall.fragments_held(), 2);
-    assert_eq!(bed.check(all[1].clone()), RuleVerdict::Accept);
-    let counters = bed.firewall.fragments();
+    assert_eq!(fixture.firewall.fragments_held(), 2);
+    assert_eq!(fixture.check(all[1].clone()), RuleVerdict::Accept);
+    let counters = fixture.firewall.fragments();
     assert_eq!((counters.repeated, counters.overlapping, counters.released), (2, 0, 3));
 }
 
 #[test]
 fn fragments_wait_thirty_seconds_and_no_more_than_so_many() {
-    let mut bed = Bed::new(RULES);
-    bed.check(pieces(53, 1)[0].clone());
-    bed.now = 30 * SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    assert_eq!((bed.firewall.fragments().late, bed.firewall.fragments_held()), (1, 0));
+    let mut fixture = Fixture::new(RULES);
+    fixture.check(pieces(53, 1)[0].clone());
+    fixture.now = 30 * SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    assert_eq!((fixture.firewall.fragments().late, fixture.firewall.fragments_held()), (1, 0));
     for id in 0..2000_u16 {
         let piece = v4_with(&pieces(53, 1)[0], |ip| ip[4..6].copy_from_slice(&id.to_be_bytes()));
-        bed.check(piece);
+        fixture.check(piece);
     }
-    assert_eq!((bed.firewall.fragments().crowded, bed.firewall.fragments_held()), (976, 1024));
+    assert_eq!(
+        (fixture.firewall.fragments().crowded, fixture.firewall.fragments_held()),
+        (976, 1024)
+    );
 }
 
 #[test]
 fn a_dscp_set_on_the_whole_reaches_its_fragments() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "disable one_pass\nadd 100 reass ip from any to any\nadd 200 setdscp ef ip from any to any\nadd 300 allow ip from any to any",
     );
     let mut last = Vec::new();
     for mut piece in pieces(53, 1) {
-        bed.cross(&mut piece, &mut PacketMetadata::incoming(0));
+        fixture.cross(&mut piece, &mut PacketMetadata::incoming(0));
         last = piece;
     }
-    for frame in bed.outputs.released.iter().chain([&last]) {
+    for frame in fixture.outputs.released.iter().chain([&last]) {
         assert_eq!((frame[15] >> 2, slipring_wire::checksum::of(&frame[14..34])), (46, 0));
     }
 }

@@ -6,9 +6,9 @@ use super::*;
 use crate::packet::MalformedReason;
 
 fn dropped_as(kind: MalformedReason, frame: Vec<u8>) {
-    let mut bed = Bed::new("add 100 allow ip from any to any");
-    assert_eq!(bed.check(frame), RuleVerdict::Deny(DenyReason::Malformed(kind)));
-    assert_eq!((bed.firewall.malformed().of(kind), bed.count(100)), (1, 0));
+    let mut fixture = Fixture::new("add 100 allow ip from any to any");
+    assert_eq!(fixture.check(frame), RuleVerdict::Deny(DenyReason::Malformed(kind)));
+    assert_eq!((fixture.firewall.malformed().of(kind), fixture.count(100)), (1, 0));
 }
 
 #[test]
@@ -37,9 +37,10 @@ fn frames_with_headers_that_cannot_be_believed_are_dropped_by_cause() {
 
 #[test]
 fn a_second_fragment_that_starts_late_enough_is_fine() {
-    let mut bed = Bed::new("add 100 allow ip from any to any");
+    let mut fixture = Fixture::new("add 100 allow ip from any to any");
     assert!(
-        bed.passes(v4_with(&tcp(2), |ip| ip[7] = 2)) && bed.passes(v4_with(&udp(), |ip| ip[7] = 1))
+        fixture.passes(v4_with(&tcp(2), |ip| ip[7] = 2))
+            && fixture.passes(v4_with(&udp(), |ip| ip[7] = 1))
     );
 }
 
@@ -85,25 +86,25 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn damaged_frames_never_panic_and_are_all_counted(frames in proptest::collection::vec(damaged(), 1..30)) {
-        let mut bed = Bed::new(CURIOUS);
+        let mut fixture = Fixture::new(CURIOUS);
         let count = frames.len() as u64;
         for frame in frames {
             let len = frame.len();
             let mut frame = frame;
-            bed.now += SECOND;
-            bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+            fixture.now += SECOND;
+            fixture.cross(&mut frame, &mut PacketMetadata::incoming(0));
             prop_assert_eq!(frame.len(), len);
         }
-        bed.firewall.tick(bed.now, &mut bed.outputs);
-        prop_assert_eq!(bed.firewall.drops().checked, count);
-        for emission in &bed.outputs.frames {
+        fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+        prop_assert_eq!(fixture.firewall.drops().checked, count);
+        for emission in &fixture.outputs.frames {
             prop_assert!(crate::packet::PacketHeaders::parse(&emission.frame).is_ok());
         }
     }
 
     #[test]
     fn random_bytes_never_panic(frame in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let mut bed = Bed::new(CURIOUS);
-        bed.check(frame);
+        let mut fixture = Fixture::new(CURIOUS);
+        fixture.check(frame);
     }
 }

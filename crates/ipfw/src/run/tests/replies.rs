@@ -6,10 +6,10 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::{self, Sum};
 
 fn answer(rules: &str, frame: Vec<u8>) -> Option<Vec<u8>> {
-    let mut bed = Bed::new(rules);
-    assert_eq!(bed.check(frame), RuleVerdict::Deny(DenyReason::Rule));
-    assert!(bed.outputs.frames.len() < 2);
-    let emission = bed.outputs.frames.pop()?;
+    let mut fixture = Fixture::new(rules);
+    assert_eq!(fixture.check(frame), RuleVerdict::Deny(DenyReason::Rule));
+    assert!(fixture.outputs.frames.len() < 2);
+    let emission = fixture.outputs.frames.pop()?;
     assert_eq!(emission.target, EmissionTarget::Port(0));
     Some(emission.frame)
 }
@@ -150,10 +150,11 @@ fn of_icmp_only_questions_are_answered() {
 
 #[test]
 fn icmp_errors_are_limited_for_each_sender_and_resets_are_not() {
-    let mut bed = Bed::new("add 100 reset tcp from any to any\nadd 200 reject ip from any to any");
+    let mut fixture =
+        Fixture::new("add 100 reset tcp from any to any\nadd 200 reject ip from any to any");
     let mut answers = |frame: Vec<u8>| {
-        (0..300).for_each(|_| drop(bed.check(frame.clone())));
-        (core::mem::take(&mut bed.outputs.frames).len(), bed.firewall.suppressed_errors())
+        (0..300).for_each(|_| drop(fixture.check(frame.clone())));
+        (core::mem::take(&mut fixture.outputs.frames).len(), fixture.firewall.suppressed_errors())
     };
     assert_eq!(answers(udp()), (100, 200));
     assert_eq!(answers(tcp(2)), (300, 200));
@@ -161,18 +162,18 @@ fn icmp_errors_are_limited_for_each_sender_and_resets_are_not() {
     assert_eq!(answers(udp6()), (100, 400));
 }
 
-fn lines(bed: &mut Bed) -> Vec<String> {
-    core::mem::take(&mut bed.outputs.log).into_iter().map(|event| event.line).collect()
+fn lines(fixture: &mut Fixture) -> Vec<String> {
+    core::mem::take(&mut fixture.outputs.log).into_iter().map(|event| event.line).collect()
 }
 
 #[test]
 fn log_lines_tell_rule_action_packet_and_port() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "enable verbose\nadd 100 count log udp from any to any\nadd 200 deny log ip from any to any",
     );
-    [udp(), ping(), tcp(2), udp6(), arp()].into_iter().for_each(|frame| drop(bed.check(frame)));
+    [udp(), ping(), tcp(2), udp6(), arp()].into_iter().for_each(|frame| drop(fixture.check(frame)));
     assert_eq!(
-        lines(&mut bed),
+        lines(&mut fixture),
         [
             "ipfw: 100 Count UDP 10.0.0.1:1000 10.1.0.1:53 in via em0",
             "ipfw: 200 Deny UDP 10.0.0.1:1000 10.1.0.1:53 in via em0",
@@ -183,52 +184,56 @@ fn log_lines_tell_rule_action_packet_and_port() {
             "ipfw: 200 Deny MAC 02:00:00:00:00:01 ff:ff:ff:ff:ff:ff type 0x0806 in via em0",
         ]
     );
-    bed.check(v4_with(&udp(), |ip| {
+    fixture.check(v4_with(&udp(), |ip| {
         ip[5] = 9;
         ip[6] = 0x20;
         ip[7] = 10;
     }));
-    assert!(lines(&mut bed)[0].ends_with("in via em0 (frag 9:26@80+)"));
+    assert!(lines(&mut fixture)[0].ends_with("in via em0 (frag 9:26@80+)"));
 }
 
 #[test]
 fn logging_stops_at_its_budget_until_resetlog() {
-    let mut bed = Bed::new("add 100 count log logamount 2 ip from any to any");
-    (0..5).for_each(|_| drop(bed.check(udp())));
-    let logged = lines(&mut bed);
+    let mut fixture = Fixture::new("add 100 count log logamount 2 ip from any to any");
+    (0..5).for_each(|_| drop(fixture.check(udp())));
+    let logged = lines(&mut fixture);
     assert_eq!((logged.len(), logged[2].as_str()), (3, "ipfw: limit 2 reached on entry 100"));
-    assert_eq!(bed.run("resetlog"), "Logging counts reset.\n");
-    bed.check(udp());
-    assert_eq!((lines(&mut bed).len(), bed.count(100)), (1, 6));
+    assert_eq!(fixture.run("resetlog"), "Logging counts reset.\n");
+    fixture.check(udp());
+    assert_eq!((lines(&mut fixture).len(), fixture.count(100)), (1, 6));
 }
 
 #[test]
 fn lines_that_nobody_would_read_are_counted_and_not_made() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 count log logamount 2 ip from any to any\n\
          add 200 count log logdst syslog ip from any to any",
     );
-    bed.outputs.is_watched = false;
-    (0..5).for_each(|_| drop(bed.check(udp())));
-    assert_eq!((lines(&mut bed).len(), bed.outputs.unseen), (5, 3), "the log is read always");
+    fixture.outputs.is_watched = false;
+    (0..5).for_each(|_| drop(fixture.check(udp())));
+    assert_eq!(
+        (lines(&mut fixture).len(), fixture.outputs.unseen),
+        (5, 3),
+        "the log is read always"
+    );
 }
 
 #[test]
 fn the_default_budget_is_verbose_limit() {
-    let mut bed = Bed::new("sysctl net.inet.ip.fw.verbose_limit=1");
-    bed.run("add 100 count log ip from any to any");
-    assert_eq!(bed.run("list 100"), "00100 count log logamount 1 ip from any to any\n");
-    (0..5).for_each(|_| drop(bed.check(udp())));
-    assert_eq!(lines(&mut bed).len(), 2);
+    let mut fixture = Fixture::new("sysctl net.inet.ip.fw.verbose_limit=1");
+    fixture.run("add 100 count log ip from any to any");
+    assert_eq!(fixture.run("list 100"), "00100 count log logamount 1 ip from any to any\n");
+    (0..5).for_each(|_| drop(fixture.check(udp())));
+    assert_eq!(lines(&mut fixture).len(), 2);
 }
 
 #[test]
 fn where_lines_go_is_the_rules_choice_or_verbose() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 count log logdst rtsock ip from any to any\nadd 200 count log ip from any to any",
     );
-    bed.check(udp());
-    let to: Vec<_> = bed
+    fixture.check(udp());
+    let to: Vec<_> = fixture
         .outputs
         .log
         .iter()

@@ -16,50 +16,51 @@ const TCP: &str = "add 100 check-state\nadd 200 allow tcp from 10.0.0.0/24 to an
      add 300 allow udp from any to any limit src-addr 2\nadd 400 deny ip from any to any";
 
 /// Returns the states of a firewall as commands, one per line.
-fn written(bed: &Bed) -> String {
-    let commands = bed.firewall.state_commands(&[bed.firewall.states().snapshot()], bed.now);
+fn written(fixture: &Fixture) -> String {
+    let commands =
+        fixture.firewall.state_commands(&[fixture.firewall.states().snapshot()], fixture.now);
     commands.iter().map(|command| format!("{command}\n")).collect()
 }
 
 /// Builds a firewall with an open connection, seen through a VLAN tag, and a counted flow.
-fn used() -> Bed {
-    let mut bed = Bed::new(&TCP.replace(":web", ""));
-    bed.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
-    bed.firewall.set_epoch_ns(1_000_000 * SECOND);
-    assert!(bed.passes(tcp_seq(false, SYN, 100, 0)));
-    assert!(bed.passes(tcp_seq(true, SYN | ACK, 500, 101)));
-    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)));
-    assert!(bed.passes(udp()));
-    bed
+fn used() -> Fixture {
+    let mut fixture = Fixture::new(&TCP.replace(":web", ""));
+    fixture.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
+    fixture.firewall.set_epoch_ns(1_000_000 * SECOND);
+    assert!(fixture.passes(tcp_seq(false, SYN, 100, 0)));
+    assert!(fixture.passes(tcp_seq(true, SYN | ACK, 500, 101)));
+    assert!(fixture.passes(tcp_seq(false, ACK, 101, 501)));
+    assert!(fixture.passes(udp()));
+    fixture
 }
 
 /// Builds another firewall with the same rules and those states, at another time of another clock.
-fn restarted(states: &str, seconds_later: u64) -> Bed {
-    let mut bed = used();
-    bed.load("flush");
-    assert!(bed.firewall.states().is_empty());
-    bed.firewall.set_epoch_ns((1_000_000 + seconds_later) * SECOND);
+fn restarted(states: &str, seconds_later: u64) -> Fixture {
+    let mut fixture = used();
+    fixture.load("flush");
+    assert!(fixture.firewall.states().is_empty());
+    fixture.firewall.set_epoch_ns((1_000_000 + seconds_later) * SECOND);
     let web = TCP.replace("check-state", "check-state :web");
-    bed.load(&format!("{web}\n{states}"));
-    bed
+    fixture.load(&format!("{web}\n{states}"));
+    fixture
 }
 
 #[test]
 fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied() {
     let before = used();
     let states = written(&before);
-    let mut bed = restarted(&states, 0);
-    assert!(bed.firewall.take_restored().refused.is_empty());
-    assert!(bed.passes(tcp_seq(true, ACK, 501, 102)), "{states}");
-    assert!(bed.passes(tcp_seq(false, ACK, 102, 501)));
+    let mut fixture = restarted(&states, 0);
+    assert!(fixture.firewall.take_restored().refused.is_empty());
+    assert!(fixture.passes(tcp_seq(true, ACK, 501, 102)), "{states}");
+    assert!(fixture.passes(tcp_seq(false, ACK, 102, 501)));
     assert!(
         !restarted("", 0).passes(tcp_seq(true, ACK, 501, 102)),
         "without the state it does not"
     );
     // Keepalives leave by the same port as before.
-    bed.now = 285 * SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.target).collect();
+    fixture.now = 285 * SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    let sent: Vec<_> = fixture.outputs.frames.iter().map(|sent| sent.target).collect();
     assert_eq!(sent, [EmissionTarget::Port(0), EmissionTarget::From(0)]);
     let first = written(&before);
     assert_eq!(written(&restarted(&first, 0)), first, "to the last digit");
@@ -67,28 +68,28 @@ fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied(
 
 #[test]
 fn a_limit_counts_the_states_that_came_back() {
-    let mut bed = restarted(&written(&used()), 0);
-    assert!(bed.passes(udp_ports(1001, 53)));
-    assert!(!bed.passes(udp_ports(1002, 53)), "the third from this host");
-    assert_eq!(bed.firewall.states().parents().map(|(_, _, count)| count).max(), Some(2));
+    let mut fixture = restarted(&written(&used()), 0);
+    assert!(fixture.passes(udp_ports(1001, 53)));
+    assert!(!fixture.passes(udp_ports(1002, 53)), "the third from this host");
+    assert_eq!(fixture.firewall.states().parents().map(|(_, _, count)| count).max(), Some(2));
 }
 
 #[test]
 fn a_state_has_what_was_left_of_its_time_and_none_comes_back_after_it() {
     let states = written(&used());
     for (later, left) in [(0, 300), (120, 180), (299, 1)] {
-        let bed = restarted(&states, later);
-        let tcp = bed.firewall.states().sorted()[0].expires_ns;
+        let fixture = restarted(&states, later);
+        let tcp = fixture.firewall.states().sorted()[0].expires_ns;
         assert_eq!(tcp, left * SECOND, "{later} s later");
     }
     let mut late = restarted(&states, 300);
     assert!(late.firewall.states().is_empty());
     assert!(late.firewall.take_restored().refused.is_empty(), "that is nobody's mistake");
     // A clock that was set back does not extend a lifetime.
-    let mut bed = restarted("", 0);
-    bed.firewall.set_epoch_ns(0);
-    bed.load(&states);
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+    let mut fixture = restarted("", 0);
+    fixture.firewall.set_epoch_ns(0);
+    fixture.load(&states);
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
     let error = late.try_run(states.lines().next().unwrap()).unwrap_err();
     assert!(error.message.contains("its time is over"), "{error}");
 }
@@ -96,83 +97,86 @@ fn a_state_has_what_was_left_of_its_time_and_none_comes_back_after_it() {
 #[test]
 fn a_state_whose_rule_is_gone_or_another_is_left_out_by_name() {
     let states = written(&used());
-    let mut bed = restarted("", 0);
-    bed.load(&format!("delete 200\n{states}"));
-    let refused = bed.firewall.take_restored().refused;
+    let mut fixture = restarted("", 0);
+    fixture.load(&format!("delete 200\n{states}"));
+    let refused = fixture.firewall.take_restored().refused;
     assert_eq!(refused.len(), 1, "{refused:?}");
     let said = "state tcp 10.0.0.1 1000 <-> 10.1.0.1 80 :web: there is no rule 200";
     assert_eq!(refused[0], (2, said.to_string()));
-    assert_eq!(bed.firewall.states().len(), 1, "the other one is there");
+    assert_eq!(fixture.firewall.states().len(), 1, "the other one is there");
     let tcp = states.lines().next().unwrap();
     for (rule, why) in [
         ("allow ip from any to any", "rule 200 keeps no such states"),
         ("allow tcp from any to any keep-state :other", "rule 200 keeps no such states"),
         ("allow tcp from any to any limit src-addr 3 :web", "rule 200 keeps no such states"),
     ] {
-        bed.load(&format!("delete 200-65000\nadd 200 {rule}"));
-        let error = bed.try_run(tcp).unwrap_err();
+        fixture.load(&format!("delete 200-65000\nadd 200 {rule}"));
+        let error = fixture.try_run(tcp).unwrap_err();
         assert!(error.message.contains(why), "{error}");
         assert_eq!(error.exit_code, 69);
     }
     let second = tcp.replace("state 00200", "state 00200.2");
-    assert!(bed.try_run(&second).unwrap_err().message.contains("there are fewer than 2 rules 200"));
-    bed.load("add 200 allow tcp from any to any setup keep-state :web");
-    bed.run(&second);
-    assert!(written(&bed).contains("state 00200.2 tcp"));
+    assert!(
+        fixture.try_run(&second).unwrap_err().message.contains("there are fewer than 2 rules 200")
+    );
+    fixture.load("add 200 allow tcp from any to any setup keep-state :web");
+    fixture.run(&second);
+    assert!(written(&fixture).contains("state 00200.2 tcp"));
 }
 
 #[test]
 fn what_lives_is_newer_than_what_was_written_down() {
-    let mut bed = used();
-    let states = written(&bed);
-    bed.now += SECOND;
-    assert!(bed.passes(udp()));
-    let before = written(&bed);
-    bed.load(&states);
-    assert_eq!(written(&bed), before);
+    let mut fixture = used();
+    let states = written(&fixture);
+    fixture.now += SECOND;
+    assert!(fixture.passes(udp()));
+    let before = written(&fixture);
+    fixture.load(&states);
+    assert_eq!(written(&fixture), before);
 }
 
 #[test]
 fn rules_that_come_back_as_they_were_keep_counters_and_states() {
-    let mut bed = used();
-    let (counted, states) = (bed.count(200), written(&bed));
+    let mut fixture = used();
+    let (counted, states) = (fixture.count(200), written(&fixture));
     let again = format!(
         "flush\n{}\nadd 150 check-state :web",
         TCP.replace("check-state", "check-state :default")
     );
-    bed.load(&again);
-    assert_eq!((bed.count(200), bed.firewall.states().len()), (counted, 2));
-    assert_eq!(written(&bed), states);
-    assert!(bed.passes(tcp_seq(true, ACK, 501, 102)));
-    assert_eq!(bed.count(200), counted + 1);
+    fixture.load(&again);
+    assert_eq!((fixture.count(200), fixture.firewall.states().len()), (counted, 2));
+    assert_eq!(written(&fixture), states);
+    assert!(fixture.passes(tcp_seq(true, ACK, 501, 102)));
+    assert_eq!(fixture.count(200), counted + 1);
     // Another rule of that number is a different rule.
-    bed.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
-    assert_eq!((bed.count(200), bed.firewall.states().len()), (0, 1));
-    assert!(!bed.passes(tcp_seq(true, ACK, 501, 102)));
+    fixture.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
+    assert_eq!((fixture.count(200), fixture.firewall.states().len()), (0, 1));
+    assert!(!fixture.passes(tcp_seq(true, ACK, 501, 102)));
     // Two equal rules are restored as two rules.
-    bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any");
-    let ids = |bed: &Bed| {
-        bed.firewall.config().list.iter().map(|(entry, _)| entry.id).collect::<Vec<_>>()
+    fixture.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any");
+    let ids = |fixture: &Fixture| {
+        fixture.firewall.config().list.iter().map(|(entry, _)| entry.id).collect::<Vec<_>>()
     };
-    let before = ids(&bed);
-    bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any\nadd 7 deny ip from any to any");
-    assert_eq!((&ids(&bed)[..2], bed.numbers().len()), (&before[..2], 4));
+    let before = ids(&fixture);
+    fixture.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any\nadd 7 deny ip from any to any");
+    assert_eq!((&ids(&fixture)[..2], fixture.numbers().len()), (&before[..2], 4));
 }
 
 #[test]
 fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_is_done() {
-    let mut bed =
-        Bed::new("table t create type number\ntable t add 5 1\nadd 100 allow ip from any to any");
-    let (list, tables) = (bed.run("list"), bed.run("table all list"));
-    let error = bed.firewall.load(
+    let mut fixture = Fixture::new(
+        "table t create type number\ntable t add 5 1\nadd 100 allow ip from any to any",
+    );
+    let (list, tables) = (fixture.run("list"), fixture.run("table all list"));
+    let error = fixture.firewall.load(
         "flush\ndelete 77\ntable t create\ntable t add 5 2\nadd 10 allow ip from any to any\n\
          table nobody list\nsysctl no.such=1\nadd 20 fwd port:nowhere ip from any to any",
         0,
     );
     let CommandFileError::Commands(mistakes) = error.unwrap_err() else { panic!() };
-    let told: Vec<_> = mistakes.iter().map(LineError::to_string).collect();
+    let messages: Vec<_> = mistakes.iter().map(LineError::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "line 2: rule 77 not found",
             "line 3: Table t: File exists",
@@ -182,9 +186,9 @@ fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_
             "line 8: there is no port nowhere: there are em0, em1",
         ]
     );
-    assert_eq!((bed.run("list"), bed.run("table all list")), (list, tables));
+    assert_eq!((fixture.run("list"), fixture.run("table all list")), (list, tables));
     let many = "delete 77\n".repeat(50);
-    let CommandFileError::Commands(mistakes) = bed.firewall.load(&many, 0).unwrap_err() else {
+    let CommandFileError::Commands(mistakes) = fixture.firewall.load(&many, 0).unwrap_err() else {
         panic!()
     };
     assert_eq!(mistakes.len(), MAX_LINE_ERRORS);

@@ -11,7 +11,7 @@ mod oracle;
 use super::*;
 use crate::run::search::{MAX_CALLS_MADE, steps};
 use draw::{Draw, PacketSpec, RuleSpec, SETTINGS};
-use oracle::{Oracle, Said};
+use oracle::{Oracle, OracleVerdict};
 
 const LISTS: u64 = 1000;
 const PACKETS: usize = 2000;
@@ -28,7 +28,7 @@ struct Subject {
 }
 
 /// A packet inside the pipes.
-struct Journey {
+struct PacketInPipe {
     frame: Vec<u8>,
     crossing: PacketMetadata,
 }
@@ -48,14 +48,14 @@ impl Subject {
     }
 
     /// Returns the verdicts on each packet of a burst, in all its checks.
-    fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
+    fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(OracleVerdict, PacketInPipe)> {
         self.firewall.tick(now, &mut self.outputs);
         self.outputs = CheckOutputs::default();
         self.steps.clear();
         let mut all = self.first(frames, now);
         while all.iter().any(|(_, journey)| journey.crossing.resume.is_some()) {
-            for (at, (said, Journey { frame, crossing })) in all.iter_mut().enumerate() {
-                if crossing.resume.is_none() || !matches!(said, Said::Pipe(_)) {
+            for (at, (got, PacketInPipe { frame, crossing })) in all.iter_mut().enumerate() {
+                if crossing.resume.is_none() || !matches!(got, OracleVerdict::Pipe(_)) {
                     crossing.resume = None;
                     continue;
                 }
@@ -64,14 +64,14 @@ impl Subject {
                     continue;
                 }
                 let verdict = self.firewall.check(frame, crossing, now, &mut self.outputs);
-                *said = Said::of(&verdict);
+                *got = OracleVerdict::of(&verdict);
                 self.steps[at] += steps::take();
             }
         }
         all
     }
 
-    fn first(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
+    fn first(&mut self, frames: &[&[u8]], now: u64) -> Vec<(OracleVerdict, PacketInPipe)> {
         let mut bytes: Vec<_> = frames.iter().map(|frame| frame.to_vec()).collect();
         steps::take();
         if self.is_batch {
@@ -80,18 +80,18 @@ impl Subject {
             self.steps.resize(frames.len(), 0);
             steps::take();
             let checked = self.batch.drain().map(|checked| match checked {
-                CheckResult::Accepted => (Said::Accept, PacketMetadata::incoming(0)),
-                CheckResult::Denied => (Said::Deny, PacketMetadata::incoming(0)),
-                CheckResult::Other(verdict, crossing) => (Said::of(&verdict), crossing),
+                CheckResult::Accepted => (OracleVerdict::Accept, PacketMetadata::incoming(0)),
+                CheckResult::Denied => (OracleVerdict::Deny, PacketMetadata::incoming(0)),
+                CheckResult::Other(verdict, crossing) => (OracleVerdict::of(&verdict), crossing),
             });
-            let journey = |((said, crossing), frame)| (said, Journey { frame, crossing });
+            let journey = |((got, crossing), frame)| (got, PacketInPipe { frame, crossing });
             return checked.zip(bytes).map(journey).collect();
         }
         let one = |mut frame: Vec<u8>| {
             let mut crossing = PacketMetadata::incoming(0);
             let verdict = self.firewall.check(&mut frame, &mut crossing, now, &mut self.outputs);
             self.steps.push(steps::take());
-            (Said::of(&verdict), Journey { frame, crossing })
+            (OracleVerdict::of(&verdict), PacketInPipe { frame, crossing })
         };
         bytes.into_iter().map(one).collect()
     }
@@ -101,8 +101,8 @@ impl Subject {
         list.map(|(entry, counters)| (entry.number, counters.packets, counters.bytes)).collect()
     }
 
-    fn states(&self) -> Vec<oracle::Shown> {
-        let shown = |state: &&crate::state::FlowState| oracle::Shown {
+    fn states(&self) -> Vec<oracle::ComparedState> {
+        let shown = |state: &&crate::state::FlowState| oracle::ComparedState {
             number: state.number,
             flow: (
                 state.flow.proto,
@@ -157,20 +157,22 @@ fn session(seed: u64, frames: &[(PacketSpec, Vec<u8>)]) {
         let packets: Vec<_> = picked.iter().map(|(spec, _)| spec.clone()).collect();
         let bytes: Vec<_> = picked.iter().map(|(_, frame)| frame.as_slice()).collect();
         let expected = oracle.burst(packets, now);
-        for (way, subject) in subjects.iter_mut().enumerate() {
+        for (index, subject) in subjects.iter_mut().enumerate() {
             let got = subject.burst(&bytes, now);
-            for (at, ((said, journey), (wanted, packet))) in got.iter().zip(&expected).enumerate() {
-                let place =
-                    || format!("list {seed}, way {way}, burst {burst}, packet {at}\n{text}");
-                assert_eq!(said, wanted, "{} {packet:?}", place());
-                assert_eq!(journey.frame[15], packet.tos, "{} {packet:?}", place());
-                assert!(subject.steps[at] <= most, "{} steps\n{}", subject.steps[at], place());
+            for (at, ((verdict, journey), (wanted, packet))) in
+                got.iter().zip(&expected).enumerate()
+            {
+                let context =
+                    || format!("list {seed}, way {index}, burst {burst}, packet {at}\n{text}");
+                assert_eq!(verdict, wanted, "{} {packet:?}", context());
+                assert_eq!(journey.frame[15], packet.tos, "{} {packet:?}", context());
+                assert!(subject.steps[at] <= most, "{} steps\n{}", subject.steps[at], context());
             }
         }
     }
-    for (way, subject) in subjects.iter().enumerate() {
-        assert_eq!(subject.counted(), oracle.counted(), "list {seed}, way {way}\n{text}");
-        assert_eq!(subject.states(), oracle.shown(), "list {seed}, way {way}\n{text}");
+    for (index, subject) in subjects.iter().enumerate() {
+        assert_eq!(subject.counted(), oracle.counted(), "list {seed}, way {index}\n{text}");
+        assert_eq!(subject.states(), oracle.shown(), "list {seed}, way {index}\n{text}");
     }
 }
 

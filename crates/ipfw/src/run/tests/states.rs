@@ -11,108 +11,108 @@ const FIN: u8 = 0x01;
 
 #[test]
 fn answers_pass_by_the_state_and_count_at_its_rule() {
-    let mut bed = Bed::new(OUT);
-    assert!(!bed.passes(udp_back()));
-    assert!(bed.passes(udp()) && bed.passes(udp_back()) && bed.passes(udp()));
-    assert_eq!((bed.count(200), bed.count(300)), (3, 1));
+    let mut fixture = Fixture::new(OUT);
+    assert!(!fixture.passes(udp_back()));
+    assert!(fixture.passes(udp()) && fixture.passes(udp_back()) && fixture.passes(udp()));
+    assert_eq!((fixture.count(200), fixture.count(300)), (3, 1));
 }
 
 #[test]
 fn the_first_packet_is_counted_in_the_rule_only() {
-    let mut bed = Bed::new(OUT);
-    (0..10).for_each(|_| assert!(bed.passes(udp())));
-    let state = bed.firewall.states().sorted()[0].clone();
-    assert_eq!((bed.count(200), state.packets), (10, 9));
+    let mut fixture = Fixture::new(OUT);
+    (0..10).for_each(|_| assert!(fixture.passes(udp())));
+    let state = fixture.firewall.states().sorted()[0].clone();
+    assert_eq!((fixture.count(200), state.packets), (10, 9));
 }
 
 #[test]
 fn names_tell_states_apart() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 check-state :IN\nadd 200 check-state :OUT\nadd 300 allow udp from 10.0.0.0/24 to any record-state :OUT",
     );
-    assert!(bed.passes(udp()) && bed.passes(udp_back()));
-    bed.run("delete 200");
-    assert!(!bed.passes(udp_back()), "only :IN is asked for");
-    bed.run("add 200 check-state :any");
-    assert!(bed.passes(udp_back()));
+    assert!(fixture.passes(udp()) && fixture.passes(udp_back()));
+    fixture.run("delete 200");
+    assert!(!fixture.passes(udp_back()), "only :IN is asked for");
+    fixture.run("add 200 check-state :any");
+    assert!(fixture.passes(udp_back()));
 }
 
 #[test]
 fn a_udp_state_ends_ten_seconds_after_its_last_packet() {
-    let mut bed = Bed::new(OUT);
-    bed.passes(udp());
-    bed.now = 8 * SECOND;
-    assert!(bed.passes(udp_back()));
-    bed.now = 18 * SECOND - 1;
-    assert!(bed.passes(udp_back()));
-    bed.now += 10 * SECOND;
-    assert!(!bed.passes(udp_back()));
+    let mut fixture = Fixture::new(OUT);
+    fixture.passes(udp());
+    fixture.now = 8 * SECOND;
+    assert!(fixture.passes(udp_back()));
+    fixture.now = 18 * SECOND - 1;
+    assert!(fixture.passes(udp_back()));
+    fixture.now += 10 * SECOND;
+    assert!(!fixture.passes(udp_back()));
 }
 
 #[test]
 fn a_half_open_connection_ends_after_twenty_seconds() {
-    let mut bed = Bed::new(TCP);
-    assert!(bed.passes(tcp(SYN)));
-    bed.now = 20 * SECOND - 1;
-    assert!(bed.firewall.states().sorted()[0].expires_ns > bed.now);
-    bed.now = 20 * SECOND;
-    assert!(!bed.passes(tcp_seq(true, SYN | ACK, 1, 2)));
+    let mut fixture = Fixture::new(TCP);
+    assert!(fixture.passes(tcp(SYN)));
+    fixture.now = 20 * SECOND - 1;
+    assert!(fixture.firewall.states().sorted()[0].expires_ns > fixture.now);
+    fixture.now = 20 * SECOND;
+    assert!(!fixture.passes(tcp_seq(true, SYN | ACK, 1, 2)));
 }
 
-fn open(bed: &mut Bed) {
-    assert!(bed.passes(tcp_seq(false, SYN, 100, 0)));
-    assert!(bed.passes(tcp_seq(true, SYN | ACK, 500, 101)));
-    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)));
+fn open(fixture: &mut Fixture) {
+    assert!(fixture.passes(tcp_seq(false, SYN, 100, 0)));
+    assert!(fixture.passes(tcp_seq(true, SYN | ACK, 500, 101)));
+    assert!(fixture.passes(tcp_seq(false, ACK, 101, 501)));
 }
 
 #[test]
 fn an_open_connection_lives_three_hundred_seconds() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
 }
 
 #[test]
 fn one_side_alone_keeps_no_connection_alive() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
-    bed.now = 100 * SECOND;
-    (0..5).for_each(|_| assert!(bed.passes(tcp_seq(false, ACK, 101, 501))));
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
-    assert!(bed.passes(tcp_seq(true, ACK, 501, 101)));
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 400 * SECOND);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
+    fixture.now = 100 * SECOND;
+    (0..5).for_each(|_| assert!(fixture.passes(tcp_seq(false, ACK, 101, 501))));
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+    assert!(fixture.passes(tcp_seq(true, ACK, 501, 101)));
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, 400 * SECOND);
 }
 
 #[test]
 fn a_closed_connection_is_forgotten_in_a_second() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
-    assert!(bed.passes(tcp_seq(false, FIN | ACK, 101, 501)));
-    assert!(bed.passes(tcp_seq(true, FIN | ACK, 501, 102)));
-    assert!(bed.passes(tcp_seq(false, ACK, 102, 502)));
-    bed.now = SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    assert!(bed.firewall.states().is_empty());
-    assert!(!bed.passes(tcp_seq(false, ACK, 102, 502)));
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
+    assert!(fixture.passes(tcp_seq(false, FIN | ACK, 101, 501)));
+    assert!(fixture.passes(tcp_seq(true, FIN | ACK, 501, 102)));
+    assert!(fixture.passes(tcp_seq(false, ACK, 102, 502)));
+    fixture.now = SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    assert!(fixture.firewall.states().is_empty());
+    assert!(!fixture.passes(tcp_seq(false, ACK, 102, 502)));
 }
 
 #[test]
 fn a_reset_forgets_the_connection_in_a_second() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
-    assert!(bed.passes(tcp_seq(true, 0x04, 501, 0)));
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, SECOND);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
+    assert!(fixture.passes(tcp_seq(true, 0x04, 501, 0)));
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, SECOND);
 }
 
 #[test]
 fn keepalives_ask_both_ends_every_five_seconds_at_the_end() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
     for second in 0..=300 {
-        bed.now = second * SECOND;
-        bed.firewall.tick(bed.now, &mut bed.outputs);
+        fixture.now = second * SECOND;
+        fixture.firewall.tick(fixture.now, &mut fixture.outputs);
     }
-    let frames = core::mem::take(&mut bed.outputs.frames);
+    let frames = core::mem::take(&mut fixture.outputs.frames);
     assert_eq!(frames.len(), 8, "at 280, 285, 290 and 295 s");
     assert_eq!(frames[0].target, EmissionTarget::Port(0));
     assert_eq!(frames[1].target, EmissionTarget::From(0));
@@ -121,161 +121,168 @@ fn keepalives_ask_both_ends_every_five_seconds_at_the_end() {
     assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 4), 500);
     assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 8), 101);
     assert_eq!(slipring_wire::checksum::of(&frames[0].frame[14..34]), 0);
-    assert!(bed.firewall.states().is_empty());
+    assert!(fixture.firewall.states().is_empty());
 }
 
 #[test]
 fn keepalives_begin_in_time_when_lifetimes_are_short() {
     for (lifetime, expected) in [(30, vec![10, 15, 20, 25]), (15, vec![5, 10])] {
-        let mut bed = Bed::new(TCP);
-        bed.run(&format!("sysctl net.inet.ip.fw.dyn_ack_lifetime={lifetime}"));
-        open(&mut bed);
+        let mut fixture = Fixture::new(TCP);
+        fixture.run(&format!("sysctl net.inet.ip.fw.dyn_ack_lifetime={lifetime}"));
+        open(&mut fixture);
         let mut sent = vec![];
         for second in 0..=lifetime {
-            bed.now = second * SECOND;
-            bed.firewall.tick(bed.now, &mut bed.outputs);
-            let frames = core::mem::take(&mut bed.outputs.frames).len();
+            fixture.now = second * SECOND;
+            fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+            let frames = core::mem::take(&mut fixture.outputs.frames).len();
             sent.extend((frames > 0).then_some(second));
         }
         assert_eq!(sent, expected, "{lifetime}");
-        assert!(bed.firewall.states().is_empty());
+        assert!(fixture.firewall.states().is_empty());
     }
 }
 
 #[test]
 fn an_answered_keepalive_keeps_the_state() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
-    bed.now = 281 * SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    assert_eq!(bed.outputs.frames.len(), 2);
-    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)) && bed.passes(tcp_seq(true, ACK, 501, 101)));
-    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 581 * SECOND);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
+    fixture.now = 281 * SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    assert_eq!(fixture.outputs.frames.len(), 2);
+    assert!(
+        fixture.passes(tcp_seq(false, ACK, 101, 501))
+            && fixture.passes(tcp_seq(true, ACK, 501, 101))
+    );
+    assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, 581 * SECOND);
 }
 
 #[test]
 fn keepalives_can_be_switched_off() {
-    let mut bed = Bed::new(TCP);
-    bed.run("disable dyn_keepalive");
-    open(&mut bed);
-    bed.now = 290 * SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    assert!(bed.outputs.frames.is_empty());
+    let mut fixture = Fixture::new(TCP);
+    fixture.run("disable dyn_keepalive");
+    open(&mut fixture);
+    fixture.now = 290 * SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    assert!(fixture.outputs.frames.is_empty());
 }
 
 #[test]
 fn a_rule_counts_what_it_drops_for_want_of_a_state() {
     let rules = "add 100 allow udp from any to any 53 limit src-addr 2\n\
                  add 200 allow udp from any to any 54 keep-state";
-    let mut bed = Bed::new(rules);
-    (1..=5).for_each(|port| drop(bed.check(udp_ports(port, 53))));
-    assert_eq!(bed.count(100), 5);
-    bed.run("sysctl net.inet.ip.fw.dyn_max=3");
-    (1..=5).for_each(|port| drop(bed.check(udp_ports(port, 54))));
-    assert_eq!(bed.count(200), 5);
+    let mut fixture = Fixture::new(rules);
+    (1..=5).for_each(|port| drop(fixture.check(udp_ports(port, 53))));
+    assert_eq!(fixture.count(100), 5);
+    fixture.run("sysctl net.inet.ip.fw.dyn_max=3");
+    (1..=5).for_each(|port| drop(fixture.check(udp_ports(port, 54))));
+    assert_eq!(fixture.count(200), 5);
 }
 
 #[test]
 fn a_limit_counts_by_its_fields_and_denies_what_exceeds() {
-    let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 2");
-    assert!(bed.passes(udp_ports(1, 53)) && bed.passes(udp_ports(2, 53)));
-    assert_eq!(bed.check(udp_ports(3, 53)), RuleVerdict::Deny(DenyReason::StateLimit));
-    assert!(bed.passes(udp_ports(1, 53)), "an old flow goes on");
-    assert!(bed.passes(udp_from([10, 0, 0, 9])), "another source has a limit of its own");
-    bed.now = 30 * SECOND;
-    bed.firewall.tick(bed.now, &mut bed.outputs);
-    assert!(bed.passes(udp_ports(3, 53)), "the count falls as states end");
-    assert_eq!(bed.firewall.states().counters().refused_limit, 1);
+    let mut fixture = Fixture::new("add 100 allow udp from any to any limit src-addr 2");
+    assert!(fixture.passes(udp_ports(1, 53)) && fixture.passes(udp_ports(2, 53)));
+    assert_eq!(fixture.check(udp_ports(3, 53)), RuleVerdict::Deny(DenyReason::StateLimit));
+    assert!(fixture.passes(udp_ports(1, 53)), "an old flow goes on");
+    assert!(fixture.passes(udp_from([10, 0, 0, 9])), "another source has a limit of its own");
+    fixture.now = 30 * SECOND;
+    fixture.firewall.tick(fixture.now, &mut fixture.outputs);
+    assert!(fixture.passes(udp_ports(3, 53)), "the count falls as states end");
+    assert_eq!(fixture.firewall.states().counters().refused_limit, 1);
 }
 
 #[test]
 fn a_limit_may_come_from_a_table() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "table 1 create valtype limit\ntable 1 add 10.0.0.0/8 1\nadd 100 allow udp from table(1) to any limit src-addr tablearg",
     );
-    assert!(bed.passes(udp_ports(1, 53)) && !bed.passes(udp_ports(2, 53)));
+    assert!(fixture.passes(udp_ports(1, 53)) && !fixture.passes(udp_ports(2, 53)));
 }
 
 #[test]
 fn record_state_makes_and_does_not_look() {
-    let mut bed =
-        Bed::new("add 100 allow udp from 10.0.0.0/24 to any record-state\nadd 200 check-state");
-    assert!(bed.passes(udp()) && bed.passes(udp_back()));
-    assert_eq!(bed.count(100), 2, "the answer ran the rule's action");
-    let mut bed = Bed::new(
+    let mut fixture =
+        Fixture::new("add 100 allow udp from 10.0.0.0/24 to any record-state\nadd 200 check-state");
+    assert!(fixture.passes(udp()) && fixture.passes(udp_back()));
+    assert_eq!(fixture.count(100), 2, "the answer ran the rule's action");
+    let mut fixture = Fixture::new(
         "add 100 count udp from any to any record-state\nadd 200 allow ip from any to any",
     );
-    assert!(bed.passes(udp()) && bed.passes(udp()));
-    assert_eq!(bed.firewall.states().len(), 1, "a flow has one state of a name");
+    assert!(fixture.passes(udp()) && fixture.passes(udp()));
+    assert_eq!(fixture.firewall.states().len(), 1, "a flow has one state of a name");
 }
 
 #[test]
 fn a_deferred_action_waits_for_the_next_packet() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 deny udp from any to any keep-state defer-action\nadd 200 allow ip from any to any",
     );
-    assert!(bed.passes(udp()));
-    assert_eq!((bed.count(100), bed.count(200)), (0, 1));
-    assert!(!bed.passes(udp()));
+    assert!(fixture.passes(udp()));
+    assert_eq!((fixture.count(100), fixture.count(200)), (0, 1));
+    assert!(!fixture.passes(udp()));
 }
 
 #[test]
 fn states_of_icmp_pass_the_answer() {
-    let mut bed =
-        Bed::new("add 100 check-state\nadd 200 allow icmp from 10.0.0.1 to any keep-state");
-    assert!(bed.passes(ping()));
+    let mut fixture =
+        Fixture::new("add 100 check-state\nadd 200 allow icmp from 10.0.0.1 to any keep-state");
+    assert!(fixture.passes(ping()));
     let reply = bytes(&spec(B, A, L4Spec::Echo(EchoSpec { kind: EchoKind::Reply, id: 1, seq: 1 })));
-    assert!(bed.passes(reply));
-    bed.now = 6 * SECOND;
-    assert!(bed.firewall.states().sorted()[0].expires_ns <= bed.now, "other protocols: 5 s");
+    assert!(fixture.passes(reply));
+    fixture.now = 6 * SECOND;
+    assert!(
+        fixture.firewall.states().sorted()[0].expires_ns <= fixture.now,
+        "other protocols: 5 s"
+    );
 }
 
 #[test]
 fn states_work_for_ipv6() {
-    let mut bed = Bed::new("add 100 allow udp from 2001:db8::1 to any keep-state");
-    assert!(bed.passes(udp6()) && bed.passes(udp6()));
-    assert_eq!(bed.firewall.states().len(), 1);
+    let mut fixture = Fixture::new("add 100 allow udp from 2001:db8::1 to any keep-state");
+    assert!(fixture.passes(udp6()) && fixture.passes(udp6()));
+    assert_eq!(fixture.firewall.states().len(), 1);
 }
 
 #[test]
 fn arp_needs_no_state() {
-    let mut bed = Bed::new("add 100 allow ip from any to any keep-state");
-    assert!(bed.passes(arp()) && bed.firewall.states().is_empty());
+    let mut fixture = Fixture::new("add 100 allow ip from any to any keep-state");
+    assert!(fixture.passes(arp()) && fixture.firewall.states().is_empty());
 }
 
 #[test]
 fn states_go_with_their_rule_unless_they_are_to_stay() {
-    let mut bed = Bed::new(OUT);
-    bed.passes(udp());
-    bed.run("delete 200");
-    assert!(bed.firewall.states().is_empty() && !bed.passes(udp_back()));
-    let mut bed = Bed::new(OUT);
-    bed.run("sysctl net.inet.ip.fw.dyn_keep_states=1");
-    bed.passes(udp());
-    bed.run("delete 200");
-    assert_eq!(bed.firewall.states().sorted()[0].number, 65535);
-    assert!(!bed.passes(udp_back()), "the default rule's action runs: deny");
-    assert_eq!(bed.count(65535), 1);
+    let mut fixture = Fixture::new(OUT);
+    fixture.passes(udp());
+    fixture.run("delete 200");
+    assert!(fixture.firewall.states().is_empty() && !fixture.passes(udp_back()));
+    let mut fixture = Fixture::new(OUT);
+    fixture.run("sysctl net.inet.ip.fw.dyn_keep_states=1");
+    fixture.passes(udp());
+    fixture.run("delete 200");
+    assert_eq!(fixture.firewall.states().sorted()[0].number, 65535);
+    assert!(!fixture.passes(udp_back()), "the default rule's action runs: deny");
+    assert_eq!(fixture.count(65535), 1);
 }
 
 #[test]
 fn states_of_a_disabled_set_stay_alive() {
-    let mut bed =
-        Bed::new("add 100 check-state\nadd 200 set 3 allow udp from 10.0.0.0/24 to any keep-state");
-    bed.passes(udp());
-    bed.run("set disable 3");
-    assert!(bed.passes(udp_back()));
+    let mut fixture = Fixture::new(
+        "add 100 check-state\nadd 200 set 3 allow udp from 10.0.0.0/24 to any keep-state",
+    );
+    fixture.passes(udp());
+    fixture.run("set disable 3");
+    assert!(fixture.passes(udp_back()));
 }
 
 #[test]
 fn listing_counts_the_time_down() {
-    let mut bed = Bed::new(OUT);
-    bed.passes(udp());
-    bed.passes(udp_back());
-    bed.now = 3 * SECOND;
+    let mut fixture = Fixture::new(OUT);
+    fixture.passes(udp());
+    fixture.passes(udp_back());
+    fixture.now = 3 * SECOND;
     let options =
         ListOptions { counters: true, states: StateListing::Living, ..Default::default() };
-    let text = bed.firewall.list(&[], options, bed.now).unwrap();
+    let text = fixture.firewall.list(&[], options, fixture.now).unwrap();
     let (_, states) = text.split_once("## ").unwrap();
     assert_eq!(
         states,
@@ -285,11 +292,11 @@ fn listing_counts_the_time_down() {
 
 #[test]
 fn listing_shows_limits_and_their_parents() {
-    let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 5 :x");
-    bed.passes(udp());
+    let mut fixture = Fixture::new("add 100 allow udp from any to any limit src-addr 5 :x");
+    fixture.passes(udp());
     let options = ListOptions { states: StateListing::Only, ..Default::default() };
     assert_eq!(
-        bed.firewall.list(&[], options, bed.now).unwrap(),
+        fixture.firewall.list(&[], options, fixture.now).unwrap(),
         "## Dynamic rules (2 272):\n00100 PARENT 1 udp 10.0.0.1 0 <-> 0.0.0.0 0\n\
          00100 LIMIT udp 10.0.0.1 1000 <-> 10.1.0.1 53 :x\n"
     );
@@ -298,67 +305,67 @@ fn listing_shows_limits_and_their_parents() {
 /// States are looked up once: a state whose rule jumps does not make its packets loop.
 #[test]
 fn a_state_that_skips_ahead_is_met_once_by_a_packet() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 skipto 300 udp from any to any keep-state\nadd 200 deny ip from any to any\n\
          add 300 count ip from any to any\nadd 400 allow udp from any to any keep-state",
     );
     for packets in 1..=5 {
-        assert!(bed.passes(udp()));
-        let counted = [100, 200, 300, 400].map(|number| bed.count(number));
+        assert!(fixture.passes(udp()));
+        let counted = [100, 200, 300, 400].map(|number| fixture.count(number));
         assert_eq!(counted, [packets, 0, packets, packets]);
     }
-    assert!(bed.passes(udp_back()) && bed.firewall.states().len() == 1);
+    assert!(fixture.passes(udp_back()) && fixture.firewall.states().len() == 1);
 }
 
 #[test]
 fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_its_rule() {
     for action in ["count", "setdscp 9", "setmark 7", "count tag 5", "skipto 150", "tcp-setmss 500"]
     {
-        let mut bed = Bed::new(&format!(
+        let mut fixture = Fixture::new(&format!(
             "add 100 {action} udp from any to any keep-state\nadd 200 count ip from any to any\n\
              add 300 allow udp from any to any keep-state"
         ));
         for packets in 1..=5 {
-            assert!(bed.passes(udp()), "{action}");
-            let counted = [100, 200, 300].map(|number| bed.count(number));
+            assert!(fixture.passes(udp()), "{action}");
+            let counted = [100, 200, 300].map(|number| fixture.count(number));
             assert_eq!(counted, [packets; 3], "{action}");
         }
     }
     // The same if another rule before or after the state's rule looks up the state.
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 check-state\nadd 200 count ip from any to any\n\
          add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
          add 500 check-state\nadd 600 allow ip from any to any",
     );
-    assert!(bed.passes(udp()) && bed.passes(udp_back()));
-    assert_eq!([200, 300, 400, 600].map(|number| bed.count(number)), [1, 2, 2, 2]);
+    assert!(fixture.passes(udp()) && fixture.passes(udp_back()));
+    assert_eq!([200, 300, 400, 600].map(|number| fixture.count(number)), [1, 2, 2, 2]);
 }
 
 #[test]
 fn each_name_is_looked_up_once_by_a_packet_and_any_name_is_the_last() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "add 100 count udp from any to any keep-state :a\nadd 200 count udp from any to any keep-state :b\n\
          add 300 check-state :any\nadd 400 check-state :any\nadd 500 allow ip from any to any keep-state :a",
     );
     // `:any` finds the newest state: the state of rule 200 that this packet created.
-    assert!(bed.passes(udp()));
-    assert_eq!([100, 200, 500].map(|number| bed.count(number)), [1, 2, 1]);
-    assert!(bed.passes(udp_back()));
-    assert_eq!([100, 200, 500].map(|number| bed.count(number)), [2, 4, 2]);
+    assert!(fixture.passes(udp()));
+    assert_eq!([100, 200, 500].map(|number| fixture.count(number)), [1, 2, 1]);
+    assert!(fixture.passes(udp_back()));
+    assert_eq!([100, 200, 500].map(|number| fixture.count(number)), [2, 4, 2]);
 }
 
 #[test]
 fn a_packet_out_of_a_pipe_does_not_meet_its_state_again() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "disable one_pass\nadd 100 pipe 1 udp from any to any keep-state\nadd 200 check-state\n\
          add 300 allow ip from any to any",
     );
     for _ in 0..3 {
         let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
-        assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Pipe(1));
-        assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
+        assert_eq!(fixture.cross(&mut frame, &mut crossing), RuleVerdict::Pipe(1));
+        assert_eq!(fixture.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     }
-    assert_eq!([100, 300].map(|number| bed.count(number)), [3, 3]);
+    assert_eq!([100, 300].map(|number| fixture.count(number)), [3, 3]);
 }
 
 #[test]
@@ -373,9 +380,9 @@ fn calls_that_multiply_end_by_their_budget() {
         .collect();
     let rules = format!("{}\nadd 1300 return", rules.join("\n"));
     for plain in [true, false] {
-        let mut bed = Bed::new(&rules);
-        bed.firewall.set_plain(plain);
-        assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::CallLoop));
-        assert_eq!(bed.firewall.drops().calls, 1);
+        let mut fixture = Fixture::new(&rules);
+        fixture.firewall.set_plain(plain);
+        assert_eq!(fixture.check(udp()), RuleVerdict::Deny(DenyReason::CallLoop));
+        assert_eq!(fixture.firewall.drops().calls, 1);
     }
 }

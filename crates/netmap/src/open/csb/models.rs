@@ -88,8 +88,8 @@ fn program_writes(read: fn(&ModelBlocks) -> [u32; 2]) -> impl Fn() + Send + Sync
 }
 
 fn read_right<const KIND: u8>(blocks: &ModelBlocks) -> [u32; 2] {
-    let told = read_app_state(&mut LoopBlocks::<KIND>(blocks)).unwrap();
-    [told.head, told.cur]
+    let state = read_app_state(&mut LoopBlocks::<KIND>(blocks)).unwrap();
+    [state.head, state.cur]
 }
 
 #[test]

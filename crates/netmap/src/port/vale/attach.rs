@@ -86,14 +86,14 @@ impl NicAttachment {
     /// stack, if included, becomes the port `NAME^`.
     pub(crate) fn new(
         hub: &Arc<Bridge>,
-        place: AttachmentOwner,
+        owner: AttachmentOwner,
         nic: Arc<dyn Adapter>,
         register: &NmreqRegister,
         ticker: &Arc<Ticker>,
     ) -> Result<Self, Errno> {
         let register = NmreqRegister { nr_flags: register.nr_flags | NR_EXCLUSIVE, ..*register };
         let binding = Binding::new(nic.clone(), &register, None, &Self::idle_waker(ticker))?;
-        Self::attach(place, &nic, binding, ticker, |name, member| hub.attach(name, member))
+        Self::attach(owner, &nic, binding, ticker, |name, member| hub.attach(name, member))
     }
 
     /// Returns an unused waker for the binding: the workers register their own.
@@ -104,11 +104,11 @@ impl NicAttachment {
     /// Attaches a bound interface; `join` is called with the name of the NIC port, then of the host
     /// port.
     fn attach(
-        place: AttachmentOwner,
+        owner: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
         binding: Binding,
         ticker: &Arc<Ticker>,
-        mut join: impl FnMut(&str, Arc<BridgePort>) -> Result<BridgeAttachment, Errno>,
+        mut attach: impl FnMut(&str, Arc<BridgePort>) -> Result<BridgeAttachment, Errno>,
     ) -> Result<Self, Errno> {
         let (shape, rings) = (nic.shape(), binding.rings.clone());
         let count = |dir: TxRx| usize::from(shape.rings[dir as usize]);
@@ -118,9 +118,9 @@ impl NicAttachment {
             if outlets.is_empty() {
                 return Err(Errno::INVAL);
             }
-            join(name, BridgePort::new(outlets, 0, nic.monitor_taps().cloned()))
+            attach(name, BridgePort::new(outlets, 0, nic.monitor_taps().cloned()))
         };
-        let (nic_tx, name) = (count(TxRx::Tx), place.key.1.clone());
+        let (nic_tx, name) = (count(TxRx::Tx), owner.key.1.clone());
         let host = rings[TxRx::Rx as usize].end > count(TxRx::Rx);
         let plugged = AttachedNic {
             nic: plug(&name, tx(0..nic_tx))?,
@@ -130,7 +130,7 @@ impl NicAttachment {
             },
             binding,
             nic_rings: count(TxRx::Rx),
-            owner: place,
+            owner,
         };
         let plugged = Arc::new(plugged);
         let attachment = Self { workers: Mutex::new(NicWorkers::None), attached: plugged };
@@ -242,10 +242,10 @@ impl NicWorker {
             }
         }
         let mut work = NicWorkerLoop::new(plugged.clone(), rings.clone());
-        let (told, woken) = (bell.clone(), waker.clone());
+        let (stop, woken) = (bell.clone(), waker.clone());
         let body = move || match cpu {
-            Some(cpu) => work.poll(cpu, &told),
-            None => work.serve(&told, &woken),
+            Some(cpu) => work.poll(cpu, &stop),
+            None => work.serve(&stop, &woken),
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
         // Created first: dropping it removes the listeners again.
@@ -355,11 +355,11 @@ impl AttachedNic {
             return false;
         }
         let end = frames.read(view, from, to, 0);
-        let (seat, ring) = match &self.host {
+        let (attachment, ring) = match &self.host {
             Some(host) if i >= self.nic_rings => (host, i - self.nic_rings),
             _ => (&self.nic, i),
         };
-        seat.bridge.transmit(seat.id, ring as u32, view, frames, batch);
+        attachment.bridge.transmit(attachment.id, ring as u32, view, frames, batch);
         view.advance_to(end);
         end != from
     }

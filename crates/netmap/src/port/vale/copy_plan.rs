@@ -144,12 +144,12 @@ impl CopyPlan<'_> {
         slots: &[SlotSnapshot],
     ) -> SlotIdx {
         let (view, n) = (self.view, self.view.num_slots());
-        let place = |i: u32| if at + i >= n { at + i - n } else { at + i };
+        let index = |i: u32| if at + i >= n { at + i - n } else { at + i };
         if let Some(head) = edit.head() {
             self.write_in(at, head);
         }
         edit.each_part(slots, self.buf_size(), |part| {
-            let slot = place(part.slot);
+            let slot = index(part.slot);
             let to = (view.slot(slot).buf, view.payload_offset(slot) + part.at);
             let from = (part.from.buf, usize::from(part.from.offset) + part.from_at);
             view.copy(to, self.source.ring, from, part.len);
@@ -158,11 +158,11 @@ impl CopyPlan<'_> {
         let shown = if self.tells_count && count > 1 { count << 8 } else { 0 };
         let more = |i: u32| if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
         edit.each_len(slots, self.buf_size(), |i, len| {
-            let buf = view.slot(place(i)).buf;
+            let buf = view.slot(index(i)).buf;
             let flags = SlotFlags(shown as u16 | more(i));
-            view.set_slot(place(i), Slot { buf, len: len as u16, flags });
+            view.set_slot(index(i), Slot { buf, len: len as u16, flags });
         });
-        place(count)
+        index(count)
     }
 
     /// Whether a frame's virtio-net header may request offloads or has to be kept.

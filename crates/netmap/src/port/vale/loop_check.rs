@@ -72,9 +72,9 @@ impl BridgeTable {
         while let Some(&here) = reached.get(at) {
             at += 1;
             for [a, b] in joints.iter().filter(|joint| joint.contains(&here)) {
-                let there = if *a == here { *b } else { *a };
-                if !reached.contains(&there) {
-                    reached.push(there);
+                let peer = if *a == here { *b } else { *a };
+                if !reached.contains(&peer) {
+                    reached.push(peer);
                 }
             }
         }

@@ -97,27 +97,27 @@ impl ValePort {
     /// Attaches it to a switch under the given name.
     pub(crate) fn attach(&self, hub: &Arc<Bridge>, name: &str) -> Result<SwitchPortId, Errno> {
         self.ensure_rings()?;
-        let mut seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
-        if seat.is_some() {
+        let mut attachment = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
+        if attachment.is_some() {
             return Err(Errno::BUSY);
         }
         let rings = self.rings.get().ok_or(Errno::NOMEM)?;
         let taken = hub.attach(name, rings.port.clone())?;
         let id = taken.id;
-        *seat = Some(taken);
+        *attachment = Some(taken);
         Ok(id)
     }
 
     /// Detaches it; returns the number that it had.
     pub(crate) fn detach(&self) -> Option<SwitchPortId> {
-        let seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
-        seat.map(|seat| seat.id)
+        let attachment = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
+        attachment.map(|attachment| attachment.id)
     }
 
     /// Returns the port's switch, and the port's number in it.
     pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
-        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
-        seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
+        let attachment = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        attachment.as_ref().map(|attachment| (attachment.bridge.clone(), attachment.id))
     }
 
     /// Attaches the port to the switch, and under the number, that it had in the previous process.
@@ -156,13 +156,15 @@ impl ValePort {
 
     /// Returns the saved form for the successor process.
     fn state(&self, port: PortState) -> ValePortState {
-        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
-        let name = |seat: &BridgeAttachment| {
-            let ports = seat.bridge.ports();
-            ports.into_iter().find(|(id, _)| *id == seat.id).map(|(_, name)| name)
+        let attachment = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        let name = |attachment: &BridgeAttachment| {
+            let ports = attachment.bridge.ports();
+            ports.into_iter().find(|(id, _)| *id == attachment.id).map(|(_, name)| name)
         };
-        let seat = seat.as_ref();
-        let seat = seat.and_then(|seat| seat.bridge.attachment_state(seat.id, &name(seat)?));
+        let attachment = attachment.as_ref();
+        let attachment = attachment.and_then(|attachment| {
+            attachment.bridge.attachment_state(attachment.id, &name(attachment)?)
+        });
         let rings = self.rings.get();
         let words = rings.map(|rings| rings.tx.iter().map(|inlet| inlet.words.offset()).collect());
         ValePortState {
@@ -170,7 +172,7 @@ impl ValePort {
             is_persistent: false,
             vnet: self.vnet.load(Ordering::Relaxed),
             home_bridge: self.home_bridge.as_ref().map(|home| home.number()),
-            attachment: seat,
+            attachment,
             words: words.unwrap_or_default(),
         }
     }
@@ -222,11 +224,11 @@ impl ValePort {
             // twice.
             inlet.record_begin(end);
             self.monitor_taps.observe_slots(TxRx::Tx, i, &inlet.view, frames.all_slots());
-            let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
-                seat.bridge.transmit(seat.id, i as u32, &inlet.view, frames, batch);
+            let attachment = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(attachment) = attachment.as_ref().filter(|_| !frames.is_empty()) {
+                attachment.bridge.transmit(attachment.id, i as u32, &inlet.view, frames, batch);
             }
-            drop(seat);
+            drop(attachment);
             kern.complete_to(end);
             inlet.words.word(0, 1).store(end.into(), Ordering::Release);
         }

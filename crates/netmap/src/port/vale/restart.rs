@@ -195,12 +195,12 @@ impl ValePort {
         let inlets = inlets.collect::<Option<Vec<_>>>()?;
         let outlets = rx.iter().map(|ring| ring.resume(&region)).collect::<Option<Vec<_>>>()?;
         port.set_rings(inlets, outlets);
-        if let Some(seat) = &state.attachment {
-            let hub = hub(seat.bridge)?;
-            let config = seat.settings.config(rx.len() as u32)?;
-            port.reattach(&hub, &seat.name, SwitchPortId(seat.id), config)?;
+        if let Some(attachment) = &state.attachment {
+            let hub = hub(attachment.bridge)?;
+            let config = attachment.settings.config(rx.len() as u32)?;
+            port.reattach(&hub, &attachment.name, SwitchPortId(attachment.id), config)?;
             hub.with_engine(|engine| {
-                engine.refuse(SwitchPortId(seat.id), SwitchDropReason::Restart, lost)
+                engine.refuse(SwitchPortId(attachment.id), SwitchDropReason::Restart, lost)
             });
         }
         Some(port)

@@ -47,9 +47,9 @@ impl BridgeTable {
         }
         let (switch, name) = key.1.split_once(':').unwrap_or(("", &key.1));
         let port = self.persistent.get(&(key.0, name.to_owned()))?;
-        let there =
+        let existing =
             switch.is_empty() || port.attachment().is_some_and(|(hub, _)| hub.name() == switch);
-        there.then(|| port.clone() as Arc<dyn Adapter>)
+        existing.then(|| port.clone() as Arc<dyn Adapter>)
     }
 
     /// Returns the existing switches of a network namespace.

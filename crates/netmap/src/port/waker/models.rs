@@ -58,7 +58,7 @@ impl<const KIND: u8> WakerWord for ModelWord<KIND> {
 
 /// The mistake of the program or the publisher.
 #[derive(Clone, Copy, PartialEq)]
-enum Mistake {
+enum Mutation {
     None,
     /// The publisher checks for listeners before it publishes.
     AsksFirst,
@@ -97,8 +97,8 @@ impl<const KIND: u8> Ring<KIND> {
         })
     }
 
-    fn publish(&self, frames: u64, mistake: Mistake) {
-        let early = mistake == Mistake::AsksFirst;
+    fn publish(&self, frames: u64, mistake: Mutation) {
+        let early = mistake == Mutation::AsksFirst;
         let asked = early && self.wake();
         self.published.store(frames, Release);
         if !early || asked {
@@ -125,11 +125,11 @@ impl<const KIND: u8> Ring<KIND> {
     }
 
     /// As `OpenHandle::poll` does; returns the frames that it has seen.
-    fn poll(&self, interest: u64, mistake: Mistake) -> u64 {
+    fn poll(&self, interest: u64, mistake: Mutation) -> u64 {
         self.waker.begin_poll(interest);
         let first = self.published.load(Acquire);
         self.waker.arm(HANDLE, interest, first != 0);
-        let seen = if first == 0 && mistake != Mistake::LooksFirst {
+        let seen = if first == 0 && mistake != Mutation::LooksFirst {
             self.published.load(Acquire)
         } else {
             first
@@ -139,8 +139,8 @@ impl<const KIND: u8> Ring<KIND> {
     }
 
     /// Performs the ticks of an idle period.
-    fn tick_twice(&self, mistake: Mistake) {
-        if mistake == Mistake::NoTicks || self.enlisted.load(Acquire) == 0 {
+    fn tick_twice(&self, mistake: Mutation) {
+        if mistake == Mutation::NoTicks || self.enlisted.load(Acquire) == 0 {
             return;
         }
         for _ in 0..2 {
@@ -159,7 +159,7 @@ impl<const KIND: u8> Ring<KIND> {
 }
 
 /// A program finds nothing and sleeps while a frame is published.
-fn sleeper<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'static {
+fn sleeper<const KIND: u8>(mistake: Mutation) -> impl Fn() + Send + Sync + 'static {
     move || {
         let ring = Ring::<KIND>::with(0);
         let publisher = thread::spawn({
@@ -177,15 +177,15 @@ fn sleeper<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'stati
 
 #[test]
 fn a_program_that_sleeps_sees_what_is_published_or_is_notified() {
-    explore(sleeper::<RIGHT>(Mistake::None));
+    explore(sleeper::<RIGHT>(Mutation::None));
 }
 
 #[test]
 fn without_either_fence_or_order_of_steps_a_program_may_sleep_for_ever() {
-    assert!(fails(sleeper::<NO_FENCE>(Mistake::None)), "no fences");
-    assert!(fails(sleeper::<WEAK_FENCE>(Mistake::None)), "weaker fences");
-    assert!(fails(sleeper::<RIGHT>(Mistake::AsksFirst)), "a publisher that asks first");
-    assert!(fails(sleeper::<RIGHT>(Mistake::LooksFirst)), "a program that looks first");
+    assert!(fails(sleeper::<NO_FENCE>(Mutation::None)), "no fences");
+    assert!(fails(sleeper::<WEAK_FENCE>(Mutation::None)), "weaker fences");
+    assert!(fails(sleeper::<RIGHT>(Mutation::AsksFirst)), "a publisher that asks first");
+    assert!(fails(sleeper::<RIGHT>(Mutation::LooksFirst)), "a program that looks first");
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn without_the_order_of_updates_a_handle_is_notified_that_nobody_has() {
         let ring = Ring::<WEAK_UPDATE>::with(0);
         let publisher = thread::spawn({
             let ring = ring.clone();
-            move || ring.publish(1, Mistake::None)
+            move || ring.publish(1, Mutation::None)
         });
-        let seen = ring.poll(WANTS_RX, Mistake::None);
+        let seen = ring.poll(WANTS_RX, Mutation::None);
         publisher.join().unwrap();
         ring.assert_awake(seen);
     }));
@@ -204,7 +204,7 @@ fn without_the_order_of_updates_a_handle_is_notified_that_nobody_has() {
 
 /// An edge-triggered program is answered "ready", uses up everything, and sleeps without another
 /// poll, while one more frame is published.
-fn edge_triggered<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'static {
+fn edge_triggered<const KIND: u8>(mistake: Mutation) -> impl Fn() + Send + Sync + 'static {
     move || {
         let ring = Ring::<KIND>::with(1);
         let publisher = thread::spawn({
@@ -222,13 +222,13 @@ fn edge_triggered<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync +
 
 #[test]
 fn an_edge_triggered_program_is_notified_of_what_came_after_its_last_look() {
-    explore(edge_triggered::<RIGHT>(Mistake::None));
+    explore(edge_triggered::<RIGHT>(Mutation::None));
 }
 
 #[test]
 fn without_fences_or_ticks_an_edge_triggered_program_may_sleep_for_ever() {
-    assert!(fails(edge_triggered::<RIGHT>(Mistake::NoTicks)), "no ticks");
-    assert!(fails(edge_triggered::<NO_FENCE>(Mistake::None)), "no fences");
+    assert!(fails(edge_triggered::<RIGHT>(Mutation::NoTicks)), "no ticks");
+    assert!(fails(edge_triggered::<NO_FENCE>(Mutation::None)), "no fences");
 }
 
 /// Two programs share an open file: one sleeps for frames, the other polls for tx slots, which are
@@ -238,7 +238,7 @@ fn shared_file(tick: bool) -> impl Fn() + Send + Sync + 'static {
         let ring = Ring::<RIGHT>::with(0);
         let publisher = thread::spawn({
             let ring = ring.clone();
-            move || ring.publish(1, Mistake::None)
+            move || ring.publish(1, Mutation::None)
         });
         let other = thread::spawn({
             let ring = ring.clone();
@@ -248,11 +248,11 @@ fn shared_file(tick: bool) -> impl Fn() + Send + Sync + 'static {
                 ring.waker.end_poll();
             }
         });
-        let seen = ring.poll(WANTS_RX, Mistake::None);
+        let seen = ring.poll(WANTS_RX, Mutation::None);
         publisher.join().unwrap();
         other.join().unwrap();
         if tick {
-            ring.tick_twice(Mistake::None);
+            ring.tick_twice(Mutation::None);
         }
         ring.assert_awake(seen);
     }

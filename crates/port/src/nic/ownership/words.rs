@@ -106,8 +106,8 @@ impl OwnershipStorage for AttachedWords<2> {
 
 /// Claims a direction for the host; false while a program syncs it.
 #[inline(always)]
-pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
-    match words.cell(way, OwnershipWord::Owner).claim(HOST_OWNER) {
+pub(crate) fn claim_for_host(words: &impl OwnershipStorage, direction: SyncDirection) -> bool {
+    match words.cell(direction, OwnershipWord::Owner).claim(HOST_OWNER) {
         // A thread of the host that panicked has left its word set; the queue's lock keeps other
         // threads out.
         Ok(()) | Err(HOST_OWNER) => true,
@@ -117,10 +117,10 @@ pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) 
 
 /// Sets whether only the host may sync a direction.
 #[inline(always)]
-pub(crate) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, only: bool) {
+pub(crate) fn set_by_host(words: &impl OwnershipStorage, direction: SyncDirection, only: bool) {
     // Release: pairs with the acquire in `claim_for_client`, so that the program sees earlier
     // writes.
-    words.cell(way, OwnershipWord::ByHost).release(only.into());
+    words.cell(direction, OwnershipWord::ByHost).release(only.into());
 }
 
 /// Releases a direction for the host. `anchors` say which slots correspond to index 0 of the
@@ -128,16 +128,16 @@ pub(crate) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, onl
 #[inline(always)]
 pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
-    way: SyncDirection,
+    direction: SyncDirection,
     anchors: [u32; 2],
     only: bool,
 ) {
     for (word, anchor) in [OwnershipWord::In, OwnershipWord::Out].into_iter().zip(anchors) {
-        words.cell(way, word).store_relaxed(anchor.into());
+        words.cell(direction, word).store_relaxed(anchor.into());
     }
-    set_by_host(words, way, only);
+    set_by_host(words, direction, only);
     // Release: pairs with the next claim.
-    words.cell(way, OwnershipWord::Owner).release(0);
+    words.cell(direction, OwnershipWord::Owner).release(0);
 }
 
 /// Result of a program's claim.
@@ -155,19 +155,19 @@ pub(crate) enum ClientClaim {
 #[inline(always)]
 pub(crate) fn claim_for_client(
     words: &impl OwnershipStorage,
-    way: SyncDirection,
-    who: u32,
+    direction: SyncDirection,
+    client_id: u32,
 ) -> ClientClaim {
-    let who = u64::from(who);
-    if words.cell(way, OwnershipWord::Holder).acquire() != who {
+    let client_id = u64::from(client_id);
+    if words.cell(direction, OwnershipWord::Holder).acquire() != client_id {
         return ClientClaim::HostOnly;
     }
-    if words.cell(way, OwnershipWord::Owner).claim(who).is_err() {
+    if words.cell(direction, OwnershipWord::Owner).claim(client_id).is_err() {
         return ClientClaim::Busy;
     }
     // Checked after the claim: the host may have set the word in its last sync.
-    if words.cell(way, OwnershipWord::ByHost).acquire() != 0 {
-        release_by_client(words, way);
+    if words.cell(direction, OwnershipWord::ByHost).acquire() != 0 {
+        release_by_client(words, direction);
         return ClientClaim::HostOnly;
     }
     ClientClaim::Claimed
@@ -175,7 +175,7 @@ pub(crate) fn claim_for_client(
 
 /// Releases a direction for the program.
 #[inline(always)]
-pub(crate) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {
+pub(crate) fn release_by_client(words: &impl OwnershipStorage, direction: SyncDirection) {
     // Release: pairs with the next claim.
-    words.cell(way, OwnershipWord::Owner).release(0);
+    words.cell(direction, OwnershipWord::Owner).release(0);
 }

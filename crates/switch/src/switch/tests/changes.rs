@@ -4,65 +4,65 @@ use super::*;
 
 #[test]
 fn a_port_keeps_its_counters_and_loses_its_addresses_only_if_its_vlans_change() {
-    let mut bed = Bed::plain(3);
-    bed.send(1, &frame(ALL, 0x22, None));
-    bed.send(2, &frame(ALL, 0x33, None));
+    let mut fixture = Fixture::plain(3);
+    fixture.send(1, &frame(ALL, 0x22, None));
+    fixture.send(2, &frame(ALL, 0x33, None));
     let isolated = SwitchPortConfig { is_isolated: true, ..SwitchPortConfig::default() };
-    bed.switch.reconfigure(SwitchPortId(1), isolated.clone()).unwrap();
-    assert_eq!(bed.switch.port(SwitchPortId(1)), Some(&isolated));
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1]);
+    fixture.switch.reconfigure(SwitchPortId(1), isolated.clone()).unwrap();
+    assert_eq!(fixture.switch.port(SwitchPortId(1)), Some(&isolated));
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1]);
     let vlan = VlanMembership::Access(VlanId::new(9).unwrap());
-    bed.switch.reconfigure(SwitchPortId(1), SwitchPortConfig { vlan, ..isolated }).unwrap();
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2], "unknown again");
-    assert_eq!(bed.send(0, &frame(0x33, 0x11, None)), [2], "at another port");
-    let counters = bed.switch.counters(SwitchPortId(1)).unwrap();
+    fixture.switch.reconfigure(SwitchPortId(1), SwitchPortConfig { vlan, ..isolated }).unwrap();
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1, 2], "unknown again");
+    assert_eq!(fixture.send(0, &frame(0x33, 0x11, None)), [2], "at another port");
+    let counters = fixture.switch.counters(SwitchPortId(1)).unwrap();
     assert_eq!((counters.rx.packets, counters.tx.packets), (1, 3));
 }
 
 #[test]
 fn a_change_of_vlan_awareness_forgets_all_addresses() {
-    let mut bed = Bed::plain(3);
-    bed.send(1, &frame(ALL, 0x22, None));
-    bed.switch.set_vlan_aware(false);
-    assert_eq!(bed.switch.table().len(), 1, "no change");
-    bed.switch.set_vlan_aware(true);
-    assert!(bed.switch.config().is_vlan_aware && bed.switch.table().is_empty());
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, Some(7))), [0; 0], "not in VLAN 1");
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, Some(1))), [1, 2]);
+    let mut fixture = Fixture::plain(3);
+    fixture.send(1, &frame(ALL, 0x22, None));
+    fixture.switch.set_vlan_aware(false);
+    assert_eq!(fixture.switch.table().len(), 1, "no change");
+    fixture.switch.set_vlan_aware(true);
+    assert!(fixture.switch.config().is_vlan_aware && fixture.switch.table().is_empty());
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(7))), [0; 0], "not in VLAN 1");
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(1))), [1, 2]);
     let trunk = SwitchPortConfig {
         vlan: VlanMembership::Trunk { native: None, allowed: VlanSet::all() },
         ..SwitchPortConfig::default()
     };
     for port in 0..2 {
-        bed.switch.reconfigure(SwitchPortId(port), trunk.clone()).unwrap();
+        fixture.switch.reconfigure(SwitchPortId(port), trunk.clone()).unwrap();
     }
-    assert_eq!(bed.send(0, &frame(ALL, 0x11, Some(7))), [1], "the members are found anew");
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(7))), [1], "the members are found anew");
 }
 
 #[test]
 fn frames_to_unknown_addresses_are_dropped_from_one_moment_on() {
-    let mut bed = Bed::plain(2);
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1]);
-    bed.switch.set_unknown_unicast(UnknownUnicast::Drop);
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [0; 0]);
-    assert_eq!(bed.switch.config().unknown_unicast, UnknownUnicast::Drop);
-    bed.switch.set_unknown_unicast(UnknownUnicast::Flood);
-    assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1]);
+    let mut fixture = Fixture::plain(2);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1]);
+    fixture.switch.set_unknown_unicast(UnknownUnicast::Drop);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [0; 0]);
+    assert_eq!(fixture.switch.config().unknown_unicast, UnknownUnicast::Drop);
+    fixture.switch.set_unknown_unicast(UnknownUnicast::Flood);
+    assert_eq!(fixture.send(0, &frame(0x22, 0x11, None)), [1]);
 }
 
 #[test]
 fn the_ports_are_those_that_are_attached() {
-    let mut bed = Bed::plain(3);
-    bed.switch.detach(SwitchPortId(1));
-    assert!(bed.switch.ports().eq([SwitchPortId(0), SwitchPortId(2)]));
+    let mut fixture = Fixture::plain(3);
+    fixture.switch.detach(SwitchPortId(1));
+    assert!(fixture.switch.ports().eq([SwitchPortId(0), SwitchPortId(2)]));
     assert_eq!(std::string::ToString::to_string(&SwitchPortId(2)), "2");
 }
 
 #[test]
 fn a_full_table_pins_no_address() {
     let config = SwitchConfig { max_addresses: 1, ..SwitchConfig::default() };
-    let mut bed = Bed::new(config, [SwitchPortConfig::default()]);
-    let mut pin = |mac| bed.switch.pin(0, MacAddr::from_u64(mac), 0, SwitchPortId(0));
+    let mut fixture = Fixture::new(config, [SwitchPortConfig::default()]);
+    let mut pin = |mac| fixture.switch.pin(0, MacAddr::from_u64(mac), 0, SwitchPortId(0));
     assert_eq!([pin(2), pin(4)], [Ok(()), Err(SwitchConfigError::TableFull(1))]);
 }
 

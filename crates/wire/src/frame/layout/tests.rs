@@ -179,9 +179,9 @@ proptest! {
     #[test]
     fn payload_edits_keep_the_checksum(spec in specs(), at in 0usize..20, bytes: [u8; 7]) {
         let mut template = spec.build(spec.header_len() + 64).unwrap();
-        let place = template.layout.payload + 2 * at;
+        let offset = template.layout.payload + 2 * at;
         prop_assert!(template.layout.set_payload(&mut template.bytes, 2 * at, bytes).is_some());
-        prop_assert_eq!(&template.bytes[place..place + 7], &bytes);
+        prop_assert_eq!(&template.bytes[offset..offset + 7], &bytes);
         assert_valid_for_etherparse(&template.bytes)?;
         let before = template.bytes.clone();
         prop_assert!(template.layout.set_payload(&mut template.bytes, 1, bytes).is_none());

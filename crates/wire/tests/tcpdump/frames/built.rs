@@ -4,7 +4,7 @@
 const MACS: &str = "020000000002020000000001";
 
 /// A frame to build.
-pub(crate) enum Built {
+pub(crate) enum TestFrame {
     /// The bytes from the EtherType on, as hex.
     Eth(&'static str),
     /// All bytes, as hex.
@@ -19,7 +19,7 @@ pub(crate) enum Built {
     Ip6(u8, &'static str),
 }
 
-impl Built {
+impl TestFrame {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match *self {
             Self::Eth(rest) => hex(&[MACS, rest].concat()),

@@ -7,7 +7,7 @@ mod routing;
 
 use std::path::{Path, PathBuf};
 
-use built::{Built, hex};
+use built::{TestFrame, hex};
 
 /// Frames as hex, after destination and source address.
 const FRAMES: [&str; 12] = [
@@ -32,7 +32,7 @@ const FRAMES: [&str; 12] = [
 ];
 
 /// Frames by topic, and the lengths to which captures cut them.
-pub(crate) const GROUPS: [(&str, &[Built], &[usize]); 11] = [
+pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 11] = [
     ("link", &network::LINK, &[14, 15]),
     ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
     ("tcp", &network::TCP, &[14, 18, 22, 33, 36, 40, 46]),
@@ -86,8 +86,8 @@ pub(crate) fn single_frames() -> Vec<CapturedFrame> {
 }
 
 /// The frames of a group, each cut to all lengths below its own.
-pub(crate) fn cut_frames(frames: &[Built], cuts: &[usize]) -> Vec<CapturedFrame> {
-    let cut = |frame: &Built| {
+pub(crate) fn cut_frames(frames: &[TestFrame], cuts: &[usize]) -> Vec<CapturedFrame> {
+    let cut = |frame: &TestFrame| {
         let bytes = frame.bytes();
         let cuts = cuts.iter().filter(|cut| **cut < bytes.len());
         cuts.map(|cut| (bytes[..*cut].to_vec(), bytes.len())).collect::<Vec<_>>()

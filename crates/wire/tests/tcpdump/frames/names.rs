@@ -1,9 +1,9 @@
 //! Frames for the comparison with tcpdump: names and addresses.
 
-use super::built::Built::{self, Eth, Ip4};
+use super::built::TestFrame::{self, Eth, Ip4};
 
 /// DNS and multicast DNS, over UDP and TCP.
-pub(super) const DNS: [Built; 67] = [
+pub(super) const DNS: [TestFrame; 67] = [
     Ip4(17, "9c40003500250000123401000001000000000000076578616d706c6503636f6d0000010001"),
     Ip4(17, "9c40003500250000123401000001000000000000076578616d706c6503636f6d0000020001"),
     Ip4(17, "9c40003500250000123401000001000000000000076578616d706c6503636f6d0000050001"),
@@ -186,7 +186,7 @@ pub(super) const DNS: [Built; 67] = [
 ];
 
 /// DHCP, with all options that are printed in words.
-pub(super) const DHCP: [Built; 15] = [
+pub(super) const DHCP: [TestFrame; 15] = [
     Eth("08004500013e00074000401139a900000000ffffffff00440043012a000001010600123456780000 \
          00000000000000000000000000000000000002000000000100000000000000000000000000000000 \
          00000000000000000000000000000000000000000000000000000000000000000000000000000000 \

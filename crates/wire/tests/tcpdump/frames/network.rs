@@ -1,9 +1,9 @@
 //! Frames for the comparison with tcpdump: link and network layer, TCP.
 
-use super::built::Built::{self, Back, Eth, Ip4, Ip6, Raw};
+use super::built::TestFrame::{self, Back, Eth, Ip4, Ip6, Raw};
 
 /// Ethernet, VLAN tags, LLC, SNAP, spanning tree, and types without a decoder.
-pub(super) const LINK: [Built; 39] = [
+pub(super) const LINK: [TestFrame; 39] = [
     Eth("1234000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425 \
          262728292a2b2c2d"),
     Eth("05ff61626364"),
@@ -50,7 +50,7 @@ pub(super) const LINK: [Built; 39] = [
 ];
 
 /// ARP and its relatives, padded and malformed.
-pub(super) const ARP: [Built; 27] = [
+pub(super) const ARP: [TestFrame; 27] = [
     Eth("080600010800060400010200000000010a0000010000000000000a000002"),
     Eth("080600010800060400010200000000010a000001ffffffffffff0a000002"),
     Eth("080600010800060400010200000000010a0000010200000000050a000002"),
@@ -82,7 +82,7 @@ pub(super) const ARP: [Built; 27] = [
 ];
 
 /// A connection from its start, options, wrong lengths, and text protocols.
-pub(super) const TCP: [Built; 40] = [
+pub(super) const TCP: [TestFrame; 40] = [
     Ip4(6, "9c401389000003e8000007d0a002020012340000020405b40402080a000000090000000301030307"),
     Back(6, "13899c4000001388000003e95012020012340000"),
     Ip4(6, "9c401389000003e9000013895010020012340000"),
@@ -151,7 +151,7 @@ pub(super) const TCP: [Built; 40] = [
 ];
 
 /// ICMP with quoted packets, IPv4 options, wrong checksums and lengths, fragments, UDP, AH, ESP.
-pub(super) const IPV4: [Built; 96] = [
+pub(super) const IPV4: [TestFrame; 96] = [
     Ip4(1, "03001819000005144500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
     Ip4(1, "03011818000005144500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
     Ip4(1, "03021817000005144500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
@@ -264,7 +264,7 @@ pub(super) const IPV4: [Built; 96] = [
 ];
 
 /// Extension headers.
-pub(super) const IPV6: [Built; 34] = [
+pub(super) const IPV6: [TestFrame; 34] = [
     Ip6(17, "04d2162e000c123461626364"),
     Eth("86dd6b812345000c1140fd000000000000000000000000000001fd00000000000000000000000000 \
          000204d2162e000c123461626364"),

@@ -1,9 +1,9 @@
 //! Frames for the comparison with tcpdump: tunnels, routing and neighbours.
 
-use super::built::Built::{self, Eth, Ip4, Ip6, Ttl};
+use super::built::TestFrame::{self, Eth, Ip4, Ip6, Ttl};
 
 /// GRE: keys, sequence numbers, Ethernet inside, and versions.
-pub(super) const GRE: [Built; 15] = [
+pub(super) const GRE: [TestFrame; 15] = [
     Ip4(47, "000008004500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
     Ip4(47, "20000800000000074500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
     Ip4(
@@ -42,7 +42,7 @@ pub(super) const GRE: [Built; 15] = [
 ];
 
 /// OSPF: all five packet types, with authentication.
-pub(super) const OSPF: [Built; 23] = [
+pub(super) const OSPF: [TestFrame; 23] = [
     Ip4(
         89,
         "020100300101010100000000000000000000000000000000ffffff00000a0201000000280a000001 \
@@ -147,7 +147,7 @@ pub(super) const OSPF: [Built; 23] = [
 ];
 
 /// IGMP, VRRP, VXLAN, BFD, NTP.
-pub(super) const GROUPS_AND_TUNNELS: [Built; 41] = [
+pub(super) const GROUPS_AND_TUNNELS: [TestFrame; 41] = [
     Ip4(2, "1164ee9b00000000"),
     Ip4(2, "11640e96e0000005"),
     Ip4(2, "1100eeff00000000"),
@@ -212,7 +212,7 @@ pub(super) const GROUPS_AND_TUNNELS: [Built; 41] = [
 ];
 
 /// ICMPv6: errors, neighbour discovery with its options, listeners.
-pub(super) const ICMPV6: [Built; 42] = [
+pub(super) const ICMPV6: [TestFrame; 42] = [
     Ip6(
         58,
         "0100a12c0000000060000000000c1140fe800000000000000000000000000001fe80000000000000 \

@@ -146,9 +146,9 @@ fn every_template_of_a_random_firewall_is_a_command() {
     let mut wrong = String::new();
     for template in TEMPLATES {
         let command = filled(template, &[7, 31, 1023]);
-        let said = site.command(&format!("ipfw -n '{command}'"));
-        if said.contains("exit 64") || said.contains("column") {
-            wrong += &format!("{command}\n{said}");
+        let output = site.command(&format!("ipfw -n '{command}'"));
+        if output.contains("exit 64") || output.contains("column") {
+            wrong += &format!("{command}\n{output}");
         }
     }
     assert_eq!(wrong, "");

@@ -11,7 +11,7 @@ use super::*;
 
 /// The parts of a verdict that are compared.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum OracleVerdict {
     Accept,
     Deny,
     Limit,
@@ -23,7 +23,7 @@ pub(super) enum Said {
     Other,
 }
 
-impl Said {
+impl OracleVerdict {
     pub(super) fn of(verdict: &RuleVerdict) -> Self {
         match verdict {
             RuleVerdict::Accept => Self::Accept,
@@ -100,7 +100,7 @@ struct State {
 
 /// The parts of a state that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shown {
+pub(super) struct ComparedState {
     pub(super) number: u16,
     pub(super) flow: Flow,
     pub(super) name: String,
@@ -110,7 +110,7 @@ pub(super) struct Shown {
 
 /// The metadata of a packet from check to check.
 #[derive(Clone, Default)]
-struct Carried {
+struct PacketContext {
     tags: BTreeSet<u16>,
     mark: u32,
     calls: Vec<usize>,
@@ -132,10 +132,10 @@ pub(super) struct Oracle {
 }
 
 /// The result of one rule.
-enum Went {
+enum RuleResult {
     NextRule,
     At(usize),
-    Done(Said),
+    Done(OracleVerdict),
 }
 
 impl Oracle {
@@ -187,8 +187,8 @@ impl Oracle {
         self.rules.iter().map(|rule| (rule.number, rule.counted.0, rule.counted.1)).collect()
     }
 
-    pub(super) fn shown(&self) -> Vec<Shown> {
-        let shown = |state: &State| Shown {
+    pub(super) fn shown(&self) -> Vec<ComparedState> {
+        let shown = |state: &State| ComparedState {
             number: state.number,
             flow: state.flow,
             name: state.name.into(),
@@ -202,11 +202,16 @@ impl Oracle {
 
     /// Returns the outcome of packets that arrive at once; packets that go into pipes come out
     /// after all others.
-    pub(super) fn burst(&mut self, packets: Vec<PacketSpec>, now: u64) -> Vec<(Said, PacketSpec)> {
+    pub(super) fn burst(
+        &mut self,
+        packets: Vec<PacketSpec>,
+        now: u64,
+    ) -> Vec<(OracleVerdict, PacketSpec)> {
         self.now = now;
         self.forget(|state| state.expires <= now);
-        let mut carried = vec![Carried::default(); packets.len()];
-        let mut all: Vec<_> = packets.into_iter().map(|packet| (Said::Other, packet)).collect();
+        let mut carried = vec![PacketContext::default(); packets.len()];
+        let mut all: Vec<_> =
+            packets.into_iter().map(|packet| (OracleVerdict::Other, packet)).collect();
         for ((said, packet), carried) in all.iter_mut().zip(&mut carried) {
             *said = self.check(packet, carried);
         }
@@ -228,22 +233,27 @@ impl Oracle {
         self.rules.iter().position(|rule| rule.number >= number).unwrap()
     }
 
-    fn check(&mut self, packet: &mut PacketSpec, carried: &mut Carried) -> Said {
+    fn check(&mut self, packet: &mut PacketSpec, carried: &mut PacketContext) -> OracleVerdict {
         let mut f_pos = carried.resume.take().map_or(0, |id| self.place(id) + 1);
         loop {
             match self.rule(&mut f_pos, packet, carried) {
-                Went::NextRule => f_pos += 1,
-                Went::At(place) => f_pos = place,
-                Went::Done(said) => return said,
+                RuleResult::NextRule => f_pos += 1,
+                RuleResult::At(place) => f_pos = place,
+                RuleResult::Done(said) => return said,
             }
         }
     }
 
     /// Runs one rule, or the action part of another rule to which a state leads; `f_pos` then
     /// becomes the position of that rule.
-    fn rule(&mut self, f_pos: &mut usize, packet: &mut PacketSpec, carried: &mut Carried) -> Went {
+    fn rule(
+        &mut self,
+        f_pos: &mut usize,
+        packet: &mut PacketSpec,
+        carried: &mut PacketContext,
+    ) -> RuleResult {
         if Some(self.rules[*f_pos].set) == self.disabled {
-            return Went::NextRule;
+            return RuleResult::NextRule;
         }
         let mut cmd = 0;
         // A `prob` before a lookup is drawn there. All other draws do not affect patterns, and are
@@ -254,7 +264,7 @@ impl Oracle {
             if let Some(chance) = lot.take_if(|_| cmd == keep_ofs(rule))
                 && !self.admits(chance)
             {
-                return Went::NextRule;
+                return RuleResult::NextRule;
             }
             let op = self.rules[*f_pos].ops[cmd].clone();
             cmd += 1;
@@ -262,14 +272,16 @@ impl Oracle {
                 Op::Prob(chance) => {
                     let looks_up = match self.rules[*f_pos].ops[cmd] {
                         Op::ProbeState(name) => is_wanted(Some(name), carried),
-                        Op::CheckState(name) if !is_wanted(name, carried) => return Went::NextRule,
+                        Op::CheckState(name) if !is_wanted(name, carried) => {
+                            return RuleResult::NextRule;
+                        }
                         Op::CheckState(_) => true,
                         _ => false,
                     };
                     if !looks_up {
                         lot = Some(chance);
                     } else if !self.admits(chance) {
-                        return Went::NextRule;
+                        return RuleResult::NextRule;
                     }
                 }
                 Op::ProbeState(_) | Op::CheckState(_) => {
@@ -288,18 +300,18 @@ impl Oracle {
                         *f_pos = self.place(parent);
                         cmd = self.rules[*f_pos].act_ofs;
                     } else if matches!(op, Op::CheckState(_)) {
-                        return Went::NextRule;
+                        return RuleResult::NextRule;
                     }
                 }
-                Op::Match(cond) if !holds(cond, packet, carried) => return Went::NextRule,
+                Op::Match(cond) if !holds(cond, packet, carried) => return RuleResult::NextRule,
                 Op::Match(_) => {}
                 Op::Keep(keep) => {
                     if let Err(said) = self.install(*f_pos, &keep, packet) {
                         self.count(*f_pos, packet);
-                        return Went::Done(said);
+                        return RuleResult::Done(said);
                     }
                 }
-                Op::SkipAction => return Went::NextRule,
+                Op::SkipAction => return RuleResult::NextRule,
                 Op::Tag(true, tag) => drop(carried.tags.insert(tag)),
                 Op::Tag(false, tag) => drop(carried.tags.remove(&tag)),
                 Op::Act(act) => {
@@ -324,46 +336,46 @@ impl Oracle {
         act: &Act,
         f_pos: usize,
         packet: &mut PacketSpec,
-        carried: &mut Carried,
-    ) -> Went {
+        carried: &mut PacketContext,
+    ) -> RuleResult {
         let (id, number) = (self.rules[f_pos].id, self.rules[f_pos].number);
         match *act {
-            Act::Allow => Went::Done(Said::Accept),
-            Act::Deny | Act::Reject(_) => Went::Done(Said::Deny),
-            Act::Forward => Went::Done(Said::Forward),
-            Act::Count | Act::TcpSetMss | Act::Reass | Act::CheckState(_) => Went::NextRule,
-            Act::SkipTo(to) => Went::At(self.first_from(to.max(number + 1))),
+            Act::Allow => RuleResult::Done(OracleVerdict::Accept),
+            Act::Deny | Act::Reject(_) => RuleResult::Done(OracleVerdict::Deny),
+            Act::Forward => RuleResult::Done(OracleVerdict::Forward),
+            Act::Count | Act::TcpSetMss | Act::Reass | Act::CheckState(_) => RuleResult::NextRule,
+            Act::SkipTo(to) => RuleResult::At(self.first_from(to.max(number + 1))),
             Act::Call(to) => {
                 carried.calls_made += u32::from(carried.calls.len() < 16);
                 if carried.calls.len() >= 16 {
-                    return Went::Done(Said::TooDeep);
+                    return RuleResult::Done(OracleVerdict::TooDeep);
                 }
                 if carried.calls_made > 1024 {
-                    return Went::Done(Said::TooMany);
+                    return RuleResult::Done(OracleVerdict::TooMany);
                 }
                 carried.calls.push(id);
-                Went::At(self.first_from(to))
+                RuleResult::At(self.first_from(to))
             }
             Act::Return(next_rule) => match carried.calls.pop() {
-                None => Went::NextRule,
-                Some(caller) if next_rule => Went::At(self.place(caller) + 1),
+                None => RuleResult::NextRule,
+                Some(caller) if next_rule => RuleResult::At(self.place(caller) + 1),
                 Some(caller) => {
-                    Went::At(self.first_from(self.rules[self.place(caller)].number + 1))
+                    RuleResult::At(self.first_from(self.rules[self.place(caller)].number + 1))
                 }
             },
             Act::Pipe(number) | Act::Queue(number) => {
                 carried.resume = Some(id);
-                Went::Done(Said::Pipe(number))
+                RuleResult::Done(OracleVerdict::Pipe(number))
             }
             Act::SetDscp(dscp) => {
                 if packet.proto.is_some() {
                     packet.tos = dscp << 2 | packet.tos & 3;
                 }
-                Went::NextRule
+                RuleResult::NextRule
             }
             Act::SetMark(mark) => {
                 carried.mark = mark;
-                Went::NextRule
+                RuleResult::NextRule
             }
         }
     }
@@ -381,7 +393,12 @@ impl Oracle {
         Some(state.rule)
     }
 
-    fn install(&mut self, f_pos: usize, keep: &KeepSpec, packet: &PacketSpec) -> Result<(), Said> {
+    fn install(
+        &mut self,
+        f_pos: usize,
+        keep: &KeepSpec,
+        packet: &PacketSpec,
+    ) -> Result<(), OracleVerdict> {
         let Some(flow) = flow(packet) else { return Ok(()) };
         let (rule, number) = (self.rules[f_pos].id, self.rules[f_pos].number);
         let alive = self.alive;
@@ -393,10 +410,10 @@ impl Oracle {
         if let Some((parent, most)) = parent
             && self.parents.get(&parent).copied().unwrap_or(0) >= most
         {
-            return Err(Said::Limit);
+            return Err(OracleVerdict::Limit);
         }
         if alive >= self.settings.dyn_max {
-            return Err(Said::Full);
+            return Err(OracleVerdict::Full);
         }
         if let Some((parent, _)) = parent {
             *self.parents.entry(parent).or_default() += 1;
@@ -427,7 +444,7 @@ fn keep_ofs(rule: &Rule) -> usize {
 }
 
 /// Returns whether a name must still be looked up: each name once, and no name after `any`.
-fn is_wanted(name: Option<&'static str>, carried: &Carried) -> bool {
+fn is_wanted(name: Option<&'static str>, carried: &PacketContext) -> bool {
     !carried.names.contains("any") && !carried.names.contains(name.unwrap_or("any"))
 }
 
@@ -447,7 +464,7 @@ fn masked((proto, src, dst): Flow, fields: [bool; 4]) -> Flow {
     (proto, end(src, fields[0], fields[1]), end(dst, fields[2], fields[3]))
 }
 
-fn holds(cond: Cond, packet: &PacketSpec, carried: &Carried) -> bool {
+fn holds(cond: Cond, packet: &PacketSpec, carried: &PacketContext) -> bool {
     let is_ip = packet.proto.is_some();
     let number = u32::from_be_bytes;
     let is_in = |address: [u8; 4], of: [u8; 4], len: u32| {
@@ -476,18 +493,18 @@ fn holds(cond: Cond, packet: &PacketSpec, carried: &Carried) -> bool {
 impl State {
     /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for other protocols, and
     /// for TCP by the flags of both sides so far.
-    fn update(&mut self, packet: &PacketSpec, way: usize, now: u64) {
+    fn update(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
         const SYN: u16 = 2;
         const FIN: u16 = 1;
         let seconds = match self.flow.0 {
             17 => 10,
             6 => {
-                self.seen |= u16::from(packet.tcp_flags & 7) << (8 * way);
+                self.seen |= u16::from(packet.tcp_flags & 7) << (8 * direction);
                 let both = |flag: u16| flag | flag << 8;
                 match self.seen {
                     SYN => 20,
                     seen if seen & !both(FIN) == both(SYN) && seen & both(FIN) != both(FIN) => {
-                        return self.progress(packet, way, now);
+                        return self.progress(packet, direction, now);
                     }
                     // Closed by both sides, reset, or never opened: one second in each case.
                     _ => 1,
@@ -499,13 +516,13 @@ impl State {
     }
 
     /// A connection stays alive when both sides have acknowledged new data.
-    fn progress(&mut self, packet: &PacketSpec, way: usize, now: u64) {
-        let newer = packet.tcp_ack.wrapping_sub(self.acks[way]) as i32 >= 0;
-        if packet.tcp_flags & 0x10 == 0 || self.acks[way] != 0 && !newer {
+    fn progress(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
+        let newer = packet.tcp_ack.wrapping_sub(self.acks[direction]) as i32 >= 0;
+        if packet.tcp_flags & 0x10 == 0 || self.acks[direction] != 0 && !newer {
             return;
         }
-        self.acks[way] = packet.tcp_ack;
-        self.acked[way] = true;
+        self.acks[direction] = packet.tcp_ack;
+        self.acked[direction] = true;
         if self.acked == [true; 2] {
             self.acked = [false; 2];
             self.expires = now + 300 * SECOND;

@@ -23,11 +23,12 @@ impl NicAttachment {
     /// Returns the saved form for the successor process; `None` while it is being detached.
     pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<NicAttachmentState> {
         let bound = self.attached.binding.state(ports);
-        let AttachedNic { nic, host, owner: place, .. } = &*self.attached;
-        let seat =
-            |seat: &BridgeAttachment, name: &str| seat.bridge.attachment_state(seat.id, name);
+        let AttachedNic { nic, host, owner, .. } = &*self.attached;
+        let attachment = |attachment: &BridgeAttachment, name: &str| {
+            attachment.bridge.attachment_state(attachment.id, name)
+        };
         let host = match host {
-            Some(host) => Some(seat(host, &format!("{}^", place.key.1))?),
+            Some(host) => Some(attachment(host, &format!("{}^", owner.key.1))?),
             None => None,
         };
         let polling = match &*lock(&self.workers) {
@@ -41,8 +42,8 @@ impl NicAttachment {
                 .collect()
         });
         Some(NicAttachmentState {
-            key: place.key.clone(),
-            nic: seat(nic, &place.key.1)?,
+            key: owner.key.clone(),
+            nic: attachment(nic, &owner.key.1)?,
             host,
             bound,
             polling,
@@ -53,7 +54,7 @@ impl NicAttachment {
     /// state is inconsistent.
     pub(crate) fn resume(
         state: &NicAttachmentState,
-        place: AttachmentOwner,
+        owner: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
         hub: &Arc<Bridge>,
         ticker: &Arc<Ticker>,
@@ -66,14 +67,14 @@ impl NicAttachment {
         });
         let seats = [Some(&state.nic), state.host.as_ref()];
         let mut seats = seats.into_iter().flatten().zip(lost);
-        let attachment = Self::attach(place, nic, binding, ticker, |name, member| {
+        let attachment = Self::attach(owner, nic, binding, ticker, |name, member| {
             let (BridgeAttachmentState { id, settings, .. }, lost) =
                 seats.next().ok_or(crate::Errno::INVAL)?;
             let config = settings.config(member.rings.len() as u32);
             let id = SwitchPortId(*id);
-            let seat = config.and_then(|config| hub.attach_at(name, member, id, config));
+            let found = config.and_then(|config| hub.attach_at(name, member, id, config));
             hub.with_engine(|engine| engine.refuse(id, SwitchDropReason::Restart, lost));
-            seat.ok_or(crate::Errno::INVAL)
+            found.ok_or(crate::Errno::INVAL)
         });
         let attachment = attachment.ok()?;
         if let Some(polling) = &state.polling {

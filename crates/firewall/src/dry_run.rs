@@ -16,7 +16,7 @@ use crate::shaper_commands::{of_shaper, shape};
 
 /// The firewall to whose ports the commands of a file refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TrialPorts {
+pub(crate) enum DryRunPorts {
     /// The ports of the firewall for which the file is meant.
     Known,
     /// Unknown: every port that a command names counts as existing.
@@ -24,7 +24,7 @@ pub(crate) enum TrialPorts {
 }
 
 /// The effect of a file that has no mistakes.
-pub(crate) struct FileTrial {
+pub(crate) struct DryRun {
     pub(crate) steps: Vec<CommandStep>,
     /// Suspicious rules.
     pub(crate) warnings: Vec<String>,
@@ -35,14 +35,14 @@ pub(crate) struct FileTrial {
 /// # Errors
 /// All mistakes, in the text and of commands that cannot be carried out, by their lines, up to
 /// [`MAX_FAULTS`].
-pub(crate) fn try_file(
+pub(crate) fn dry_run_file(
     order: &CommandBatch,
     mut firewall: Firewall,
-    ports: TrialPorts,
-) -> Result<FileTrial, CommandFault> {
+    ports: DryRunPorts,
+) -> Result<DryRun, CommandFault> {
     let (steps, mut faults) = order.read(QueueCaps::default())?;
     firewall.set_plain(true);
-    if ports == TrialPorts::Any {
+    if ports == DryRunPorts::Any {
         firewall.set_ports(named_ports(&steps));
     }
     let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
@@ -55,7 +55,7 @@ pub(crate) fn try_file(
         Some(fault) => Err(fault),
         None => {
             let warnings = lint::warnings(&firewall, &pipes.configuration());
-            Ok(FileTrial { steps, warnings })
+            Ok(DryRun { steps, warnings })
         }
     }
 }
