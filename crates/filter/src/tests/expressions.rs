@@ -355,3 +355,13 @@ fn the_empty_filter_accepts_everything() {
         assert_eq!(compile(text).unwrap().run(&[], 0), crate::DEFAULT_SNAP_LEN);
     }
 }
+
+#[test]
+fn no_arp_header_follows_mpls_labels() {
+    // An IPv6 packet with 10.0.0.1 where ARP has its sender.
+    let mut frame = [0; 80];
+    frame[12..19].copy_from_slice(&[0x88, 0x47, 0, 0, 0x11, 64, 0x60]);
+    frame[32..36].copy_from_slice(&[10, 0, 0, 1]);
+    assert_eq!(compile("mpls and host 10.0.0.1").unwrap().run(&frame, 80), 0);
+    assert_ne!(compile("mpls and ip6").unwrap().run(&frame, 80), 0);
+}

@@ -97,3 +97,44 @@ fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
         }
     }
 }
+
+/// Two paths that meet; each loads into the registers what `load` loads for it.
+fn meeting(load: impl Fn(&mut Assembly, u32), after: impl Fn(&mut Assembly)) -> CbpfProgram {
+    let mut assembly = Assembly::default();
+    let labels = [assembly.label(), assembly.label(), assembly.label()];
+    let [first, second, meet] = labels;
+    assembly.emit(LD_LEN, 0);
+    assembly.branch(JGT, 60, second, first);
+    for (number, label) in [(1, first), (2, second)] {
+        assembly.bind(label);
+        load(&mut assembly, number);
+        assembly.branch(JGE, 0, meet, meet);
+    }
+    assembly.bind(meet);
+    after(&mut assembly);
+    assembly.emit(RET_A, 0);
+    CbpfProgram::from_raw(assembly.finish()).unwrap()
+}
+
+#[test]
+fn what_both_paths_have_loaded_is_not_loaded_again_where_they_meet() {
+    let program = meeting(|code, _| code.load(LD_B_ABS, 14), |code| code.load(LD_B_ABS, 14));
+    assert_eq!(program.insns().iter().filter(|insn| insn.code == LD_B_ABS).count(), 2);
+}
+
+#[test]
+fn what_only_one_path_has_loaded_is_loaded_again_where_they_meet() {
+    // IPv4 headers of 20 bytes at 14 and of 24 at 18: X is the length of one or of the other.
+    let mut frame = [0; 70];
+    (frame[14], frame[18], frame[34], frame[38]) = (0x45, 0x46, 7, 9);
+    let program = meeting(
+        |code, number| code.load_header_len(10 + 4 * number),
+        |code| code.load_after(14, LD_B_IND, 14),
+    );
+    assert_eq!([60, 61].map(|len| program.run(&frame, len)), [7, 7]);
+    let program = meeting(
+        |code, number| code.load(LD_B_ABS, 30 + 4 * number),
+        |code| code.load(LD_B_ABS, 34),
+    );
+    assert_eq!([60, 61].map(|len| program.run(&frame, len)), [7, 7]);
+}
