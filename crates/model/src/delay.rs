@@ -189,6 +189,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_empty_when_neither_the_ordered_nor_the_overtaking_are_left() {
+        let mut line = DelayLine::with_capacity(7);
+        assert!(line.is_empty() && line.in_order.capacity() >= 7);
+        line.push(9, 'a');
+        line.push(5, 'b');
+        for left in [2, 1] {
+            assert_eq!((line.len(), line.is_empty()), (left, false));
+            line.pop();
+        }
+        assert!(line.is_empty());
+    }
+
+    #[test]
     fn equal_release_times_keep_the_order_of_pushing() {
         let mut line = DelayLine::new();
         for (release_ns, handle) in [(20, 'c'), (10, 'a'), (10, 'b'), (20, 'd')] {

@@ -227,7 +227,36 @@ mod tests {
         assert_eq!(line.free_ns(), 18);
     }
 
+    #[test]
+    fn a_line_is_busy_to_the_fraction_of_a_nanosecond() {
+        let mut line = LineClock::new(rate(3), 0);
+        line.occupy(0, 1);
+        assert_eq!([333_333_333, 333_333_334].map(|ns| line.is_busy_until(ns)), [true, false]);
+        line.occupy_ns(10);
+        assert_eq!(line.free_ns(), 333_333_344);
+        assert_eq!(line.occupy(0, 2), 1_000_000_010, "the fraction is still there");
+    }
+
+    #[test]
+    fn the_fraction_that_a_rate_has_left_is_carried_over() {
+        // 1/7 s is 142857142 6/7 ns; three bits at 14 Gbit/s are 3/14 ns.
+        let mut line = LineClock::new(rate(7), 0);
+        line.occupy(0, 1);
+        line.set_rate(rate(14_000_000_000));
+        assert_eq!([2, 1].map(|bits| line.occupy(0, bits)), [142_857_143, 142_857_144]);
+    }
+
     proptest! {
+        #[test]
+        fn a_time_is_that_of_the_bits_rounded_up_or_too_long(bits: u64, shift in 0u32..64, bps in 1u64..) {
+            for (bits, bps) in [(bits >> shift, bps), (bits >> shift, bps >> shift | 1)] {
+                let work = u128::from(bits) * 1_000_000_000;
+                let exact = u64::try_from(work.div_ceil(u128::from(bps)));
+                let is_possible = work <= u128::from(u64::MAX);
+                prop_assert_eq!(rate(bps).time_of(bits), exact.ok().filter(|_| is_possible));
+            }
+        }
+
         #[test]
         fn guessed_quotients_are_exact(work: u64, bps in 1u64..) {
             prop_assert_eq!(rate(bps).divide(work), (work / bps, work % bps));
@@ -236,13 +265,16 @@ mod tests {
         #[test]
         fn line_agrees_with_exact_fractions(
             bps in prop_oneof![1u64..100, 1u64..=400_000_000_000, 1u64..],
-            frames in prop::collection::vec(1u64..600_000, 1..50),
+            frames in prop::collection::vec(
+                prop_oneof![8 => 1u64..600_000, 1 => 1u64..1 << 32, 1 => 1u64..1 << 40],
+                1..50,
+            ),
         ) {
             let mut line = LineClock::new(rate(bps), 0);
             let mut bits = 0u128;
             for frame in frames {
                 bits += u128::from(frame);
-                let exact = (bits * 1_000_000_000).div_ceil(u128::from(bps));
+                let exact = (bits * 1_000_000_000).div_ceil(u128::from(bps)).min(u64::MAX.into());
                 prop_assert_eq!(u128::from(line.occupy(0, frame)), exact);
             }
         }

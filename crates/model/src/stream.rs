@@ -383,6 +383,21 @@ mod tests {
         assert_eq!(Chance::from_f64(1.5), None);
     }
 
+    #[test]
+    fn decisions_by_index_are_those_of_the_bits_at_the_index() {
+        let draws = Draws::new(7, "by index");
+        let mut happened = 0;
+        for number in 0..1000 {
+            let share = draws.at(number) as f64 / 2f64.powi(64);
+            assert_eq!(draws.below(number, 10), (share * 10.0) as u64);
+            assert_eq!((draws.below(number, 1), draws.below(number, 0)), (0, 0));
+            let chance = draws.chance(number, Chance::from_f64(0.3).unwrap());
+            assert_eq!(chance, share < 0.3);
+            happened += u32::from(chance);
+        }
+        assert!((250..350).contains(&happened), "{happened}");
+    }
+
     proptest! {
         #[test]
         fn between_stays_inside_its_range(seed: u64, a: u64, b: u64) {

@@ -487,3 +487,52 @@ fn continuous_once() -> &'static [(&'static str, Dist)] {
     static ALL: std::sync::OnceLock<Vec<(&'static str, Dist)>> = std::sync::OnceLock::new();
     ALL.get_or_init(continuous)
 }
+
+#[test]
+fn quantiles_of_choices_lie_where_the_choices_lie() {
+    let uniform = Dist::uniform(100, 300).unwrap();
+    assert_eq!([0.0, 0.25, 1.0, 7.0].map(|p| uniform.quantile_ns(p)), [100.0, 150.0, 300.0, 300.0]);
+    let samples = Dist::samples(&[40, 10, 30, 20]).unwrap();
+    let points = [-1.0, 0.0, 0.24, 0.26, 0.5, 0.76, 1.0];
+    assert_eq!(points.map(|p| samples.quantile_ns(p)), [10.0, 10.0, 10.0, 20.0, 30.0, 40.0, 40.0]);
+    let normal = Dist::normal(20.0 * MS, 3.0 * MS).unwrap();
+    // 97.725 % of a normal distribution lie below two deviations.
+    for (p, sigmas) in [(0.022_750_131_948, -2.0), (0.5, 0.0), (0.977_249_868_052, 2.0)] {
+        let expected = (20.0 + 3.0 * sigmas) * MS;
+        assert!((normal.quantile_ns(p) - expected).abs() < 1000.0, "{p}");
+    }
+}
+
+#[test]
+fn moments_of_choices_are_those_of_a_sum_over_them() {
+    let sums = |values: &[u64]| {
+        let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
+        let squares = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum::<f64>();
+        (mean, (squares / values.len() as f64).sqrt())
+    };
+    let uniform: Vec<u64> = (100..=307).collect();
+    let samples = [40, 10, 30, 20, 20, 1000];
+    for (dist, values) in [
+        (Dist::uniform(100, 307).unwrap(), &uniform[..]),
+        (Dist::samples(&samples).unwrap(), &samples[..]),
+        (Dist::samples(&samples).unwrap().plus(500), &samples.map(|ns| ns + 500)[..]),
+        (Dist::constant(7), &[7]),
+    ] {
+        let (mean, sd) = sums(values);
+        assert!((dist.mean_ns() - mean).abs() < 1e-6 && (dist.sd_ns() - sd).abs() < 1e-6, "{dist}");
+    }
+}
+
+#[test]
+fn a_mean_is_told_as_it_was_requested_where_one_was() {
+    let requested = |dist: Result<Dist, ParameterError>| dist.unwrap().requested_mean_ns();
+    assert_eq!(requested(Dist::normal(MS, 2.0 * MS)), Some(MS));
+    assert_eq!(requested(Dist::exponential(500, MS)), Some(MS));
+    assert_eq!(requested(Dist::gamma(2.5, 4.0 * MS)), Some(10.0 * MS));
+    let lognormal = requested(Dist::lognormal(20.0 * MS, 10.0 * MS)).unwrap();
+    assert!((lognormal / (20.0 * MS) - 1.0).abs() < 1e-9, "{lognormal}");
+    assert_eq!(Dist::normal(MS, 2.0 * MS).unwrap().plus(7).requested_mean_ns(), Some(MS + 7.0));
+    for dist in [Dist::pareto(MS, 3.0), Dist::uniform(1, 2), Dist::samples(&[1, 2])] {
+        assert_eq!(requested(dist), None);
+    }
+}

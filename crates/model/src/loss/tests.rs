@@ -191,3 +191,58 @@ fn states_too_short_to_notice_do_not_stop_time() {
     let error = TimedGilbertElliott::new(1e6, 0.0, p(1.0), p(0.0)).unwrap_err();
     assert_eq!(error.parameter, "mean bad time");
 }
+
+/// The mean length of a burst of a chain in discrete time, as it comes out: `leave` and `lose` of
+/// the good state, then of the bad one.
+fn burst_of_chain(leave: [f64; 2], lose: [f64; 2]) -> f64 {
+    let mut bad = 0;
+    let lost = run(400_000, |stream| {
+        let lost = stream.next_f64() < lose[bad];
+        if stream.next_f64() < leave[bad] {
+            bad = 1 - bad;
+        }
+        lost
+    });
+    mean(&summary(&lost).1)
+}
+
+#[test]
+fn a_timed_chain_tells_the_loss_and_the_bursts_of_the_chain_that_packets_see() {
+    for (mean_ns, lose, gap_ns) in [
+        ([30.0, 10.0], [0.1, 0.7], 5.0),
+        ([30.0, 10.0], [0.1, 0.7], 50.0),
+        ([7.0, 20.0], [0.3, 0.5], 2.0),
+        ([7.0, 20.0], [0.6, 0.05], 4.0),
+    ] {
+        let [good_ns, bad_ns] = mean_ns;
+        let chain = TimedGilbertElliott::new(good_ns, bad_ns, p(lose[1]), p(lose[0])).unwrap();
+        let bad_share = bad_ns / (good_ns + bad_ns);
+        let loss = lose[0] + bad_share * (lose[1] - lose[0]);
+        assert!((chain.bad_share() - bad_share).abs() < 1e-9);
+        assert!((chain.expected_loss() - loss).abs() < 1e-9);
+        // Of a chain with the rates a and b, the state after t is the other one with a / (a + b) of
+        // 1 - exp(-(a + b) t).
+        let changed = 1.0 - (-gap_ns * (good_ns + bad_ns) / (good_ns * bad_ns)).exp();
+        let leave = [bad_share * changed, (1.0 - bad_share) * changed];
+        let (told, found) = (chain.mean_burst(gap_ns), burst_of_chain(leave, lose));
+        assert!((told / found - 1.0).abs() < 0.02, "{told} {found}");
+    }
+}
+
+#[test]
+fn a_chain_tells_its_state_where_packets_are_lost_in_one_state_only() {
+    let mut gilbert = GilbertElliott::new(p(0.3), p(0.4), Chance::ALWAYS, Chance::NEVER);
+    let (mut stream, mut bad) = (Stream::new(7, "state"), gilbert.is_bad());
+    for _ in 0..100 {
+        assert_eq!(gilbert.lost(&mut stream), bad);
+        bad = gilbert.is_bad();
+    }
+    let mut timed = TimedGilbertElliott::new(30.0, 20.0, Chance::ALWAYS, Chance::NEVER).unwrap();
+    let states = Draws::new(7, "state");
+    let mut seen = [false; 2];
+    for i in 0..100 {
+        assert_eq!(timed.lost_at(10 * i, states, i), timed.is_bad());
+        seen[usize::from(timed.is_bad())] = true;
+    }
+    assert_eq!(seen, [true; 2]);
+}
