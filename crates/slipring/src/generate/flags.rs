@@ -170,7 +170,7 @@ fn capture() -> Vec<Arg> {
             .requires("pcap")
             .conflicts_with("rate")
             .help("Keep the times of the capture"),
-        own("speed", "FACTOR", "Send X times as fast as recorded: 2, 0.5, 150%")
+        own("speed", "FACTOR", "Send FACTOR times as fast as recorded: 2, 0.5, 150%")
             .value_parser(str::parse::<Fraction>)
             .requires("timed"),
         own(
