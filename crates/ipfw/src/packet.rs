@@ -10,6 +10,8 @@
 mod malformed;
 pub mod options;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 pub use malformed::{MalformedCounters, MalformedReason};
 

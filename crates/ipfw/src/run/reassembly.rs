@@ -252,3 +252,6 @@ fn clear_fragment_fields(frame: &mut [u8], l3: usize) {
     let sum = slipring_wire::checksum::of(&header[..header_len]);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests;

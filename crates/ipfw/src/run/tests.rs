@@ -8,6 +8,7 @@ mod fields;
 mod fragments;
 mod hostile;
 mod lookups;
+mod matching;
 mod nat;
 mod replies;
 mod restoring;

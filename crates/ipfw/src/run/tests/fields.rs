@@ -406,3 +406,32 @@ fn congestion_is_marked_with_the_checksum_kept_right_and_only_in_ip() {
     mark_congestion(&mut arp);
     assert_eq!(arp, before);
 }
+
+#[test]
+fn an_mss_is_lowered_at_any_offset_with_the_checksum_kept_right() {
+    for (options, at) in [
+        ([2, 4, 0x05, 0xb4, 1, 1, 1, 0], 56),
+        ([1, 2, 4, 0x05, 0xb4, 4, 2, 0], 57),
+        ([4, 2, 2, 4, 0x05, 0xb4, 1, 0], 58),
+        ([1, 4, 2, 2, 4, 0x05, 0xb4, 0], 59),
+    ] {
+        for (flags, mss, expected) in [
+            (0x02, 536, 536_u16),
+            (0x12, 1459, 1459),
+            (0x02, 1460, 1460),
+            (0x02, 1461, 1460),
+            (0x10, 536, 1460),
+        ] {
+            let mut frame = syn_with_mss();
+            frame[54..62].copy_from_slice(&options);
+            frame[47] = flags;
+            fix_tcp_checksum(&mut frame);
+            let mut bed = Bed::new(&format!(
+                "add 100 tcp-setmss {mss} tcp from any to any\nadd 200 allow ip from any to any"
+            ));
+            bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+            assert_eq!(u16::from_be_bytes([frame[at], frame[at + 1]]), expected, "{at} {flags}");
+            assert_eq!(tcp_checksum(&frame), 0, "{at} {flags} {mss}");
+        }
+    }
+}

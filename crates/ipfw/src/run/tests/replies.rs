@@ -241,3 +241,78 @@ fn where_lines_go_is_the_rules_choice_or_verbose() {
         .collect();
     assert_eq!(to, [(false, false, true), (false, true, false)]);
 }
+
+#[test]
+fn every_code_of_unreach_has_its_icmp_and_icmp6_form() {
+    // RFC 4443, 3.1: no route 0, prohibited 1, address 3, port 4.
+    for (name, code, code6) in [
+        ("net", 0, 0),
+        ("host", 1, 3),
+        ("protocol", 2, 0),
+        ("port", 3, 4),
+        ("srcfail", 5, 0),
+        ("net-unknown", 6, 0),
+        ("host-unknown", 7, 3),
+        ("isolated", 8, 0),
+        ("net-prohib", 9, 1),
+        ("host-prohib", 10, 1),
+        ("tosnet", 11, 0),
+        ("toshost", 12, 0),
+        ("filter-prohib", 13, 1),
+        ("host-precedence", 14, 0),
+        ("precedence-cutoff", 15, 0),
+    ] {
+        let rule = format!("add 100 unreach {name} ip from any to any");
+        assert_eq!(answer(&rule, udp()).unwrap()[34..36], [3, code], "{name}");
+        assert_eq!(answer(&rule, udp6()).unwrap()[54..56], [1, code6], "{name}");
+    }
+    // `unreach6` is about IPv6 only.
+    assert!(answer("add 100 unreach6 port ip from any to any", udp()).is_none());
+    assert_eq!(answer("add 100 unreach6 port ip from any to any", udp6()).unwrap()[54..56], [1, 4]);
+}
+
+#[test]
+fn a_reset_acknowledges_syn_fin_and_each_byte_of_data() {
+    let data = options::tcp_data_len(&tcp(2), &PacketHeaders::parse(&tcp(2)).unwrap());
+    for (flags, units) in [(0x00, 0), (0x02, 1), (0x01, 1), (0x03, 2), (0x0a, 1), (0x08, 0)] {
+        let frame = tcp_seq(false, flags, u32::MAX, 5);
+        let frame = answer("add 100 reset tcp from any to any", frame).unwrap();
+        let packet = PacketHeaders::parse(&frame).unwrap();
+        assert_eq!((packet.tcp_flags, options::tcp_word(&frame, &packet, 4)), (0x14, 0));
+        assert_eq!(
+            options::tcp_word(&frame, &packet, 8),
+            (data + units).wrapping_sub(1),
+            "{flags}"
+        );
+    }
+}
+
+#[test]
+fn an_abort_has_its_checksum_and_answers_no_abort() {
+    let sctp = |chunk| {
+        let mut frame = v4_with(&udp(), |ip| ip[9] = 132);
+        (frame[34], frame[37], frame[46]) = (0, 9, chunk);
+        frame[38..42].copy_from_slice(&[1, 2, 3, 4]);
+        frame
+    };
+    let rule = "add 100 abort ip from any to any";
+    let mut frame = answer(rule, sctp(1)).unwrap();
+    let sent: [u8; 4] = frame[42..46].try_into().unwrap();
+    frame[42..46].fill(0);
+    assert_eq!(u32::from_le_bytes(sent), crc32c_by_division(&frame[34..50]));
+    assert_eq!((frame[34..38].to_vec(), frame.len()), (vec![0, 9, frame[36], frame[37]], 50));
+    assert_eq!(crc32c_by_division(b"123456789"), 0xe306_9283);
+    assert!(answer(rule, sctp(6)).is_none());
+    assert!(answer(rule, udp()).is_none() && answer(rule, tcp(2)).is_none());
+}
+
+/// The remainder of the message, bits reversed, by the polynomial 0x1edc6f41 (RFC 9260, appendix
+/// A), as a division of bits.
+fn crc32c_by_division(message: &[u8]) -> u32 {
+    let bits = message.iter().flat_map(|byte| (0..8).map(move |at| byte >> at & 1));
+    let remainder = bits.fold(u32::MAX, |register, bit| {
+        let is_set = register >> 31 != u32::from(bit);
+        register << 1 ^ if is_set { 0x1edc_6f41 } else { 0 }
+    });
+    !remainder.reverse_bits()
+}

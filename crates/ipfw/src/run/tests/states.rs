@@ -386,3 +386,69 @@ fn calls_that_multiply_end_by_their_budget() {
         assert_eq!(fixture.firewall.drops().calls, 1);
     }
 }
+
+/// The lifetime in seconds that a state has after these segments: whether back, flags,
+/// acknowledgement.
+fn lifetime(segments: &[(bool, u8, u32)]) -> u64 {
+    let mut bed = Bed::new("add 100 allow tcp from any to any keep-state");
+    bed.load(
+        "sysctl net.inet.ip.fw.dyn_ack_lifetime=100\nsysctl net.inet.ip.fw.dyn_syn_lifetime=20\n\
+         sysctl net.inet.ip.fw.dyn_fin_lifetime=3\nsysctl net.inet.ip.fw.dyn_rst_lifetime=4",
+    );
+    for &(back, flags, ack) in segments {
+        bed.passes(tcp_seq(back, flags, 1, ack));
+    }
+    bed.firewall.states().sorted()[0].expires_ns / SECOND
+}
+
+#[test]
+fn the_lifetime_of_a_connection_follows_the_flags_of_both_sides() {
+    const RST: u8 = 0x04;
+    const OPEN: [(bool, u8, u32); 3] = [(false, SYN, 0), (true, SYN | ACK, 2), (false, ACK, 2)];
+    let after = |more: &[(bool, u8, u32)]| lifetime(&[&OPEN[..], more].concat());
+    // Never opened by a SYN, or by one side only.
+    assert_eq!(lifetime(&[(false, ACK, 1)]), 4);
+    assert_eq!(lifetime(&[(false, SYN, 0)]), 20);
+    assert_eq!(lifetime(&[(false, SYN, 0), (false, ACK, 1)]), 20);
+    assert_eq!(lifetime(&[(false, SYN, 0), (true, RST, 0)]), 4);
+    assert_eq!(lifetime(&[(false, SYN | FIN, 0)]), 4);
+    // Opened by both; one half closed, then the other.
+    assert_eq!(after(&[]), 100);
+    assert_eq!(after(&[(false, FIN | ACK, 2)]), 100);
+    assert_eq!(after(&[(false, FIN | ACK, 2), (true, FIN | ACK, 3)]), 3);
+    assert_eq!(after(&[(true, FIN | ACK, 2), (true, ACK, 2)]), 100);
+    for back in [false, true] {
+        assert_eq!(after(&[(back, RST, 0)]), 4);
+        assert_eq!(after(&[(back, RST, 0), (!back, ACK, 9)]), 4);
+    }
+}
+
+#[test]
+fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    let mut expires = |second: u64, segments: &[(bool, u8, u32)]| {
+        bed.now = second * SECOND;
+        for &(back, flags, ack) in segments {
+            bed.passes(tcp_seq(back, flags, 1, ack));
+        }
+        bed.firewall.states().sorted()[0].expires_ns / SECOND
+    };
+    assert_eq!(expires(10, &[(false, ACK, 501), (true, ACK, 101)]), 310, "the same again counts");
+    assert_eq!(expires(20, &[(false, ACK, 500), (true, ACK, 101)]), 310, "the first is old");
+    assert_eq!(expires(30, &[(false, ACK, 501)]), 330, "now both have");
+    assert_eq!(expires(40, &[(false, 0, 900), (true, ACK, 102)]), 330, "no acknowledgement");
+    assert_eq!(expires(50, &[(false, ACK, 0x7000_0000)]), 350);
+    // Half the number space ahead is behind.
+    assert_eq!(expires(60, &[(false, ACK, 0xf000_0001), (true, ACK, 103)]), 350);
+    assert_eq!(expires(70, &[(false, ACK, 0xefff_ffff)]), 370);
+}
+
+#[test]
+fn udp_lite_lives_as_udp_and_others_live_short() {
+    for (proto, seconds) in [(17, 10), (136, 10), (47, 5), (132, 5)] {
+        let mut bed = Bed::new("add 100 allow ip from any to any keep-state");
+        assert!(bed.passes(v4_with(&udp(), |ip| ip[9] = proto)));
+        assert_eq!(bed.firewall.states().sorted()[0].expires_ns, seconds * SECOND, "{proto}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Packets cut at random, and each limit of what waits.
+
+use alloc::vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A fragment of a packet: `len` bytes of payload from `offset` on.
+fn fragment(id: u16, payload: &[u8], offset: usize, len: usize, more: bool) -> Vec<u8> {
+    let mut frame = vec![0; 34];
+    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+    frame[16..18].copy_from_slice(&(20 + len as u16).to_be_bytes());
+    frame[18..20].copy_from_slice(&id.to_be_bytes());
+    let off = (offset / 8) as u16 | if more { 0x2000 } else { 0 };
+    frame[20..22].copy_from_slice(&off.to_be_bytes());
+    (frame[22], frame[23], frame[29], frame[33]) = (64, 47, 1, 2);
+    frame.extend_from_slice(&payload[offset..offset + len]);
+    frame
+}
+
+fn offer(reassembly: &mut Reassembly, frame: &[u8], now: u64) -> Option<ReassembledPacket> {
+    reassembly.offer(frame, &PacketHeaders::parse(frame).unwrap(), now)
+}
+
+/// Where a packet of `len` bytes is cut: multiples of 8, and its end.
+fn pieces(len: usize, cuts: &[usize]) -> Vec<(usize, usize)> {
+    let mut at: Vec<_> = cuts.iter().map(|cut| cut % len / 8 * 8).chain([0, len]).collect();
+    at.sort_unstable();
+    at.dedup();
+    at.windows(2).map(|pair| (pair[0], pair[1] - pair[0])).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_packet_is_whole_when_all_its_pieces_have_come_in_any_order(
+        payload in prop::collection::vec(any::<u8>(), 1..1500),
+        cuts in prop::collection::vec(any::<usize>(), 1..20),
+        order in prop::collection::vec((any::<usize>(), any::<bool>()), 40),
+    ) {
+        let mut left: Vec<_> = pieces(payload.len(), &cuts)
+            .into_iter()
+            .map(|(at, len)| fragment(9, &payload, at, len, at + len < payload.len()))
+            .collect();
+        let (count, mut reassembly) = (left.len(), Reassembly::default());
+        let (mut came, mut repeated) = (Vec::new(), 0);
+        for (pick, again) in order {
+            let frame = left.swap_remove(pick % left.len());
+            let whole = offer(&mut reassembly, &frame, 5);
+            if left.is_empty() {
+                let whole = whole.unwrap();
+                prop_assert_eq!(&whole.earlier, &came);
+                prop_assert_eq!(&whole.frame[34..], &payload);
+                let packet = PacketHeaders::parse(&whole.frame).unwrap();
+                prop_assert_eq!(packet.ip_len as usize, 20 + payload.len());
+                prop_assert_eq!((packet.ip_off, packet.ip_id), (0, 9));
+                prop_assert_eq!(slipring_wire::checksum::of(&whole.frame[14..34]), 0);
+                break;
+            }
+            prop_assert_eq!(whole, None);
+            came.push(frame);
+            if again {
+                prop_assert_eq!(offer(&mut reassembly, &came[pick % came.len()], 5), None);
+                repeated += 1;
+            }
+            prop_assert_eq!(reassembly.held(), came.len());
+        }
+        let expected = FragmentCounters {
+            fragments: count as u64 + repeated,
+            whole: 1,
+            released: count as u64,
+            repeated,
+            ..FragmentCounters::default()
+        };
+        prop_assert_eq!(reassembly.counters(), &expected);
+        prop_assert!(reassembly.waiting.is_empty() && reassembly.expiry_queue.is_empty());
+    }
+}
+
+/// Offers these fragments of one packet, each as offset, length and whether more follow; returns
+/// how many wait then, and how many were lost with it.
+fn lost(fragments: &[(usize, usize, bool)]) -> (usize, u64) {
+    let payload: Vec<u8> = (0..70_000_u32).map(|at| at as u8).collect();
+    let mut reassembly = Reassembly::default();
+    for &(at, len, more) in fragments {
+        assert_eq!(offer(&mut reassembly, &fragment(1, &payload, at, len, more), 0), None);
+    }
+    (reassembly.held(), reassembly.counters().overlapping)
+}
+
+#[test]
+fn fragments_that_contradict_each_other_lose_their_packet() {
+    for fragments in [
+        // Overlapping at the front, at the back, within, around.
+        &[(0, 16, true), (8, 16, true)][..],
+        &[(8, 16, true), (0, 16, true)],
+        &[(0, 32, true), (8, 8, true)],
+        &[(8, 8, true), (0, 32, true)],
+        &[(16, 8, true), (16, 16, true)],
+        // Beyond the end, or another end.
+        &[(16, 8, false), (24, 8, true)],
+        &[(16, 8, false), (32, 8, true)],
+        &[(16, 8, false), (24, 8, false)],
+        &[(16, 8, true), (8, 8, false)],
+        &[(24, 8, true), (8, 8, false)],
+        // The same bytes, but once as the last.
+        &[(16, 8, true), (16, 8, false)],
+        &[(16, 8, false), (16, 8, true)],
+    ] {
+        assert_eq!(lost(fragments), (0, 2), "{fragments:?}");
+    }
+    // Neighbours do not overlap.
+    assert_eq!(lost(&[(8, 8, true), (16, 8, true)]), (2, 0));
+    assert_eq!(lost(&[(16, 8, false), (8, 8, true)]), (2, 0));
+}
+
+#[test]
+fn fragments_that_cannot_be_part_of_a_packet_are_lost() {
+    assert_eq!(lost(&[(0, 12, true)]), (0, 1), "only the last may have any length");
+    assert_eq!(lost(&[(8, 0, false)]), (0, 1), "nothing");
+    // 65,535 bytes with the header are the most.
+    assert_eq!(lost(&[(65_512, 3, false)]), (1, 0));
+    assert_eq!(lost(&[(65_512, 4, false)]), (0, 1));
+    // Less in the frame than its header says.
+    let mut reassembly = Reassembly::default();
+    let frame = fragment(1, &[7; 64], 8, 16, true);
+    assert_eq!(offer(&mut reassembly, &frame[..frame.len() - 8], 0), None);
+    assert_eq!((reassembly.held(), reassembly.counters().overlapping), (0, 1));
+}
+
+#[test]
+fn a_packet_has_at_most_64_fragments() {
+    let most: Vec<_> = (0..64).map(|at| (8 + at * 16, 8, true)).collect();
+    assert_eq!(lost(&most), (64, 0));
+    let more: Vec<_> = (0..65).map(|at| (8 + at * 16, 8, true)).collect();
+    assert_eq!(lost(&more), (0, 65));
+}
+
+#[test]
+fn fragments_wait_thirty_seconds_from_the_first_of_their_packet() {
+    let mut reassembly = Reassembly::default();
+    offer(&mut reassembly, &fragment(1, &[0; 64], 0, 8, true), 5);
+    offer(&mut reassembly, &fragment(1, &[0; 64], 16, 8, true), WAIT_NS);
+    offer(&mut reassembly, &fragment(2, &[0; 64], 0, 8, true), WAIT_NS);
+    reassembly.forget_late(WAIT_NS + 4);
+    assert_eq!(reassembly.held(), 3);
+    reassembly.forget_late(WAIT_NS + 5);
+    assert_eq!((reassembly.held(), reassembly.counters().late), (1, 2));
+    // An offer forgets what is late, too.
+    offer(&mut reassembly, &fragment(3, &[0; 64], 0, 8, true), 3 * WAIT_NS);
+    assert_eq!((reassembly.held(), reassembly.counters().late), (1, 3));
+}
+
+#[test]
+fn counters_of_two_engines_add_up() {
+    let mut sum = FragmentCounters {
+        fragments: 1,
+        whole: 2,
+        released: 3,
+        late: 4,
+        overlapping: 5,
+        crowded: 6,
+        repeated: 7,
+    };
+    let other = FragmentCounters { fragments: 10, whole: 20, released: 30, ..sum };
+    sum.add(&other);
+    let expected = FragmentCounters {
+        fragments: 11,
+        whole: 22,
+        released: 33,
+        late: 8,
+        overlapping: 10,
+        crowded: 12,
+        repeated: 14,
+    };
+    assert_eq!(sum, expected);
+}
