@@ -16,6 +16,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use slipring_fuse::{FuseConfig, FuseDevice, RequestTransport, UringMode};
 use slipring_netmap::{Adapter, AdapterRequest, Errno, MemoryParams, Netmap, Parameters, Provider};
+use slipring_test_support::program::copy_into;
 
 #[derive(Debug)]
 struct PipesOnly;
@@ -117,8 +118,12 @@ impl Device {
     }
 
     fn client(&self, scenario: &str) -> Command {
+        self.client_from(program(), scenario)
+    }
+
+    fn client_from(&self, program: &Path, scenario: &str) -> Command {
         let mut client = Command::new("timeout");
-        client.arg("60").arg(program()).arg(self.mount().join("netmap")).arg(scenario);
+        client.arg("60").arg(program).arg(self.mount().join("netmap")).arg(scenario);
         client
     }
 
@@ -253,7 +258,8 @@ fn users_have_names_and_memory_of_their_own() {
         let mut client = device.run_forever();
         // `forever` has root's `x}1` bound; the `x}1` of the other user is another pipe, in another
         // file.
-        let output = device.client("fork").uid(65_534).gid(65_534).output().unwrap();
+        let copy = copy_into(device.dir.path(), program());
+        let output = device.client_from(&copy, "fork").uid(65_534).gid(65_534).output().unwrap();
         good(output);
         client.kill().unwrap();
         client.wait().unwrap();

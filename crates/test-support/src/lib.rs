@@ -28,7 +28,8 @@
 //! | a program on a terminal | [`pty::OnTerminal`] |
 //! | descriptors whose end the kernel must see at once | [`close`] |
 //! | waiting until something happens | [`eventually`], with [`accepts`] for a socket |
-//! | skipping a test on a machine that lacks something | [`skip!`], [`installed`], [`is_root`] |
+//! | a program that another user runs | [`program::copy_into`], [`Sandbox::copy_of`] |
+//! | skipping a test on a machine that lacks something | [`skip!`], [`installed`], [`is_root`], [`user_namespaces_allowed`] |
 //! | an expected text in a file | [`golden::check`] |
 //! | a protocol between threads | `models`, with the feature of that name |
 //! | frames | [`frames`] |
@@ -59,5 +60,5 @@ pub use lab::{Lab, LabPort};
 pub use namespace::Namespace;
 pub use program::{Ended, Program};
 pub use sandbox::Sandbox;
-pub use skipping::{installed, is_root};
+pub use skipping::{installed, is_root, user_namespaces_allowed};
 pub use waiting::{TIMEOUT, accepts, eventually};

@@ -5,6 +5,7 @@
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -44,6 +45,23 @@ pub fn output(command: &mut Command) -> std::process::Output {
     let status = eventually(&format!("the end of {name}"), || child.try_wait().unwrap());
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     std::process::Output { status, stdout, stderr }
+}
+
+/// Copies a program into `dir`, where another user can run it: the build directory may be closed to
+/// others, or lie in a directory that is. Returns the copy's path; a second call finds the copy.
+///
+/// Another process writes the copy. If this one did, a program that another test starts meanwhile
+/// would briefly have it open for writing, and it could not be executed.
+///
+/// # Panics
+/// If it cannot be copied.
+#[must_use]
+pub fn copy_into(dir: &Path, program: &Path) -> PathBuf {
+    let copy = dir.join(program.file_name().unwrap());
+    if !copy.exists() {
+        assert!(Command::new("cp").arg(program).arg(&copy).status().unwrap().success());
+    }
+    copy
 }
 
 fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
@@ -229,4 +247,29 @@ fn follow(
         output.0.lock().unwrap_or_else(PoisonError::into_inner).ended += 1;
         output.1.notify_all();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use super::*;
+    use crate::is_root;
+    use crate::sandbox::NOBODY;
+
+    fn dir(mode: u32) -> tempfile::TempDir {
+        tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempdir().unwrap()
+    }
+
+    #[test]
+    fn another_user_runs_the_copy_of_a_program_in_a_closed_directory() {
+        if !is_root("to become another user") {
+            return;
+        }
+        let (closed, open) = (dir(0o700), dir(0o755));
+        let program = copy_into(closed.path(), Path::new("/bin/true"));
+        let run = |program: &Path| Command::new(program).uid(NOBODY).gid(NOBODY).status();
+        assert!(run(&program).is_err());
+        assert!(run(&copy_into(open.path(), &program)).unwrap().success());
+    }
 }

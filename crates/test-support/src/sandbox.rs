@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::program::copy_into;
 use crate::{Ended, Namespace, Program, tree};
 
 /// A user id with no other processes in the tests.
@@ -62,6 +63,12 @@ impl Sandbox {
         self.dir.path().join(name)
     }
 
+    /// Returns a copy of a program that every user can run.
+    #[must_use]
+    pub fn copy_of(&self, program: impl AsRef<Path>) -> PathBuf {
+        copy_into(self.dir.path(), program.as_ref())
+    }
+
     /// Returns the run directory of its programs.
     pub fn run_dir(&self) -> PathBuf {
         self.path("run")
@@ -100,9 +107,15 @@ impl Sandbox {
 
     /// The same as [`Self::bind`], but as an ordinary user.
     pub fn bind_as_nobody(&self, words: &str) -> String {
-        let mut command = client(&self.run_dir().join("netmap"), &format!("bind {words}"));
+        output(self.client_of_nobody(&format!("bind {words}")).finish())
+    }
+
+    /// Starts the C program as an ordinary user.
+    pub fn client_of_nobody(&self, words: &str) -> Program {
+        let mut command = Command::new(self.copy_of(program()));
+        command.arg(self.run_dir().join("netmap")).args(words.split_ascii_whitespace());
         command.uid(NOBODY).gid(NOBODY);
-        output(Program::launch(&self.inside, command).finish())
+        Program::launch(&self.inside, command)
     }
 
     /// Asserts that `count` frames pass between two programs, complete and in order.

@@ -15,6 +15,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect,
     listen, recv, socket_with,
 };
+use slipring_test_support::program::copy_into;
 use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
@@ -32,7 +33,7 @@ fn program() -> &'static Path {
 
 /// A device's directory, inside the directory of its sockets.
 struct DeviceDir {
-    _dir: TempDir,
+    dir: TempDir,
     around: PathBuf,
 }
 
@@ -50,7 +51,7 @@ impl DeviceDir {
             slipring_test_support::skip!("to be somebody else needs root");
             return None;
         }
-        Some(Self { _dir: dir, around })
+        Some(Self { dir, around })
     }
 
     fn socket(&self) -> PathBuf {
@@ -63,7 +64,7 @@ impl DeviceDir {
     }
 
     fn program(&self, user: u32) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(copy_into(self.dir.path(), program()));
         command.arg(self.around.join("fuse/netmap")).uid(user).gid(user);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -33,18 +33,18 @@ fn program() -> &'static Path {
     })
 }
 
-fn command(site: &Sandbox, words: &str) -> Command {
-    let mut command = Command::new(program());
+fn command(site: &Sandbox, program: &Path, words: &str) -> Command {
+    let mut command = Command::new(program);
     command.arg(site.run_dir().join("netmap")).args(words.split_ascii_whitespace());
     command
 }
 
 pub(crate) fn start(site: &Sandbox, words: &str) -> Program {
-    Program::launch(&site.inside, command(site, words))
+    Program::launch(&site.inside, command(site, program(), words))
 }
 
 fn start_as(site: &Sandbox, uid: u32, words: &str) -> Program {
-    let mut command = command(site, words);
+    let mut command = command(site, &site.copy_of(program()), words);
     command.uid(uid).gid(uid);
     Program::launch(&site.inside, command)
 }
@@ -222,7 +222,7 @@ fn many_programs_with_many_pipes_all_get_on_and_cost_little() {
     let keeper = site.client("hold keep{1");
     keeper.wait_for_text("bound");
     let before = kib(&daemon, "RssAnon");
-    let mut command = command(&site, &format!("many {CLIENTS} 5 3"));
+    let mut command = command(&site, program(), &format!("many {CLIENTS} 5 3"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut crowd = site.inside.spawn(command);
     let mut output = BufReader::new(crowd.stdout.take().unwrap());

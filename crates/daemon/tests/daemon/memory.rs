@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{NOBODY, client};
+use slipring_test_support::sandbox::NOBODY;
 use slipring_test_support::{Program, Sandbox, eventually};
 
 use crate::SLIPRING;
@@ -12,14 +12,6 @@ use crate::settings::vale;
 
 /// MiB that a hostile program touches.
 const MIB: u64 = 64;
-
-/// Starts a program of user `nobody` on the device.
-fn nobodys(site: &Sandbox, words: &str) -> Program {
-    use std::os::unix::process::CommandExt;
-    let mut command = client(&site.run_dir().join("netmap"), words);
-    command.uid(NOBODY).gid(NOBODY);
-    Program::launch(&site.inside, command)
-}
 
 /// Returns the line of a user who has memory.
 fn shown(site: &Sandbox, uid: u32) -> Option<String> {
@@ -49,7 +41,7 @@ fn hostile_memory_left_behind_goes_with_the_last_file_of_its_user() {
     let daemon = site.daemon("--mode 666");
     assert_eq!(shown(&site, NOBODY), None);
     for verb in ["touch", "touch-closed"] {
-        let hostile = nobodys(&site, &format!("{verb} x{{1 {MIB}"));
+        let hostile = site.client_of_nobody(&format!("{verb} x{{1 {MIB}"));
         hostile.wait_for_text("touched");
         if verb == "touch" {
             let line = shown(&site, NOBODY).unwrap();
@@ -69,7 +61,7 @@ fn hostile_memory_left_behind_goes_with_the_last_file_of_its_user() {
 fn a_users_memory_is_at_most_a_quarter_of_the_machines() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("--mode 666");
-    let holder = nobodys(&site, "hold x{1");
+    let holder = site.client_of_nobody("hold x{1");
     holder.wait_for_text("bound");
     let line = shown(&site, NOBODY).unwrap();
 

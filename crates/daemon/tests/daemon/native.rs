@@ -200,7 +200,7 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
     let ask = |site: &Sandbox| {
         let mut ask = Command::new("setpriv");
         let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-        ask.args(ids).arg("--clear-groups").arg(std::env::current_exe().unwrap());
+        ask.args(ids).arg("--clear-groups").arg(site.copy_of(std::env::current_exe().unwrap()));
         ask.args(["native::ask_as_somebody", "--exact", "--nocapture"]).env(ASK, door(site));
         let done = ask.output().unwrap();
         String::from_utf8_lossy(&done.stderr).into_owned()

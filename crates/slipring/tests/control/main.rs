@@ -167,12 +167,8 @@ fn what_is_got_starts_the_same_links_again() {
 /// Runs `slipring emulate ctl WORDS` as user nobody.
 fn ctl_of_another_user(site: &EmulatorLab, words: &str) -> Ended {
     use std::os::unix::fs::PermissionsExt;
-    // The build directory may be closed to others.
     let dir = tempfile::tempdir().unwrap();
-    let copy = dir.path().join("slipring");
-    // Another process copies: a child cannot execute a file that this process has open for writing.
-    let copied = Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap();
-    assert!(copied.success());
+    let copy = support::copy_to(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);

@@ -3,17 +3,10 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use slipring_test_support::sandbox::{NOBODY, client};
+use slipring_test_support::sandbox::NOBODY;
 use slipring_test_support::{Ended, Program, Sandbox, eventually};
 
 use crate::support::SLIPRING;
-
-/// Starts a program of user nobody on the device.
-fn nobodys(site: &Sandbox, words: &str) -> Program {
-    let mut command = client(&site.run_dir().join("netmap"), words);
-    command.uid(NOBODY).gid(NOBODY);
-    Program::launch(&site.inside, command)
-}
 
 /// Returns what the daemon reports about a user's memory, if there is any.
 fn shown(site: &Sandbox, uid: u32) -> Option<String> {
@@ -23,7 +16,7 @@ fn shown(site: &Sandbox, uid: u32) -> Option<String> {
 
 /// Runs `slipring vale` as this user, whatever the result.
 fn vale_as(site: &Sandbox, uid: u32, words: &str) -> Ended {
-    let mut command = Command::new(SLIPRING);
+    let mut command = Command::new(site.copy_of(SLIPRING));
     command.arg("vale").args(words.split_ascii_whitespace());
     command.arg("--device").arg(site.run_dir().join("netmap"));
     command.arg("--run-dir").arg(site.run_dir());
@@ -73,7 +66,7 @@ fn an_interface_that_another_user_has_in_a_switch_leaves_it_also_while_it_is_pol
     assert_eq!(site.bind("e0"), "EBUSY");
     vale_as(&site, 0, &format!("-d vale0:e0 --owner {NOBODY}")).well();
     eventually("the interface to be free", || (site.bind("e0") == "bound").then_some(()));
-    let program = nobodys(&site, "hold vale0:a");
+    let program = site.client_of_nobody("hold vale0:a");
     program.wait_for_text("bound");
     let stays = vale_as(&site, 0, &format!("-d vale0:a --owner {NOBODY}"));
     assert!(stays.stderr.contains("help: end the program"), "{stays:?}");

@@ -7,7 +7,9 @@ use std::process::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program, TIMEOUT, oracle, skip};
+use slipring_test_support::{
+    Ended, Namespace, Program, TIMEOUT, oracle, skip, user_namespaces_allowed,
+};
 
 use super::{as_ordinary_user, document, link_names};
 use crate::support::SLIPRING;
@@ -114,8 +116,8 @@ fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
 #[test]
 fn the_root_of_a_container_is_told_why_it_gets_tap_ports() {
     let Some(namespace) = Namespace::new() else { return };
-    if !namespace.attempt("unshare", "-Ur true").0 {
-        return skip!("this system forbids user namespaces");
+    if !user_namespaces_allowed() {
+        return;
     }
     let mut command = Command::new("unshare");
     command.arg("-Ur").arg(SLIPRING);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, installed, skip};
+use slipring_test_support::{Ended, Namespace, Program, installed, skip, user_namespaces_allowed};
 
 use super::document;
 use crate::support::SLIPRING;
@@ -92,7 +92,7 @@ send"#;
 
 #[test]
 fn in_a_rootless_container_doctor_and_the_error_tell_what_can_be_had() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::new().filter(|_| user_namespaces_allowed()) else { return };
     let inside = |words: &str| {
         let script = format!(
             "ip link add va type veth peer name vb && ip link set va up && ip link set vb up && \

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, installed};
+use slipring_test_support::{Ended, Namespace, Program, installed, user_namespaces_allowed};
 
 use crate::support::SLIPRING;
 use crate::users::{OrdinaryUser, as_ordinary_user};
@@ -75,6 +75,9 @@ fn names_are_asked_of_a_resolver_on_an_address_of_the_host() {
 #[test]
 fn an_ordinary_users_names_are_asked_as_well() {
     let (Some(world), Some(person)) = (world(), as_ordinary_user()) else { return };
+    if !user_namespaces_allowed() {
+        return;
+    }
     for program in ["pasta", "slirp4netns"] {
         if !installed(program) {
             continue;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use slipring_core::netns;
-use slipring_test_support::{Ended, Namespace, Program, installed, skip};
+use slipring_test_support::{Ended, Namespace, Program, installed, skip, user_namespaces_allowed};
 
 use crate::support::copy_to;
 use crate::{command, forward, round_trip_takes, things, world};
@@ -91,10 +91,7 @@ impl OrdinaryUser {
 pub(crate) fn both() -> Option<(Namespace, OrdinaryUser)> {
     let (world, person) = (world()?, as_ordinary_user()?);
     forward(&world, false);
-    let may = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Un", "true"];
-    let tried = Command::new("setpriv").args(may).output().unwrap();
-    if !tried.status.success() {
-        skip!("this system forbids user namespaces");
+    if !user_namespaces_allowed() {
         return None;
     }
     // Ping sockets carry ICMP; the outer namespace must allow them.

@@ -24,12 +24,7 @@ pub(crate) fn build_bench_program() {
     }
 }
 
-/// A copy of the binary where ordinary users can run it: the build directory may be closed to them.
-///
-/// Another process writes the copy. If this process wrote it, a program that another test starts
-/// meanwhile would briefly have it open for writing, and it could not be executed.
+/// A copy of it where ordinary users can run it: the build directory may be closed to them.
 pub(crate) fn copy_to(dir: &Path) -> PathBuf {
-    let copy = dir.join("slipring");
-    assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());
-    copy
+    slipring_test_support::program::copy_into(dir, Path::new(SLIPRING))
 }
