@@ -426,10 +426,10 @@ fn an_mss_is_lowered_at_any_offset_with_the_checksum_kept_right() {
             frame[54..62].copy_from_slice(&options);
             frame[47] = flags;
             fix_tcp_checksum(&mut frame);
-            let mut bed = Bed::new(&format!(
+            let mut fixture = Fixture::new(&format!(
                 "add 100 tcp-setmss {mss} tcp from any to any\nadd 200 allow ip from any to any"
             ));
-            bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+            fixture.cross(&mut frame, &mut PacketMetadata::incoming(0));
             assert_eq!(u16::from_be_bytes([frame[at], frame[at + 1]]), expected, "{at} {flags}");
             assert_eq!(tcp_checksum(&frame), 0, "{at} {flags} {mss}");
         }

@@ -57,14 +57,15 @@ fn icmp_types_are_single_bits_up_to_31() {
         frame
     };
     for listed in [0, 1, 8, 31] {
-        let mut bed = Bed::new(&format!("add 100 allow icmp from any to any icmptypes {listed}"));
-        let hit: Vec<u8> = (0..=255).filter(|&one| bed.passes(kind(one))).collect();
+        let mut fixture =
+            Fixture::new(&format!("add 100 allow icmp from any to any icmptypes {listed}"));
+        let hit: Vec<u8> = (0..=255).filter(|&one| fixture.passes(kind(one))).collect();
         assert_eq!(hit, [listed]);
     }
     // A later fragment has no type, not type 0.
-    let mut bed = Bed::new("add 100 allow icmp from any to any icmptypes 0");
-    assert!(!bed.passes(v4_with(&kind(0), |ip| ip[7] = 10)));
-    assert!(!bed.passes(v4_with(&kind(0), |ip| ip[9] = 17)));
+    let mut fixture = Fixture::new("add 100 allow icmp from any to any icmptypes 0");
+    assert!(!fixture.passes(v4_with(&kind(0), |ip| ip[7] = 10)));
+    assert!(!fixture.passes(v4_with(&kind(0), |ip| ip[9] = 17)));
 }
 
 #[test]
@@ -76,16 +77,16 @@ fn icmp6_types_are_single_bits_up_to_255() {
     };
     for listed in [0, 1, 63, 64, 127, 128, 191, 192] {
         let rule = format!("add 100 allow ipv6-icmp from any to any icmp6types {listed}");
-        let mut bed = Bed::new(&rule);
-        let hit: Vec<u8> = (0..=255).filter(|&one| bed.passes(kind(one))).collect();
+        let mut fixture = Fixture::new(&rule);
+        let hit: Vec<u8> = (0..=255).filter(|&one| fixture.passes(kind(one))).collect();
         assert_eq!(hit, [listed]);
-        assert!(!bed.passes(ping()) && !bed.passes(udp6()));
+        assert!(!fixture.passes(ping()) && !fixture.passes(udp6()));
     }
 }
 
 #[test]
 fn marks_and_tags_are_compared_with_what_a_table_says() {
-    let mut bed = Bed::new(
+    let mut fixture = Fixture::new(
         "table t create valtype tag,mark\ntable t add 10.0.0.1 5,0x70 10.0.0.2 6,0x71\n\
          add 10 count tag 5 ip from any to any\nadd 20 setmark 0x70 ip from any to any\n\
          add 100 count ip from table(t) to any tagged tablearg\n\
@@ -96,9 +97,9 @@ fn marks_and_tags_are_compared_with_what_a_table_says() {
          add 600 count ip from any to any tagged 1-4\nadd 700 count ip from any to any tagged 6-9",
     );
     for last in [1, 2] {
-        bed.check(udp_from([10, 0, 0, last]));
+        fixture.check(udp_from([10, 0, 0, last]));
     }
-    let counted = [100, 200, 300, 400, 500, 600, 700].map(|number| bed.count(number));
+    let counted = [100, 200, 300, 400, 500, 600, 700].map(|number| fixture.count(number));
     assert_eq!(counted, [1, 1, 2, 2, 0, 0, 0]);
 }
 
@@ -106,9 +107,9 @@ fn marks_and_tags_are_compared_with_what_a_table_says() {
 fn counted_by(tables: &str, bodies: &[&str], frame: Vec<u8>) -> Vec<usize> {
     let rules = bodies.iter().enumerate();
     let rules: Vec<_> = rules.map(|(at, body)| format!("add {} count {body}", 100 + at)).collect();
-    let mut bed = Bed::new(&format!("{tables}\n{}", rules.join("\n")));
-    bed.check(frame);
-    (0..bodies.len()).filter(|&at| bed.count(100 + at as u16) == 1).collect()
+    let mut fixture = Fixture::new(&format!("{tables}\n{}", rules.join("\n")));
+    fixture.check(frame);
+    (0..bodies.len()).filter(|&at| fixture.count(100 + at as u16) == 1).collect()
 }
 
 #[test]
@@ -167,9 +168,9 @@ fn addresses_of_one_family_are_none_of_the_other() {
         ("::10.0.0.1", v6, [true, true]),
     ] {
         for (who, wanted) in ["me", "me6"].into_iter().zip(expected) {
-            let mut bed = Bed::new(&format!("add 100 allow ip from {who} to any"));
-            bed.firewall.set_me(vec![(me.parse().unwrap(), None)]);
-            assert_eq!(bed.passes(frame.clone()), wanted, "{who} {me}");
+            let mut fixture = Fixture::new(&format!("add 100 allow ip from {who} to any"));
+            fixture.firewall.set_me(vec![(me.parse().unwrap(), None)]);
+            assert_eq!(fixture.passes(frame.clone()), wanted, "{who} {me}");
         }
     }
 }

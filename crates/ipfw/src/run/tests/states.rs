@@ -390,15 +390,15 @@ fn calls_that_multiply_end_by_their_budget() {
 /// The lifetime in seconds that a state has after these segments: whether back, flags,
 /// acknowledgement.
 fn lifetime(segments: &[(bool, u8, u32)]) -> u64 {
-    let mut bed = Bed::new("add 100 allow tcp from any to any keep-state");
-    bed.load(
+    let mut fixture = Fixture::new("add 100 allow tcp from any to any keep-state");
+    fixture.load(
         "sysctl net.inet.ip.fw.dyn_ack_lifetime=100\nsysctl net.inet.ip.fw.dyn_syn_lifetime=20\n\
          sysctl net.inet.ip.fw.dyn_fin_lifetime=3\nsysctl net.inet.ip.fw.dyn_rst_lifetime=4",
     );
     for &(back, flags, ack) in segments {
-        bed.passes(tcp_seq(back, flags, 1, ack));
+        fixture.passes(tcp_seq(back, flags, 1, ack));
     }
-    bed.firewall.states().sorted()[0].expires_ns / SECOND
+    fixture.firewall.states().sorted()[0].expires_ns / SECOND
 }
 
 #[test]
@@ -425,14 +425,14 @@ fn the_lifetime_of_a_connection_follows_the_flags_of_both_sides() {
 
 #[test]
 fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() {
-    let mut bed = Bed::new(TCP);
-    open(&mut bed);
+    let mut fixture = Fixture::new(TCP);
+    open(&mut fixture);
     let mut expires = |second: u64, segments: &[(bool, u8, u32)]| {
-        bed.now = second * SECOND;
+        fixture.now = second * SECOND;
         for &(back, flags, ack) in segments {
-            bed.passes(tcp_seq(back, flags, 1, ack));
+            fixture.passes(tcp_seq(back, flags, 1, ack));
         }
-        bed.firewall.states().sorted()[0].expires_ns / SECOND
+        fixture.firewall.states().sorted()[0].expires_ns / SECOND
     };
     assert_eq!(expires(10, &[(false, ACK, 501), (true, ACK, 101)]), 310, "the same again counts");
     assert_eq!(expires(20, &[(false, ACK, 500), (true, ACK, 101)]), 310, "the first is old");
@@ -447,8 +447,8 @@ fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() 
 #[test]
 fn udp_lite_lives_as_udp_and_others_live_short() {
     for (proto, seconds) in [(17, 10), (136, 10), (47, 5), (132, 5)] {
-        let mut bed = Bed::new("add 100 allow ip from any to any keep-state");
-        assert!(bed.passes(v4_with(&udp(), |ip| ip[9] = proto)));
-        assert_eq!(bed.firewall.states().sorted()[0].expires_ns, seconds * SECOND, "{proto}");
+        let mut fixture = Fixture::new("add 100 allow ip from any to any keep-state");
+        assert!(fixture.passes(v4_with(&udp(), |ip| ip[9] = proto)));
+        assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, seconds * SECOND, "{proto}");
     }
 }
