@@ -88,7 +88,7 @@ fn table(name: &'static str, about: &'static str, examples: &'static str) -> Com
             .value_name("FIELD")
             .value_parser(clap::value_parser!(i32).range(-4..=4))
             .allow_negative_numbers(true)
-            .help("Sort rows of pipes by a counter, 1 to 4; -4 to -1 for the opposite order"),
+            .help("Sort rows of pipes by a counter, 1 to 4; -4 to -1 in reverse order"),
         Arg::new("preprocessor")
             .short('p')
             .long("preprocessor")
