@@ -1,5 +1,9 @@
 //! Exit codes, files, and choosing among several firewalls.
 
+use std::net::UdpSocket;
+
+use slipring_test_support::eventually;
+
 use super::*;
 
 #[test]
@@ -159,17 +163,27 @@ fn metrics_are_text_and_values() {
 
 #[test]
 fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
+    const DATAGRAMS: u64 = 300;
     let Some(site) = FirewallLab::new() else { return };
-    let firewall = site.firewall("--json");
-    site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
-    // All at once: many more than one sender is told of.
-    site.lab.left.attempt("ping", "-n -q -l 300 -c 300 -W 1 10.9.0.2");
+    let firewall = site.firewall("--json --default accept");
+    // After it, the neighbour is known, and no datagram waits for its address.
+    assert!(site.pings());
+    site.ipfw("add 50 unreach host udp from any to any");
+    // Many more at once than one sender gets errors for.
+    site.lab.left.run(|| {
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        (0..DATAGRAMS).for_each(|_| _ = socket.send_to(b"x", "10.9.0.2:9").unwrap());
+    });
+    eventually("all datagrams", || {
+        let rule = site.ipfw("show 50");
+        (rule.split_whitespace().nth(1) == Some(&DATAGRAMS.to_string())).then_some(())
+    });
     let metrics = site.ipfw("metrics");
     let ended = firewall.stop(Signal::INT).well();
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let value = |key: &str| report["firewall"][key].as_u64().unwrap();
     let suppressed = value("suppressed_errors");
-    assert!(suppressed > 0 && value("made") + suppressed == 300, "{report}");
+    assert!(suppressed > 0 && value("made") + suppressed == DATAGRAMS, "{report}");
     let line = format!("slipring_firewall_suppressed_errors_total {suppressed}\n");
     assert!(metrics.contains(&line), "{metrics}");
 }
