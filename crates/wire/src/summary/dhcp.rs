@@ -50,7 +50,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     if hardware != 1 {
         put!(line, ", htype {hardware}");
     }
-    if hw_len != 6 {
+    if !is_ethernet {
         put!(line, ", hlen {hw_len}");
     }
     header(line, bytes)?;
@@ -97,10 +97,10 @@ fn texts(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
         let text = &text[..len.min(text.len())];
         let end = text.iter().position(|&byte| byte == 0);
         put!(line, "\n\t  {name} \"{}", PrintableText(&text[..end.unwrap_or(text.len())]));
-        if end.is_none() && text.len() < len {
+        put!(line, "\"");
+        if end.is_none() {
             return Err(super::text::TruncatedHeader);
         }
-        put!(line, "\"");
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn texts(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
 fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     if u32_at(bytes, 0)? != MAGIC {
         if u32_at(bytes, 0)? != 0 {
-            put!(line, "\n\t  Vendor-#0x{:08x}", u32_at(bytes, 0)?);
+            put!(line, "\n\t  Vendor-#0x{:x}", u32_at(bytes, 0)?);
         }
         return Ok(());
     }
@@ -135,7 +135,11 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
             number => {
                 let len = usize::from(u8_at(more, 0)?);
                 let (name, kind) = option_by_number(number).unwrap_or(("Unknown", guessed(len)));
-                put!(line, "\n\t    {name} ({number}), length {len}: ");
+                put!(
+                    line,
+                    "\n\t    {name} ({number}), length {len}{}",
+                    if len > 0 { ": " } else { "" }
+                );
                 option(line, kind, slice_at(more, 1, len)?)?;
                 left = &more[1 + len..];
             }
@@ -178,10 +182,7 @@ fn option(line: &mut SummaryLine<'_>, kind: DhcpOptionKind, data: &[u8]) -> Deco
         DhcpOptionKind::Message if data.len() == 1 => {
             line.name(&MESSAGES, data[0], format_args!("Unknown ({})", data[0]));
         }
-        DhcpOptionKind::Overload if data.len() == 1 => {
-            let names = [(1, "file"), (2, "sname"), (3, "file+sname")];
-            line.name(&names, data[0], format_args!("#{}", data[0]));
-        }
+        DhcpOptionKind::Overload => overload(line, data),
         DhcpOptionKind::Requested => requested(line, data),
         DhcpOptionKind::ClientId => client(line, data)?,
         DhcpOptionKind::Classes => classes(line, data)?,
@@ -195,6 +196,15 @@ fn option(line: &mut SummaryLine<'_>, kind: DhcpOptionKind, data: &[u8]) -> Deco
         }
     }
     Ok(())
+}
+
+fn overload(line: &mut SummaryLine<'_>, data: &[u8]) {
+    let [fields, left @ ..] = data else { return };
+    let names = [(1, "file"), (2, "sname"), (3, "file+sname")];
+    line.name(&names, *fields, format_args!("#{fields}"));
+    if !left.is_empty() {
+        put!(line, "\n\t  trailing data length {}", left.len());
+    }
 }
 
 /// Writes parts of `size` bytes separated by commas, and then the remaining bytes.

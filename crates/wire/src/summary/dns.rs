@@ -6,8 +6,6 @@ use super::text::{
 };
 
 const HEADER_LEN: usize = 12;
-/// Maximum number of pointers that are followed in one name.
-const MAX_POINTERS: u32 = 64;
 const RESPONSE: u16 = 0x8000;
 const INTERNET: u16 = 1;
 const OPT: u16 = 41;
@@ -152,7 +150,7 @@ pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) 
         return Ok(());
     }
     let claimed = usize::from(u16_at(bytes, 0)?);
-    if claimed > length - 2 {
+    if claimed != length - 2 {
         put!(line, " [prefix length({claimed}) != length({})] (invalid)", length - 2);
         return Ok(());
     }
@@ -177,8 +175,9 @@ fn response(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) ->
     }
     let mut at = HEADER_LEN;
     for nth in 0..questions {
+        put!(line, "{}", if nth == 0 { "" } else { "," });
         if line.detail.verbose > 1 {
-            put!(line, "{}", if nth == 0 { " q:" } else { "," });
+            put!(line, " q:");
             at = question(line, message, at)?;
         } else {
             at = skip_name(message.bytes, at)? + 4;
@@ -256,8 +255,8 @@ fn question(
         put!(line, " ");
         line.name(&CLASSES, wanted, format_args!("(Class {wanted})"));
     }
-    if message.is_multicast && class & 0x8000 != 0 {
-        put!(line, " (QU)");
+    if message.is_multicast {
+        put!(line, "{}", if class & 0x8000 == 0 { " (QM)" } else { " (QU)" });
     }
     put!(line, "? ");
     name(line, message.bytes, at)?;
@@ -413,7 +412,7 @@ pub(super) fn name(
     start: usize,
 ) -> Result<usize, TruncatedHeader> {
     let end = skip_name(bytes, start)?;
-    let (mut at, mut pointers) = (start, 0);
+    let (mut at, mut limit) = (start, start);
     if u8_at(bytes, at)? == 0 {
         put!(line, ".");
         return Ok(end);
@@ -424,14 +423,13 @@ pub(super) fn name(
             0 => return Ok(end),
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
-                pointers += 1;
-                // A pointer must lead backwards, because any other pointer could cause an endless
-                // loop.
-                if target >= at || pointers > MAX_POINTERS {
+                // A pointer must lead to a name before this one, because any other pointer could
+                // cause an endless loop.
+                if target >= limit {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);
                 }
-                at = target;
+                (at, limit) = (target, target);
             }
             1..0x40 => {
                 let label = slice_at(bytes, at + 1, usize::from(len))?;

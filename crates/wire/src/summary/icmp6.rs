@@ -185,7 +185,7 @@ fn query(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResul
     let count = usize::from(u16_at(bytes, 26)?);
     if count > 0 {
         if length < 28 + 16 * count {
-            put!(line, " [invalid number of sources {count}]");
+            put!(line, " [invalid number of sources]");
         } else if line.detail.verbose > 1 {
             put!(line, " {{");
             for nth in 0..count {

@@ -4,6 +4,10 @@ use super::ip_carrier::checked;
 use super::text::{DecodeResult, SummaryLine, put, u8_at, u16_at, v4_at};
 use crate::checksum::Sum;
 
+/// Length of a message of versions 1 and 2.
+const LEN: usize = 8;
+/// 10 s in tenths of a second.
+const DEFAULT_RESPONSE_TIME: u8 = 100;
 const RECORDS: [(u8, &str); 6] =
     [(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
@@ -18,10 +22,13 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
         0x11 => {
             let time = u8_at(bytes, 1)?;
             put!(line, "igmp query v{}", if time > 0 { 2 } else { 1 });
-            if time > 0 {
-                response_time(line, u32::from(time));
+            if time > 0 && time != DEFAULT_RESPONSE_TIME {
+                put!(line, " [max resp time {time}]");
             }
             group(line, bytes)?;
+            if length != LEN {
+                put!(line, " [len {length}]");
+            }
         }
         0x12 => put!(line, "igmp v1 report {}", v4_at(bytes, 4)?),
         0x13 => put!(line, "igmp dvmrp [type {}]", u8_at(bytes, 1)?),
@@ -41,11 +48,8 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     Ok(())
 }
 
-/// Writes the response time of version 2, in tenths of a second, unless it is the default of 10 s.
+/// Writes a response time in tenths of a second.
 fn response_time(line: &mut SummaryLine<'_>, tenths: u32) {
-    if tenths == 100 {
-        return;
-    }
     put!(line, " [max resp time ");
     match tenths {
         0..600 => put!(line, "{}.{}s", tenths / 10, tenths % 10),
@@ -67,24 +71,31 @@ fn group(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
 
 fn query(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     put!(line, "igmp query v3");
-    let code = u32::from(u8_at(bytes, 1)?);
+    if !length.is_multiple_of(4) {
+        put!(line, " [invalid len {length}]");
+        return Ok(());
+    }
+    let code = u8_at(bytes, 1)?;
     let tenths = match code {
-        0..128 => code,
-        _ => (code & 15 | 16) << ((code >> 4 & 7) + 3),
+        0..128 => u32::from(code),
+        _ => u32::from(code & 15 | 16) << ((code >> 4 & 7) + 3),
     };
-    response_time(line, tenths);
+    if code != DEFAULT_RESPONSE_TIME {
+        response_time(line, tenths);
+    }
     group_and_sources(line, bytes, length)
 }
 
 fn group_and_sources(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
-    let (group, count) = (v4_at(bytes, 4)?, usize::from(u16_at(bytes, 10)?));
+    let group = v4_at(bytes, 4)?;
     if group.is_unspecified() {
         return Ok(());
     }
     put!(line, " [gaddr {group}");
+    let count = usize::from(u16_at(bytes, 10)?);
     if count > 0 {
         if length < 12 + 4 * count {
-            put!(line, " [invalid number of sources {count}]");
+            put!(line, " [invalid number of sources]");
         } else if line.detail.verbose > 1 {
             put!(line, " {{");
             for nth in 0..count {
@@ -101,6 +112,10 @@ fn group_and_sources(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) ->
 
 fn report(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     put!(line, "igmp v3 report");
+    if length < 16 || !length.is_multiple_of(4) {
+        put!(line, " [invalid len {length}]");
+        return Ok(());
+    }
     let groups = u16_at(bytes, 6)?;
     put!(line, ", {groups} group record(s)");
     if !line.is_verbose() {

@@ -7,7 +7,7 @@ use super::text::{
 
 const LEN: usize = 48;
 const MODES: [&str; 8] = [
-    "Reserved",
+    "unspecified",
     "symmetric active",
     "symmetric passive",
     "Client",
@@ -17,6 +17,8 @@ const MODES: [&str; 8] = [
     "Reserved",
 ];
 const CONTROL: u8 = 6;
+/// The mode of implementations among themselves.
+const PRIVATE: u8 = 7;
 const CONTROL_LEN: usize = 12;
 /// Seconds from 1900 to 1970.
 const UNIX_EPOCH: u32 = 2_208_988_800;
@@ -32,13 +34,16 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     put!(line, "\n\tLeap indicator: ");
     let leaps = ["", "+1s", "-1s", "clock unsynchronized"];
     put!(line, "{} ({leap})", leaps[usize::from(leap >> 6)]);
-    let is_known = (1..=4).contains(&version);
     let least = if mode == CONTROL { CONTROL_LEN } else { LEN };
-    if !is_known || length < least {
+    if length < least {
         put!(line, " (invalid)");
-        return Ok(());
+        return slice_at(bytes, 0, length).map(|_| ());
     }
-    if mode == CONTROL { control(line, bytes) } else { time(line, bytes, length) }
+    match mode {
+        CONTROL => control(line, bytes),
+        PRIVATE => Ok(()),
+        _ => time(line, bytes, length),
+    }
 }
 
 fn control(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
@@ -47,12 +52,12 @@ fn control(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     put!(line, ", {}", if bits & 0x40 == 0 { "OK" } else { "Error" });
     put!(line, ", {}", if bits & 0x20 == 0 { "Last" } else { "More" });
     put!(line, ", OpCode={}", bits & 0x1f);
-    let word = |at| u16_at(bytes, at);
-    let (seq, status, assoc) = (word(2)?, word(4)?, word(6)?);
-    let (offset, count) = (word(8)?, word(10)?);
-    let prefix = if status == 0 { "" } else { "0x" };
-    put!(line, "\n\tSequence={seq}, Status={prefix}{status:x}, Assoc.={assoc}");
-    put!(line, ", Offset={offset}, Count={count}");
+    put!(line, "\n\tSequence={}", u16_at(bytes, 2)?);
+    let status = u16_at(bytes, 4)?;
+    put!(line, ", Status={}{status:x}", if status == 0 { "" } else { "0x" });
+    put!(line, ", Assoc.={}", u16_at(bytes, 6)?);
+    put!(line, ", Offset={}", u16_at(bytes, 8)?);
+    put!(line, ", Count={}", u16_at(bytes, 10)?);
     Ok(())
 }
 
@@ -67,21 +72,21 @@ fn time(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult
             0 => "unspecified",
             1 => "primary reference",
             2..16 => "secondary reference",
-            16 => "unsynchronized",
             _ => "reserved",
         }
     );
-    put!(line, "), poll {poll} (");
+    put!(line, "), poll {poll}");
     match poll {
-        0..31 => put!(line, "{}s", 1u64 << poll),
-        -31..0 => put!(line, "1/{}s", 1u64 << -poll),
-        _ => put!(line, "?s"),
+        0..32 => put!(line, " ({}s)", 1u64 << poll),
+        -31..0 => put!(line, " (1/{}s)", 1u64 << -poll),
+        _ => {}
     }
-    put!(line, "), precision {precision}");
+    put!(line, ", precision {precision}");
     put!(line, "\n\tRoot Delay: ");
     short(line, u32_at(bytes, 4)?);
+    let dispersion = u32_at(bytes, 8)?;
     put!(line, ", Root dispersion: ");
-    short(line, u32_at(bytes, 8)?);
+    short(line, dispersion);
     put!(line, ", Reference-ID: ");
     let id = slice_at(bytes, 12, 4)?;
     match stratum {
@@ -102,7 +107,7 @@ fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> De
             put!(line, "\n\tAuthentication: ");
             slice_at(bytes, 4, length - 4)?.iter().for_each(|byte| put!(line, "{byte:02x}"));
         }
-        _ => put!(line, "\n\t({length} more bytes after the header that are not dissected yet)"),
+        _ => put!(line, "\n\t({length} more bytes after the header)"),
     }
     Ok(())
 }
@@ -170,17 +175,12 @@ fn date(line: &mut SummaryLine<'_>, unix: i64) {
 
 /// Writes how much later `other` is, with its sign.
 fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
-    if first >> 32 == 0 && other >> 32 == 0 {
-        put!(line, "0.000000000");
-        return;
-    }
     if first == 0 {
         stamp(line, other);
         return;
     }
     let (sign, apart) = match other.cmp(&first) {
-        core::cmp::Ordering::Less => ("-", first - other),
-        core::cmp::Ordering::Equal => ("", 0),
+        core::cmp::Ordering::Less | core::cmp::Ordering::Equal => ("-", first - other),
         core::cmp::Ordering::Greater => ("+", other - first),
     };
     put!(line, "{sign}{}.{:09}", apart >> 32, nanos(apart as u32));

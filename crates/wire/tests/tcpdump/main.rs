@@ -51,6 +51,12 @@ fn quick_lines_are_those_of_tcpdump() {
 }
 
 #[test]
+fn verbose_lines_are_those_of_tcpdump() {
+    compare("verbose");
+    compare("more");
+}
+
+#[test]
 fn full_lines_are_those_of_tcpdump() {
     compare("full");
 }

@@ -1,6 +1,7 @@
 //! Frames of all protocols that summaries decode, to be compared with tcpdump's text for them.
 
 mod built;
+mod limits;
 mod names;
 mod network;
 mod routing;
@@ -32,7 +33,7 @@ const FRAMES: [&str; 12] = [
 ];
 
 /// Frames by topic, and the lengths to which captures cut them.
-pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 11] = [
+pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
     ("link", &network::LINK, &[14, 15]),
     ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
     ("tcp", &network::TCP, &[14, 18, 22, 33, 36, 40, 46]),
@@ -44,6 +45,10 @@ pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 11] = [
     ("icmpv6", &routing::ICMPV6, &[14, 18, 22, 33, 40, 46]),
     ("dns", &names::DNS, &[14, 18, 22, 33, 36, 40, 46]),
     ("dhcp", &names::DHCP, &[14, 18, 22, 33, 40, 46, 60, 90]),
+    ("multicast", &limits::MULTICAST, &[42, 45, 53, 58, 61, 77, 82, 101]),
+    ("ntp", &limits::NTP, &[42, 43, 53, 89, 93]),
+    ("dns limits", &limits::DNS_LIMITS, &[]),
+    ("dhcp limits", &limits::DHCP_LIMITS, &[96, 149, 150, 200, 277, 278, 284]),
 ];
 
 /// A text that tcpdump 4.99 has printed for all frames, and that lies in `golden`.
@@ -57,9 +62,11 @@ pub(crate) struct RecordedText {
 }
 
 /// All recorded texts.
-pub(crate) const TEXTS: [RecordedText; 4] = [
+pub(crate) const TEXTS: [RecordedText; 6] = [
     RecordedText { name: "brief", flags: "", is_cut: false },
     RecordedText { name: "quick", flags: "-q -e", is_cut: false },
+    RecordedText { name: "verbose", flags: "-v", is_cut: false },
+    RecordedText { name: "more", flags: "-vv", is_cut: false },
     RecordedText { name: "full", flags: "-e -vvv", is_cut: false },
     RecordedText { name: "cut", flags: "-v", is_cut: true },
 ];
