@@ -198,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn only_the_flag_of_an_unfinished_checksum_says_that_one_is_needed() {
+        for flags in 0..=u8::MAX {
+            let header = VnetHeader { flags, ..VnetHeader::default() };
+            assert_eq!(header.needs_checksum(), flags % 2 == 1, "{flags:#x}");
+        }
+    }
+
+    #[test]
     fn segmentation_types_map_and_ufo_is_refused() {
         let gso = |gso_type| VnetHeader { gso_type, gso_size: 1448, ..Default::default() }.gso();
         let some = |kind| Ok(Some(Gso { kind, size: 1448 }));

@@ -51,6 +51,15 @@ fn two_tags_are_looked_through_and_a_third_is_not() {
 }
 
 #[test]
+fn the_parts_of_a_vlan_tag_are_those_of_ieee_802_1q() {
+    for control in [0, 0x0fff, 0x1000, 0xe000, 0x2001, 0xb064, 0xefff, u16::MAX] {
+        let tag = VlanTag(control);
+        let parts = (tag.priority(), u16::from(tag.drop_eligible()), tag.vid());
+        assert_eq!(parts, ((control / 0x2000) as u8, control / 0x1000 % 2, control % 0x1000));
+    }
+}
+
+#[test]
 fn frames_without_ip_are_no_error() {
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(&EtherType::ARP.0.to_be_bytes());
@@ -111,6 +120,70 @@ fn contradicting_headers_are_refused_by_name() {
         ViewError::Truncated { layer: HeaderLayer::Vlan, need: 18, have: 15 }.to_string(),
         "the frame ends at byte 15, its VLAN header at byte 18"
     );
+}
+
+#[test]
+fn packets_as_short_as_their_headers_are_whole() {
+    let (mut v4, mut v6) =
+        (FrameSpec::default().build(60).unwrap().bytes, v6_with(IpProto::UDP, &[]));
+    let with_end = |frame: &mut [u8], at: usize, len: u16| {
+        frame[at..at + 2].copy_from_slice(&len.to_be_bytes());
+        let headers = Headers::parse(frame).unwrap();
+        (headers.ip.unwrap().l4_len(), headers.ports(frame).is_some())
+    };
+    for (l4_len, has_ports) in [(0, false), (1, false), (3, false), (4, true), (5, true)] {
+        assert_eq!(with_end(&mut v4, 16, 20 + l4_len as u16), (l4_len, has_ports));
+        assert_eq!(with_end(&mut v6, 18, l4_len as u16), (l4_len, has_ports));
+    }
+}
+
+#[test]
+fn ipv4_options_belong_to_the_header_to_the_byte() {
+    let mut frame = FrameSpec::default().build(60).unwrap().bytes;
+    frame[14] = 0x46;
+    let parse = |frame: &[u8]| Headers::parse(frame).map(|headers| headers.ip.unwrap().l4);
+    assert_eq!(parse(&frame[..38]), Ok(38));
+    let cut = ViewError::Truncated { layer: HeaderLayer::Ipv4, need: 38, have: 37 };
+    assert_eq!(parse(&frame[..37]), Err(cut));
+    frame[16..18].copy_from_slice(&[0, 24]);
+    assert_eq!(parse(&frame), Ok(38));
+    frame[17] = 23;
+    let short = ViewError::TotalLength { layer: HeaderLayer::Ipv4, found: 23, headers: 24 };
+    assert_eq!(parse(&frame), Err(short));
+}
+
+#[test]
+fn every_extension_header_has_the_length_of_its_rfc() {
+    // RFC 8200 counts in words of 8 bytes after the first, RFC 4302 in words of 4 minus two. The
+    // second byte of a fragment header is reserved.
+    let cases = [
+        (IpProto::HOP_BY_HOP, 16),
+        (IpProto::ROUTING, 16),
+        (IpProto::DESTINATION, 16),
+        (IpProto::MOBILITY, 16),
+        (IpProto::AUTHENTICATION, 12),
+        (IpProto::FRAGMENT, 8),
+    ];
+    for (proto, len) in cases {
+        let mut header = vec![0; len];
+        header[..2].copy_from_slice(&[UDP, 1]);
+        let frame = v6_with(proto, &[&header]);
+        let l4 = 54 + len;
+        let parse = |frame: &[u8]| Headers::parse(frame).map(|headers| headers.ip.unwrap().l4);
+        assert_eq!(parse(&frame), Ok(l4 as u16), "{proto}");
+        assert_eq!(parse(&frame[..l4]), Ok(l4 as u16), "{proto}");
+        let (need, have) = (l4 as u32, l4 as u32 - 1);
+        let cut = ViewError::Truncated { layer: HeaderLayer::Ipv6Extension, need, have };
+        assert_eq!(parse(&frame[..l4 - 1]), Err(cut), "{proto}");
+        let mut ending = frame.clone();
+        ending[18..20].copy_from_slice(&(len as u16).to_be_bytes());
+        assert_eq!(parse(&ending), Ok(l4 as u16), "{proto}");
+        ending[19] -= 1;
+        let headers = 40 + len as u32;
+        let short =
+            ViewError::TotalLength { layer: HeaderLayer::Ipv6, found: headers - 1, headers };
+        assert_eq!(parse(&ending), Err(short), "{proto}");
+    }
 }
 
 #[test]
