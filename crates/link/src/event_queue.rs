@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
-//! 2. `stale` entries are invalid; the first entry is always valid.
+//! 2. `stale` entries are invalid; of the entries with the earliest time, at least one is valid.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,7 +50,13 @@ impl EventQueue {
     /// Removes the first member if its event is due; returns the member and the time.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
-        let (at_ns, member) = self.wheel.pop_due(now_ns)?;
+        let (at_ns, member) = loop {
+            let (at_ns, member) = self.wheel.pop_due(now_ns)?;
+            if self.armed[member as usize] == at_ns {
+                break (at_ns, member);
+            }
+            self.stale -= 1;
+        };
         self.armed[member as usize] = NEVER_NS;
         self.drop_stale();
         Some((at_ns, member))
@@ -69,6 +75,56 @@ impl EventQueue {
                 return;
             }
             self.stale -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The earliest time of all members.
+    fn earliest(times: &[Option<u64>]) -> Option<u64> {
+        times.iter().flatten().min().copied()
+    }
+
+    #[test]
+    fn a_member_without_an_event_never_takes_the_turn_of_another_at_the_same_time() {
+        let mut queue = EventQueue::new(2);
+        queue.set(0, Some(40));
+        queue.set(1, Some(40));
+        queue.set(1, None);
+        assert_eq!(queue.pop_due(40), Some((40, 0)));
+        assert_eq!(queue.pop_due(u64::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_event_is_the_earliest_of_what_was_last_set(
+            steps in prop::collection::vec((0u32..5, prop::option::of(0u64..50), any::<bool>()), 1..60),
+        ) {
+            let (mut queue, mut times) = (EventQueue::new(5), [None; 5]);
+            for (member, next_ns, pops) in steps {
+                queue.set(member, next_ns);
+                times[member as usize] = next_ns;
+                prop_assert_eq!(queue.next_ns(), earliest(&times));
+                if !pops {
+                    continue;
+                }
+                let Some(first_ns) = earliest(&times) else {
+                    prop_assert_eq!(queue.pop_due(u64::MAX), None);
+                    continue;
+                };
+                if let Some(before_ns) = first_ns.checked_sub(1) {
+                    prop_assert_eq!(queue.pop_due(before_ns), None);
+                }
+                let (at_ns, member) = queue.pop_due(first_ns).unwrap();
+                prop_assert_eq!((Some(at_ns), at_ns), (times[member as usize], first_ns));
+                times[member as usize] = None;
+                prop_assert_eq!(queue.next_ns(), earliest(&times));
+            }
         }
     }
 }
