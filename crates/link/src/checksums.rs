@@ -92,3 +92,84 @@ fn transport(frame: &[u8], ip: &Ip) -> Option<ChecksumField> {
     }
     Some(ChecksumField { at, covers: l4..l4 + bytes.len(), pseudo })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use slipring_wire::checksum::{self, Sum};
+    use slipring_wire::frame::{
+        EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
+    };
+    use slipring_wire::{FrameSpec, Headers};
+
+    use super::*;
+
+    /// A frame of each transport over each version of IP.
+    fn frames() -> Vec<Vec<u8>> {
+        let transports = [
+            L4Spec::Udp(PortPair::default()),
+            L4Spec::Tcp(TcpSpec::default()),
+            L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 7, seq: 9 }),
+        ];
+        let versions = [IpSpec::V4(Ipv4Spec::default()), IpSpec::V6(Ipv6Spec::default())];
+        let frame = |ip, l4| FrameSpec { ip, l4, ..FrameSpec::default() }.build(99).unwrap().bytes;
+        versions.into_iter().flat_map(|ip| transports.map(|l4| frame(ip, l4))).collect()
+    }
+
+    /// The sum of RFC 1071 over header and transport, each 0 if right, by the headers before.
+    fn sums(frame: &[u8], headers: &Headers) -> (u16, u16) {
+        let (ip, l3) = (headers.ip.unwrap(), usize::from(headers.l3));
+        let v4 = |at: usize| <[u8; 4]>::try_from(&frame[at..at + 4]).unwrap().into();
+        let v6 = |at: usize| <[u8; 16]>::try_from(&frame[at..at + 16]).unwrap().into();
+        let (header, pseudo) = match ip.version {
+            IpVersion::V4 => {
+                let pseudo = Sum::pseudo_v4(v4(l3 + 12), v4(l3 + 16), ip.proto, ip.l4_len());
+                (checksum::of(&frame[l3..l3 + 20]), pseudo)
+            }
+            IpVersion::V6 => (0, Sum::pseudo_v6(v6(l3 + 8), v6(l3 + 24), ip.proto, ip.l4_len())),
+        };
+        let pseudo = if ip.proto == IpProto::ICMP { Sum::new() } else { pseudo };
+        (header, pseudo.bytes(ip.l4_bytes(frame).unwrap()).checksum())
+    }
+
+    #[test]
+    fn every_transport_is_right_after_damage_to_any_byte_that_its_checksum_covers() {
+        for frame in frames() {
+            let headers = Headers::parse(&frame).unwrap();
+            assert_eq!(sums(&frame, &headers), (0, 0));
+            let (ip, l3) = (headers.ip.unwrap(), usize::from(headers.l3));
+            for at in addresses(&ip, l3).chain(usize::from(ip.l4)..frame.len()) {
+                let mut damaged = frame.clone();
+                damaged[at] ^= 0x35;
+                FrameChecksums::of(&frame).restore(&mut damaged);
+                assert_eq!(sums(&damaged, &headers), (0, 0), "byte {at} of {frame:02x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_udp_checksum_that_was_not_sent_stays_0() {
+        let mut frame = FrameSpec::default().build(99).unwrap().bytes;
+        frame[40..42].fill(0);
+        let mut damaged = frame.clone();
+        damaged[50] ^= 0x35;
+        FrameChecksums::of(&frame).restore(&mut damaged);
+        assert_eq!(damaged[40..42], [0, 0]);
+    }
+
+    #[test]
+    fn damage_to_frames_without_ip_and_to_fragments_stays_as_it_is() {
+        let mut arp = FrameSpec::default().build(99).unwrap().bytes;
+        arp[12..14].copy_from_slice(&[0x08, 0x06]);
+        let mut fragment = FrameSpec::default().build(99).unwrap().bytes;
+        fragment[20] = 0x20;
+        for frame in [arp, fragment] {
+            let mut damaged = frame.clone();
+            damaged[60] ^= 0x35;
+            let expected = damaged.clone();
+            FrameChecksums::of(&frame).restore(&mut damaged);
+            assert_eq!(damaged, expected);
+        }
+    }
+}

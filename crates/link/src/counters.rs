@@ -113,3 +113,38 @@ impl LinkCounters {
         self.input + self.copies == self.output + self.drops.total() + self.in_flight
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn counts(packets: u64, bytes: u64) -> PacketCounts {
+        PacketCounts { packets, bytes }
+    }
+
+    #[test]
+    fn a_difference_is_what_the_sum_has_more() {
+        let (first, second) = (counts(7, 900), counts(3, 250));
+        assert_eq!(first - second, counts(4, 650));
+        assert_eq!(first - second + second, first);
+    }
+
+    #[test]
+    fn a_link_is_balanced_only_if_no_frame_and_no_byte_is_missing() {
+        let mut drops = LinkDrops::default();
+        drops.add(LinkDropCause::Aqm, counts(2, 20));
+        let balanced = LinkCounters {
+            input: counts(9, 90),
+            copies: counts(1, 10),
+            output: counts(5, 50),
+            drops,
+            in_flight: counts(3, 30),
+            ..LinkCounters::default()
+        };
+        assert!(balanced.is_balanced());
+        for (packets, bytes) in [(8, 90), (9, 89), (10, 90), (9, 91)] {
+            let input = counts(packets, bytes);
+            assert!(!LinkCounters { input, ..balanced }.is_balanced(), "{input:?}");
+        }
+    }
+}

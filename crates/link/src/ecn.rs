@@ -47,3 +47,47 @@ fn tos(frame: &[u8], version: IpVersion, l3: usize) -> u8 {
         IpVersion::V6 => (frame[l3] << 4) | (frame[l3 + 1] >> 4),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use slipring_wire::FrameSpec;
+    use slipring_wire::frame::{IpSpec, Ipv4Spec, Ipv6Spec};
+
+    use super::*;
+
+    /// A frame of each version of IP with this type of service or traffic class.
+    fn frames(class: u8) -> [Vec<u8>; 2] {
+        let build = |ip| FrameSpec { ip, ..FrameSpec::default() }.build(80).unwrap().bytes;
+        let v6 = Ipv6Spec { traffic_class: class, flow_label: 0xf_ffff, ..Ipv6Spec::default() };
+        let mut v4 = build(IpSpec::V4(Ipv4Spec::default()));
+        v4[15] = class;
+        v4[24..26].fill(0);
+        let sum = slipring_wire::checksum::of(&v4[14..34]);
+        v4[24..26].copy_from_slice(&sum.to_be_bytes());
+        [v4, build(IpSpec::V6(v6))]
+    }
+
+    #[test]
+    fn a_mark_is_what_rfc_3168_says_for_every_class_of_both_versions() {
+        for class in 0..=u8::MAX {
+            let field = Ecn::from_tos(class);
+            let is_capable = class % 4 != 0;
+            let expected = frames(if is_capable { class | 3 } else { class });
+            for (mut frame, expected) in frames(class).into_iter().zip(expected) {
+                assert_eq!(read(&frame), field, "{class:#x}");
+                assert_eq!(mark(&mut frame), is_capable, "{class:#x}");
+                assert_eq!(frame, expected, "{class:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_traffic_class_of_ipv6_lies_across_two_bytes() {
+        for class in 0..=u8::MAX {
+            let [v4, v6] = frames(class);
+            assert_eq!((tos(&v4, IpVersion::V4, 14), tos(&v6, IpVersion::V6, 14)), (class, class));
+        }
+    }
+}

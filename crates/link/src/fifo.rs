@@ -162,7 +162,41 @@ mod tests {
     use std::collections::VecDeque;
     use std::vec::Vec;
 
-    use super::BlockFifo;
+    use super::{BlockFifo, LARGE_BLOCK_BYTES, MIN_SPARE_BLOCKS, SMALL_BLOCK_FRAMES, SMALL_BLOCKS};
+
+    const SMALL: usize = SMALL_BLOCKS * SMALL_BLOCK_FRAMES;
+    const LARGE_BLOCK: usize = LARGE_BLOCK_BYTES / size_of::<u64>();
+
+    #[test]
+    fn a_queue_has_four_small_blocks_and_then_large_ones() {
+        let mut fifo = BlockFifo::new();
+        for frame in 1..=SMALL + 2 * LARGE_BLOCK {
+            fifo.push(frame as u64);
+            let large = frame.saturating_sub(SMALL).div_ceil(LARGE_BLOCK) * LARGE_BLOCK;
+            let small = frame.min(SMALL).next_multiple_of(SMALL_BLOCK_FRAMES);
+            assert_eq!(fifo.capacity, small + large, "{frame} frames");
+        }
+    }
+
+    #[test]
+    fn an_emptied_queue_keeps_about_half_of_its_blocks() {
+        let mut fifo = BlockFifo::new();
+        fifo.extend((0..10_000u64).collect::<Vec<_>>().into_iter());
+        let half = (1 + fifo.more.len()) / 2;
+        while fifo.pop().is_some() {}
+        assert_eq!((fifo.len(), fifo.more.len()), (0, 0));
+        assert!((half..=half + MIN_SPARE_BLOCKS).contains(&fifo.spare.len()));
+    }
+
+    #[test]
+    fn a_spare_block_is_used_again() {
+        let mut fifo = BlockFifo::new();
+        fifo.extend((0..SMALL as u64).collect::<Vec<_>>().into_iter());
+        (0..SMALL_BLOCK_FRAMES).for_each(|_| _ = fifo.pop());
+        let spare = fifo.spare.last().unwrap().as_ptr();
+        fifo.push(7);
+        assert_eq!((fifo.spare.len(), fifo.more.back().unwrap().as_ptr()), (0, spare));
+    }
 
     proptest! {
         #[test]
