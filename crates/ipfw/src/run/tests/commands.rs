@@ -151,3 +151,60 @@ fn a_rule_may_name_only_a_prefix_translator_that_is_there() {
     assert!(error.message.contains("`nptv6 x create"), "{error}");
     fixture.run("add nat 1 ip from any to any");
 }
+
+#[test]
+fn every_sysctl_that_takes_a_value_tells_it_again() {
+    let mut fixture = Fixture::new("");
+    let all = fixture.run("sysctl -a");
+    let mut settable = 0;
+    for name in all.lines().map(|line| line.split(':').next().unwrap()) {
+        let mut taken = 0;
+        for value in [1, 0, 2, 3] {
+            if fixture.try_run(&format!("sysctl {name}={value}")).is_ok() {
+                assert_eq!(fixture.run(&format!("sysctl {name}")), format!("{name}: {value}\n"));
+                taken += 1;
+            }
+        }
+        assert!(taken == 0 || taken >= 2, "{name} takes only one of the values");
+        settable += usize::from(taken > 0);
+    }
+    assert!(settable >= 18, "{settable} of\n{all}");
+}
+
+#[test]
+fn one_command_disables_some_sets_and_enables_others() {
+    let mut fixture = Fixture::new(
+        "add 100 set 1 deny ip from any to any\nadd 200 set 2 allow ip from any to any",
+    );
+    fixture.run("set disable 2");
+    assert!(!fixture.passes(udp()));
+    fixture.run("set disable 1 5 enable 2 disable 6");
+    assert!(fixture.passes(udp()));
+    let shown = fixture.run("set show");
+    assert!(shown.starts_with("disable 1 5 6"), "{shown}");
+    assert!(parse_command("set disable 3 enable 3").is_err());
+}
+
+#[test]
+fn a_flow_in_a_table_is_found_listed_and_deleted_with_all_its_fields() {
+    let mut fixture =
+        Fixture::new("table f create type flow:src-ip,proto,src-port,dst-ip,dst-port");
+    let flow = "10.0.0.1,17,1000,10.1.0.1,53";
+    fixture.run(&format!("table f add {flow} 9"));
+    assert_eq!(fixture.entries("f"), format!("{flow} 9\n"));
+    assert!(fixture.run(&format!("table f lookup {flow}")).contains(&format!("{flow} 9")));
+    for other in ["10.0.0.1,17,1001,10.1.0.1,53", "10.0.0.1,17,1000,10.1.0.1,54"] {
+        assert!(fixture.try_run(&format!("table f lookup {other}")).is_err(), "{other}");
+    }
+    fixture.run(&format!("table f delete {flow}"));
+    assert_eq!(fixture.entries("f"), "");
+}
+
+#[test]
+fn a_mac_address_is_looked_up_by_its_longest_prefix() {
+    let mut fixture = Fixture::new("table m create type mac");
+    fixture.run("table m add 02:00:00:00:00:00/40 9 02:00:00:00:00:70/44 8");
+    let mut found = |mac: &str| fixture.run(&format!("table m lookup {mac}"));
+    assert!(found("02:00:00:00:00:7f").contains("02:00:00:00:00:70/44 8"));
+    assert!(found("02:00:00:00:00:80").contains("02:00:00:00:00:00/40 9"));
+}
