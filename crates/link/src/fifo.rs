@@ -182,7 +182,7 @@ mod tests {
     fn an_emptied_queue_keeps_about_half_of_its_blocks() {
         let mut fifo = BlockFifo::new();
         fifo.extend((0..10_000u64).collect::<Vec<_>>().into_iter());
-        let half = (1 + fifo.more.len()) / 2;
+        let half = fifo.more.len().div_ceil(2);
         while fifo.pop().is_some() {}
         assert_eq!((fifo.len(), fifo.more.len()), (0, 0));
         assert!((half..=half + MIN_SPARE_BLOCKS).contains(&fifo.spare.len()));
