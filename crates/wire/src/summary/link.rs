@@ -193,7 +193,7 @@ fn llc(
     line.protocol = "llc";
     if packet.len() < 3 || length < 3 {
         line.cut();
-        line.bytes(packet);
+        line.bytes_always(packet);
         return Ok(packet.len());
     }
     let (dsap, ssap) = (u8_at(packet, 0)?, u8_at(packet, 1)?);
