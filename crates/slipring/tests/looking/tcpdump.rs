@@ -84,7 +84,7 @@ fn dump_prints_of_every_protocol_that_it_decodes_what_tcpdump_prints() {
 #[test]
 fn dump_says_as_tcpdump_where_a_capture_has_cut_a_frame() {
     let Some(namespace) = beside_tcpdump() else { return };
-    for (name, frames, cuts) in GROUPS {
+    for (name, frames, cuts) in GROUPS.into_iter().filter(|(.., cuts)| !cuts.is_empty()) {
         let frames = cut_frames(frames, cuts);
         compare(&namespace, name, &frames, &CUT_FLAGS);
     }
