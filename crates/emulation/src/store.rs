@@ -18,6 +18,8 @@
 //! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
 //!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
+//! 4. The last header place of a chunk stays unused. So the handle [`after`] a frame is in the same
+//!    chunk, and frames with consecutive handles always share a chunk.
 //!
 //! Not for: sharing between threads.
 
@@ -40,6 +42,8 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 18;
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Alignment and size of headers, in bytes.
 const HEADER_ALIGN: usize = 8;
+/// Bytes of a chunk that frames may take: all but the last header place.
+const USABLE_BYTES: usize = CHUNK_BYTES - HEADER_ALIGN;
 /// Bits of a handle for the header's offset in its chunk; the others are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
 /// Maximum number of chunks: 32 GiB.
@@ -361,8 +365,9 @@ impl StoreChunk {
     #[inline]
     fn add(&mut self, head: StoreHeader, frame: &[u8]) -> Option<u32> {
         let (start, end) = (self.bytes_used, self.bytes_used + HEADER_ALIGN + frame.len());
-        let (header, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
-        *header = head.0.to_ne_bytes();
+        let usable = self.bytes.get_mut(..USABLE_BYTES)?;
+        let (place, room) = usable.get_mut(start..end)?.split_first_chunk_mut()?;
+        *place = head.0.to_ne_bytes();
         copy_frame(room, frame);
         self.bytes_used = start + next_header_offset(frame.len());
         self.live_frames += 1;

@@ -7,6 +7,8 @@
 //! are not the port's fault and are sent.
 
 mod submitted;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::slice::IterMut;

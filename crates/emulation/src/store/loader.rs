@@ -6,7 +6,7 @@ use slipring_link::{Burst, FrameHandle};
 
 use super::{
     EmulationStore, HEADER_ALIGN, LifetimeClass, MAX_FRAME_BYTES, OFFSET_BITS, StoreHeader,
-    copy_frame, next_header_offset,
+    USABLE_BYTES, copy_frame, next_header_offset,
 };
 
 /// Stores frames of one batch; see [`EmulationStore::load`].
@@ -70,8 +70,8 @@ impl<'s> BatchLoader<'s> {
     ) -> Option<(u64, &'f [u8])> {
         let (mut packets, mut sum, mut last_ns) = (0, 0, self.last_ns);
         let mut left = None;
-        let whole = self.bytes.len();
-        let mut room = self.bytes.get_mut(self.bytes_used..).unwrap_or_default();
+        let usable = self.bytes.len().min(USABLE_BYTES);
+        let mut room = self.bytes.get_mut(self.bytes_used..usable).unwrap_or_default();
         for (arrival_ns, frame) in frames {
             let (len, span) = (frame.len(), next_header_offset(frame.len()));
             if len.wrapping_sub(1) >= MAX_FRAME_BYTES || span > room.len() {
@@ -85,7 +85,7 @@ impl<'s> BatchLoader<'s> {
             sum += len as u64;
             last_ns = arrival_ns;
         }
-        (self.bytes_used, self.last_ns) = (whole - room.len(), last_ns);
+        (self.bytes_used, self.last_ns) = (usable - room.len(), last_ns);
         self.packets += packets;
         self.sum += sum;
         left

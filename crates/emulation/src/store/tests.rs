@@ -112,6 +112,24 @@ fn a_batch_is_as_many_trains_as_it_takes_chunks() {
 }
 
 #[test]
+fn the_handle_after_the_last_frame_of_a_chunk_leads_to_no_other_frame() {
+    type Put = fn(&mut EmulationStore, &[u8]) -> Option<FrameHandle>;
+    let put_one: Put = |store, frame| store.put(LANE, 0, frame).map(|burst| burst.handle);
+    let put_batch: Put = |store, frame| store.put_bytes(LANE, 0, frame);
+    for (put, left) in [put_one, put_batch].into_iter().flat_map(|put| [(put, 0), (put, 1)]) {
+        let mut store = EmulationStore::new(2 * CHUNK_BYTES as u64);
+        // Together they take a chunk, but for `left` headers.
+        let frame = [7; 1024 - HEADER_ALIGN];
+        (1..CHUNK_BYTES / 1024).for_each(|_| _ = put(&mut store, &frame).unwrap());
+        let frame = &frame[left * HEADER_ALIGN..];
+        let last = put(&mut store, frame).unwrap();
+        let first = put(&mut store, &[8; 60]).unwrap();
+        assert_ne!(after(last, frame.len() as u32), first);
+        assert_eq!((store.bytes(last), store.bytes(first)), (frame.to_vec(), vec![8; 60]));
+    }
+}
+
+#[test]
 fn frames_are_refused_beyond_the_limit_and_taken_again_below_it() {
     let mut store = EmulationStore::new(2 * CHUNK_BYTES as u64);
     let frame = [7; 1024];
