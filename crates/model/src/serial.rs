@@ -152,10 +152,13 @@ impl LineClock {
     /// returns the remaining work. If work remains, the clock is at `end_ns`.
     #[must_use]
     pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
-        let span = u128::from(end_ns.saturating_sub(self.ns)) * u128::from(self.rate.bps());
+        if self.is_busy_until(end_ns) {
+            return work;
+        }
+        let span = u128::from(end_ns - self.ns) * u128::from(self.rate.bps());
         let room = span.saturating_sub(u128::from(self.rem));
         if work > room {
-            (self.ns, self.rem) = (end_ns.max(self.ns), 0);
+            (self.ns, self.rem) = (end_ns, 0);
             return work - room;
         }
         self.advance_wide(work);
@@ -200,6 +203,15 @@ mod tests {
     fn one_bit_per_second_takes_a_second_per_bit() {
         let mut line = LineClock::new(rate(1), 0);
         assert_eq!(line.occupy(0, 12_000), 12_000 * NANOS_PER_SEC);
+    }
+
+    #[test]
+    fn a_line_that_is_busy_beyond_a_span_keeps_its_fraction() {
+        let mut line = LineClock::new(rate(3), 0);
+        line.occupy(0, 1);
+        assert_eq!(line.free_ns(), 333_333_334);
+        assert_eq!(line.work_until(333_333_333, 5), 5);
+        assert_eq!(line.free_ns(), 333_333_334);
     }
 
     #[test]
