@@ -18,7 +18,7 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Held by each run of this process.
+/// Read-locked during a run; the last run of the process removes the directory.
 static RUNNING: RwLock<()> = RwLock::new(());
 
 /// Runs `slipring VERB ARGS`. In arguments with an `@`, the text after the `@` names a file in

@@ -223,7 +223,7 @@ impl VirtualLoop {
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
         if self.carrier.logs.any() {
-            // Earlier departures are logged before the arrivals now.
+            // Departures before the new arrivals are logged before them.
             self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);

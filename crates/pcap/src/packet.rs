@@ -44,7 +44,7 @@ pub enum TcVerdict {
 }
 
 impl TcVerdict {
-    /// The option's first byte for a Linux traffic control verdict in eight bytes.
+    /// First byte of the option: a Linux traffic control verdict of eight bytes follows.
     pub(crate) const TC: u8 = 1;
 
     /// Linux's number for the verdict.

@@ -1,5 +1,6 @@
 //! The helper process.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
@@ -19,6 +20,9 @@ use crate::transfer::{receive, send};
 
 /// `argv[0]` of the helper.
 pub(crate) const ROLE: &str = "slipring-privileged";
+
+/// The helper's name for `ps`, `top` and `pkill`, which show 15 bytes.
+const COMM: &CStr = c"slipring-privil";
 
 /// Whether this executable's `main` calls [`serve_if_started_as_helper`].
 static CAN_SERVE: AtomicBool = AtomicBool::new(false);
@@ -45,6 +49,7 @@ pub fn serve_if_started_as_helper() -> Option<ExitCode> {
 
 fn run(policy: &HelperPolicy) -> io::Result<()> {
     ignore_stop_signals()?;
+    rustix::thread::set_name(COMM)?;
     let needed = policy.capabilities();
     if !effective().contains(needed) {
         return Err(io::ErrorKind::PermissionDenied.into());

@@ -214,6 +214,7 @@ fn the_helper_has_few_capabilities(lab: &Lab) {
         return println!("skipped: this kernel does not list children");
     }
     for status in statuses {
+        assert!(status.starts_with("Name:\tslipring-privil\n"), "{status}");
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
             let line = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();
             let bits = u64::from_str_radix(line.trim_start_matches(":\t"), 16).unwrap();

@@ -380,7 +380,7 @@ impl KernRing {
         self.offsets().map_or(0, |offsets| offsets.of(self.mem.slot(i).ptr()) as usize)
     }
 
-    /// Where in their buffers the payloads may begin; `None` where they begin with the buffer.
+    /// Returns where in their buffers payloads may begin; `None` if all begin at byte 0.
     #[must_use]
     #[inline(always)]
     pub fn offsets(&self) -> Option<RingOffsets> {

@@ -64,7 +64,7 @@ impl RevocableMapping {
         Ok(Self { base, len, registration: register(base.as_ptr() as usize, len) })
     }
 
-    /// First byte; valid as long as the value.
+    /// Returns the address of the first byte, valid while `self` lives.
     #[must_use]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base

@@ -206,9 +206,9 @@ impl RingView {
         }
     }
 
-    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of one of ours;
-    /// fewer where a buffer ends, and none into a private region, whose rings lend their buffers.
-    /// Buffers out of range count as the reserved one.
+    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of this
+    /// region; fewer where a buffer ends, and none into a private region, whose rings lend their
+    /// buffers. An index out of range means buffer 0.
     ///
     /// Concurrent writers can corrupt the copied bytes, and nothing else.
     #[inline(always)]

@@ -43,7 +43,7 @@ pub enum ShaperEvent<H> {
     Dropped {
         /// The packet.
         handle: H,
-        /// When, in ns.
+        /// Time of the loss, in ns.
         at_ns: u64,
         /// Why the packet was dropped.
         cause: ShaperDropCause,

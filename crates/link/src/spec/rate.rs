@@ -364,7 +364,7 @@ impl Framing {
 /// Extra occupation of the line per frame, as in dummynet's profiles: one sample is drawn for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkProfile {
-    /// Extra occupation in ns, each sample equally likely, in ascending order of probability.
+    /// Extra occupation in ns: samples at equal steps of the cumulative probability, ascending.
     pub samples_ns: Vec<u64>,
     /// The fraction of the samples, from the first, whose frames arrive. Other frames are lost
     /// after they occupied the line.
