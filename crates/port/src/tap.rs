@@ -233,7 +233,9 @@ fn not_attached(ifname: &str, error: io::Error) -> OpenCause {
     match error.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: None },
         Some(libc::EINVAL) => OpenCause::Name {
-            reason: format!("`{ifname}` is no TAP device, or not one of so many queues"),
+            reason: format!(
+                "`{ifname}` exists and is no TAP device, or has fewer queues than requested"
+            ),
             help: Some("take a name that is not in use".into()),
         },
         _ => refused("make a TAP device", error),

@@ -43,7 +43,7 @@ fn interface(port: &PortName, row: &InterfaceRow, privileges: &Privileges) -> Ve
     let mut findings = vec![driver(row), link(row), mtu(row), queues(row)];
     let missing = privileges.missing();
     if !missing.is_empty() {
-        let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
+        let text = format!("no {}: {port} cannot be opened", missing.join(", "));
         findings.push(Finding::fail("port privilege", text).with_fix(grant_help(GRANT_COMMANDS)));
     } else if privileges.confined {
         let text =
