@@ -235,7 +235,7 @@ impl FileWriter {
         &self.path
     }
 
-    /// Packets handed to the system so far; others wait in the buffer.
+    /// Packets handed to the system so far; later packets wait in the buffer.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed
@@ -303,7 +303,7 @@ impl FileWriter {
     }
 
     fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be truncated; no more packets are lost by that.
+        // Pipes and devices cannot be truncated; a failure here loses no further packets.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
     }

@@ -1,7 +1,7 @@
 //! Frames of a tx ring in the form that system calls take: each a list of memory ranges, in place.
 //!
 //! ```text
-//!   slots   | a | b MOREFRAG | b | - | c |        -  is unusable
+//!   slots   | a | b MOREFRAG | b | - | c |        -  is a slot that cannot be sent
 //!   frames  | a |      b         |               the run ends here, with the cause
 //!   parts   | a | b          | b |                (`struct iovec`)
 //! ```
@@ -127,7 +127,7 @@ impl Gather {
         }
     }
 
-    /// Adds the frame at `end`, or records why it cannot be sent.
+    /// Adds the frame whose first slot is `self.end`, or records why it cannot be sent.
     #[inline]
     fn frame(&mut self, ring: &mut KernRing, head: SlotIdx, max_frame: u32) {
         let (slot, first_part) = (self.end, self.iovecs.len());
@@ -165,8 +165,8 @@ impl Gather {
 /// Sends what the program released on `ring` and frees completed slots.
 ///
 /// `send` gets a run of frames and returns how many of them are finished: sent, or dropped and
-/// counted. If it returns fewer than all, no more can be sent now, and the others stay with the
-/// driver for the next call.
+/// counted. If it returns fewer than all, the kernel takes no more now, and the remaining frames
+/// stay with the driver for the next call.
 ///
 /// # Errors
 /// [`RunCause::Ring`] on impossible indices, and the errors of `send`.

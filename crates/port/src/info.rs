@@ -7,7 +7,7 @@ use std::fmt;
 pub struct PortInfo {
     /// The name by which the port was opened.
     pub name: String,
-    /// The word of its kind, `pipe`, or `host`.
+    /// The port's kind, as its name shows it: `xdp`, `packet`, `pipe`, `host`, …
     pub kind: &'static str,
     /// The mode in use, which the first line of every program's output shows.
     pub mode: PortMode,
@@ -50,13 +50,13 @@ impl PortMode {
         if up { self } else { self.with("link", "down") }
     }
 
-    /// The value of a word.
+    /// Returns the value of `key`, if the mode has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str())
     }
 
-    /// All words.
+    /// Iterates over all keys and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(key, value)| (*key, value.as_str()))
     }

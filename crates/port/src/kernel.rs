@@ -76,7 +76,7 @@ pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenErro
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
-    // Every monitor is private to its opener, and so is the memory of one that copies.
+    // Every monitor is private to its opener, and so is the memory of a monitor that copies frames.
     let laid: Vec<BoundMemory> = match is_monitor {
         true => bounds.chunks(1).map(layouts).collect::<Result<Vec<_>, _>>()?.concat(),
         false => layouts(&bounds)?,
@@ -104,7 +104,7 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
 /// Rings of one bind, and the memory that contains them.
 type BoundMemory = (BoundRings, Arc<Region>);
 
-/// Where the rings are, for binds that share a memory.
+/// Finds the rings of binds that share one memory, which is mapped once.
 fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     let mapping = DeviceMapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
     let mut pairs: Vec<BoundRings> = Vec::new();

@@ -22,11 +22,12 @@ pub struct DelegatedQueue {
 /// A queue that can be lent. The borrower and this process take turns sync by sync: a party that
 /// finds the other one syncing a direction skips its own sync.
 pub trait QueueLender {
-    /// Lends both directions to program `who`; `None` if programs cannot sync them.
+    /// Lends both directions to the program with number `client_id`; `None` if programs cannot sync
+    /// them.
     fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
-    /// Ends the loan, even if `who` is in the middle of a sync. The program may keep the descriptor
-    /// and the mappings, so the shared words are not trusted from then on.
+    /// Ends the loan to the program `client_id`, even in the middle of a sync. The program may keep
+    /// the descriptor and the mappings, so the shared words are not trusted from then on.
     fn revoke(&mut self, client_id: u32);
 
     /// Sets whether only this process may sync; false while a program is still syncing.

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   connect --> REGISTER --> memory, mapped --> rings lent: rings, words, bells
-//!                                                 tx_sync, rx_sync: no call leaves this process,
-//! unless a party sleeps
+//!                                                 tx_sync, rx_sync: no call leaves this
+//!                                                 process, unless a party sleeps
 //! ```
 //! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
 //! of its own. Dropping a connection returns everything to the daemon.
@@ -193,7 +193,7 @@ fn protocol_error(what: &str) -> OpenCause {
     ))
 }
 
-/// A [`NativeEnd`] with counters.
+/// A [`NativeEnd`] and its counters, as a [`Queue`].
 struct NativeQueue {
     name: String,
     end: NativeEnd,

@@ -55,7 +55,7 @@ impl Netlink {
     }
 
     /// Creates a pair of veth links; `peer` is moved to the namespace `peer_netns`, if given. Both
-    /// are down, and those in this namespace assign themselves no IPv6 addresses.
+    /// links are down. Links in this namespace assign themselves no IPv6 addresses.
     ///
     /// # Errors
     /// The kernel's error: `AlreadyExists`, `PermissionDenied`, …
@@ -68,8 +68,8 @@ impl Netlink {
         self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
     }
 
-    /// As [`Self::add_veth`], with `[tx, rx]` queues of the link; its peer has the opposite
-    /// numbers.
+    /// As [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has `rx`
+    /// TX queues and `tx` RX queues.
     ///
     /// # Errors
     /// As [`Self::add_veth`].
@@ -322,7 +322,8 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// The address of the local end: on a point-to-point link, the other attribute is the peer's.
+/// Returns a link's own address: on a point-to-point link, the other address attribute is the
+/// peer's.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {
@@ -350,7 +351,8 @@ fn by_index(index: u32) -> LinkMessage {
     link
 }
 
-/// Keeps the kernel from sending router solicitations and the like by itself.
+/// Returns the attribute that keeps the kernel from sending IPv6 router solicitations and other
+/// autoconfiguration packets by itself.
 fn no_autoconf_attribute() -> LinkAttribute {
     let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
     LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])])

@@ -24,7 +24,7 @@ pub enum XdpMode {
 /// Options common to all kinds of ports; a kind ignores options that do not apply to it.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Slots per ring. The name's `@conf:` wins.
+    /// Slots per ring; `@conf:` in the port's name overrides this.
     pub slots: u32,
     /// Bytes per buffer of a region created for this port (`slipring_ring::is_buf_size`); `None`
     /// chooses what suits the ports.
@@ -74,7 +74,7 @@ impl OpenOptions {
     /// Returns a ring of pair `i` of a port: an existing one, or a new one with this number.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough left.
+    /// [`RegionError`] when the region does not have enough memory left.
     pub fn ring<D: RingDirection>(
         &self,
         region: &Arc<Region>,

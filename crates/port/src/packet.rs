@@ -175,7 +175,7 @@ fn refused(source: io::Error) -> OpenCause {
     }
 }
 
-/// Creates receiving sockets, one for each filter. So far they have dropped no frame, and no frame
+/// Creates receiving sockets, one for each filter. Their drop counts start at 0, and no frame
 /// arrives at two of them.
 fn receivers(
     iface: &Iface,
@@ -224,8 +224,9 @@ fn receiver(
     Ok(ring)
 }
 
-/// Makes each ring receive the frames that arrive on the queue of the same number. The last one
-/// creates the fanout group, because a queue's frames go to the member after its number.
+/// Makes each ring receive the frames that arrive on the queue of the same number. The last ring
+/// creates the fanout group and so is member 0, because the frames of queue `i` go to member `i +
+/// 1` modulo the number of members.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
     let [others @ .., last] = rings else { return Ok(()) };
     if others.is_empty() {

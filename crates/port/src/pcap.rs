@@ -108,7 +108,7 @@ struct PcapQueue {
     packet: Vec<u8>,
     /// Packets in the file's buffer.
     buffered: VecDeque<BufferedPacket>,
-    /// The number of packets before these that had been written to the file.
+    /// Number of packets that had been written to the file before the first packet of `buffered`.
     completed: u64,
     /// The slot after the last packet that was written to the file.
     written_to: SlotIdx,
@@ -157,7 +157,8 @@ impl PcapQueue {
         writer.flush()
     }
 
-    /// Frees the slots of packets that were written, or never will be after an error.
+    /// Frees the slots of packets that were written; after an error, also those of packets that
+    /// will never be written.
     fn complete(&mut self, result: io::Result<()>) -> Result<(), RunError> {
         let PcapFile::Write(writer) = &self.file else { return Ok(()) };
         let new = writer.completed() - std::mem::replace(&mut self.completed, writer.completed());

@@ -25,7 +25,7 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
 /// Creates a pipe in `region` and opens both its ends, master first. `names` are their names.
 ///
 /// # Errors
-/// [`OpenError`] when the region has not enough left.
+/// [`OpenError`] when the region does not have enough memory left.
 pub fn open(
     names: [&str; 2],
     queues: u32,
@@ -46,7 +46,7 @@ pub fn open(
     ])
 }
 
-/// Description of one end.
+/// Returns the description of one end.
 #[must_use]
 pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
     PortInfo {
@@ -64,7 +64,7 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
     }
 }
 
-/// A [`PipeEnd`] with counters.
+/// A [`PipeEnd`] and its counters, as a [`Queue`].
 #[derive(Debug)]
 pub struct PipeQueue {
     name: String,

@@ -87,10 +87,12 @@ pub trait Queue: Send {
     /// As [`Self::tx_sync`].
     fn rx_sync(&mut self) -> Result<(), RunError>;
 
-    /// The descriptors to sleep on. Without any, the queue is always worth a sync.
+    /// The descriptors to sleep on. If there are none, the caller must sync the queue repeatedly
+    /// instead of sleeping on it.
     fn wait_fds(&self) -> WaitFds<'_>;
 
-    /// When a sync will be worthwhile although no descriptor signals it, as of [`crate::now`].
+    /// Time of [`crate::now`] at which to sync although no descriptor becomes ready; `None` if
+    /// descriptors signal everything.
     fn deadline(&self) -> Option<Nanos> {
         None
     }
@@ -110,7 +112,7 @@ pub trait Queue: Send {
     /// Called before a sleep; the caller must sync and check once more afterwards.
     fn before_sleep(&mut self, _interest: Interest) {}
 
-    /// Called after a sleep, or when it was not needed.
+    /// Called after a sleep, or instead of it if nothing had to be waited for.
     fn after_sleep(&mut self) {}
 
     /// The counters, shared with their readers.
@@ -125,6 +127,7 @@ pub trait Queue: Send {
         None
     }
 
-    /// Continues where a program that syncs the queue itself left off; the syncs do the same.
+    /// Adopts the ring positions of a program that syncs the queue itself; each sync does that,
+    /// too.
     fn catch_up(&mut self) {}
 }

@@ -12,7 +12,7 @@ pub enum DropCause {
     RxNoBuffer,
     /// The frame was longer than buffers and chains can carry.
     RxTooLong,
-    /// The kernel lost it before our socket saw it.
+    /// The kernel dropped the frame before our socket received it.
     RxKernel,
     /// The received bytes were no frame (a bad record, a runt).
     RxMalformed,

@@ -105,8 +105,8 @@ fn open_device(
     Ok(Port { info, queues })
 }
 
-/// Makes the kernel's queue towards us hold a few rings' worth: frames that do not fit are dropped,
-/// and only reads make space.
+/// Sets the length of the kernel's queue towards us to four rings' worth of frames: frames that do
+/// not fit are dropped, and only reads make space.
 fn set_tx_queue_len(index: u32, slots: u32) {
     // The port also works with the kernel's default length.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));

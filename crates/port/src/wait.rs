@@ -25,7 +25,8 @@ pub enum WaitStrategy {
     Spin,
     /// Sleep at once.
     Sleep,
-    /// Spin at most this long, and only while recent waits were that short.
+    /// Spin for at most this many nanoseconds, then sleep; sleep at once if recent waits took
+    /// longer than that on average.
     Adaptive(Nanos),
 }
 
@@ -54,16 +55,17 @@ pub struct Waiter {
     /// Last registered interests, so that an unchanged interest costs no system call; `None` for
     /// queues that have ended.
     registered: Vec<Option<Interest>>,
-    /// Queues without descriptors, which cannot be slept on.
+    /// For each queue, whether it has no descriptor on which the waiter could sleep.
     always: Vec<bool>,
-    /// How long recent waits took, smoothed.
+    /// Moving average of the durations of recent waits, in ns.
     usual_wait: Nanos,
 }
 
-/// How long to sleep for a queue without descriptors.
+/// Maximum sleep, in ns, while a queue without descriptors is waited for.
 const BLIND_WAIT_NS: Nanos = 100_000;
 
-/// Event data of [`Waiter::add_fd`]; queues have their index.
+/// epoll data of the descriptor given to [`Waiter::add_fd`]; the data of a queue's descriptor is
+/// the queue's index.
 const OTHER_FD_TOKEN: u64 = u64::MAX;
 
 impl Waiter {
@@ -249,7 +251,7 @@ impl Waiter {
         Some(Duration::from_nanos(until.saturating_sub(now())))
     }
 
-    /// The time at which the sleep in the kernel has to end.
+    /// Returns the time at which the sleep in the kernel must end; `None` for no limit.
     fn sleeps_until(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -297,7 +299,8 @@ impl Waiter {
         })
     }
 
-    /// Watches edges only during a sleep: a watched edge costs its sender time for every frame.
+    /// Removes edge-triggered descriptors from the epoll set after a sleep: while such a descriptor
+    /// is in the set, it costs its sender time for every frame.
     fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
         queues.each(&mut |queue, interest| {
@@ -315,7 +318,7 @@ impl Waiter {
             self.registered[i] = None;
             return self.forget(queue);
         }
-        // A port that cannot send may be writable forever.
+        // While the link is down, a descriptor may be writable although nothing can be sent.
         let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
@@ -330,8 +333,8 @@ impl Waiter {
         let fds = queue.wait_fds();
         for fd in [fds.rx, fds.tx.map(tx_fd), fds.link].into_iter().flatten() {
             match epoll::delete(&self.epoll, fd) {
-                // A descriptor for both directions may already be removed; an edge is not watched
-                // now.
+                // A descriptor that serves both directions may already be removed; an
+                // edge-triggered descriptor is only in the set during a sleep.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => {
                     let what = "change what is waited for";
@@ -399,7 +402,7 @@ fn same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
     a.as_raw_fd() == b.as_raw_fd()
 }
 
-/// The descriptor, if it is edge-triggered.
+/// Returns the descriptor if it is edge-triggered.
 fn edge<'q>(wait: &TxWait<'q>) -> Option<BorrowedFd<'q>> {
     match *wait {
         TxWait::WritableEdge(fd) => Some(fd),
@@ -413,8 +416,8 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
     }
 }
 
-/// Syncs the queues according to their interests. Returns whether an interest is satisfied, or has
-/// just become impossible.
+/// Syncs the queues according to their interests. Returns whether a queue satisfies its interest,
+/// or has just ended while the caller waits for its frames.
 fn poll_queues(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
     queues.each(&mut |queue, interest| {
@@ -441,7 +444,7 @@ fn poll_queue(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunErro
 
 /// The queues of a wait, always in the same order, and the interest in each.
 pub trait WaitSet {
-    /// Calls `visit` for each, up to its first error.
+    /// Calls `visit` for each queue, up to the first error.
     ///
     /// # Errors
     /// The errors of `visit`.

@@ -1,7 +1,7 @@
 //! `xdp:IF`: AF_XDP sockets of an interface's queues.
 //!
 //! ```text
-//!   device queue --> XDP program --> socket's RX ring --> rx slots      (copied, or not: zero-copy)
+//!   device queue --> XDP program --> socket's RX ring --> rx slots  (copied, or zero-copy)
 //!                                        fill ring   <-- slots that were read
 //!   device queue <-- socket's TX ring <-- tx slots
 //!                    completion ring  --> free tx slots
@@ -111,7 +111,8 @@ pub(crate) struct RedirectPeer {
 }
 
 impl RedirectPeer {
-    /// Watches the link of the interface, in its namespace.
+    /// Watches the link of the interface, in its namespace. With `ends`, an interface that is down
+    /// is an error.
     fn link(&self, ends: bool) -> Result<LinkWatch, OpenCause> {
         let listen = || LinkWatch::watch(&self.iface, ends);
         let Some(home) = &self.netns else { return listen() };
@@ -120,7 +121,7 @@ impl RedirectPeer {
     }
 }
 
-/// As [`open`], for a path to another interface.
+/// As [`open`], for an interface whose frames are redirected to the interface of `beyond`.
 ///
 /// # Errors
 /// As [`open`].
@@ -200,7 +201,8 @@ fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
     }
 }
 
-/// A frame has to fit one buffer, or the longest chain of them.
+/// Checks that a frame of the MTU's length fits one buffer, or the longest possible chain of
+/// buffers.
 fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<(), OpenCause> {
     let parts = if opened.mode.chains { MAX_PACKET_DESCRIPTORS } else { 1 };
     let limit = UmemLayout::new(region).part() * parts - MAX_LINK_HEADER_LEN;
@@ -210,7 +212,7 @@ fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<()
     Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
 }
 
-/// Changes the interface's settings before its queues are bound.
+/// Changes the interface's settings, such as promiscuous mode, before its queues are bound.
 fn configure_interface(
     iface: &Iface,
     opened: &BoundSockets,
@@ -294,7 +296,7 @@ fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
 struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
-    /// The interface whose link state applies, if it is another one.
+    /// `Some` if the link state of another interface applies.
     far: Option<&'a RedirectPeer>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,

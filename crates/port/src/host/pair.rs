@@ -103,7 +103,7 @@ impl Drop for HostVethPair {
     }
 }
 
-/// The names of both ends of the pair that a process makes for an interface.
+/// Returns the names of both ends of the pair that a process makes for an interface.
 fn names(process: u32, ifindex: u32) -> [String; 2] {
     ["k", "u"].map(|end| format!("sr{process}h{ifindex}{end}"))
 }
@@ -130,7 +130,7 @@ pub fn remove_stale() -> io::Result<()> {
     for link in netlink.links()? {
         if link.kind == "veth" && owner(&link.name).is_some() && is_unused(&link.name) {
             match netlink.delete(link.index) {
-                // The kernel was faster.
+                // The kernel has removed the link meanwhile.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 deleted => deleted?,
             }

@@ -60,7 +60,7 @@ fn leading_bytes<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
     std::array::from_fn(|i| bytes[i])
 }
 
-/// `IFF_*` flags.
+/// Returns the interface's `IFF_*` flags.
 pub(crate) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
     let answer = query(socket, name, IfReqQuery::Flags)?;
     Ok(u16::from_ne_bytes(leading_bytes(&answer)).into())
@@ -70,7 +70,7 @@ pub(super) fn mtu(socket: &OwnedFd, name: &str) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(leading_bytes(&query(socket, name, IfReqQuery::Mtu)?)))
 }
 
-/// `ARPHRD_*` and the address.
+/// Returns the interface's hardware type (`ARPHRD_*`) and hardware address.
 pub(super) fn hardware_address(socket: &OwnedFd, name: &str) -> io::Result<(u16, [u8; 6])> {
     let answer = query(socket, name, IfReqQuery::HardwareAddress)?;
     let [_, _, mac @ ..] = leading_bytes::<8>(&answer);
@@ -191,7 +191,7 @@ pub(super) fn promiscuous_socket(index: u32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, owned by nobody else.
+    // SAFETY: a descriptor just made, with no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let request = libc::packet_mreq {
         mr_ifindex: index as c_int,

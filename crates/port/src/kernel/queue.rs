@@ -27,9 +27,9 @@ pub(super) struct KernelQueue {
     rx_seen: SlotIdx,
     /// A view of the rx ring, which holds the number of frames that a monitor lost.
     rx_view: RingView,
-    /// The part of that number that was already counted.
+    /// How many of the frames that a monitor lost were already counted.
     lost_seen: u32,
-    /// Whether the port is a monitor, and whether the watched port has ended.
+    /// Whether the port is a monitor; whether the watched port has ended.
     watches: bool,
     ended: bool,
     /// The interface, if the port is that of an interface.

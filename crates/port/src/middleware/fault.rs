@@ -75,7 +75,7 @@ pub fn inject(
     }))
 }
 
-/// A slot's content while it waits.
+/// The content of a slot whose frame waits in the delay line.
 #[derive(Debug)]
 struct DelayedSlot {
     buf: OwnedBuf,
@@ -267,7 +267,7 @@ fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     last.map(|i| i + 1)
 }
 
-/// The flags that are copied along with a frame.
+/// Returns the flags that are copied along with a frame.
 fn kept(flags: SlotFlags) -> SlotFlags {
     SlotFlags(flags.0 & SlotFlags::MOREFRAG.0)
 }
@@ -319,7 +319,7 @@ impl FaultDirection {
     }
 }
 
-/// Queues the frame in the first free slot of a ring.
+/// Queues the frame that is in the first free slot of a ring.
 fn queue(ring: &mut TxRing, len: u16, flags: SlotFlags) {
     ring.set(0, len.into(), flags | SlotFlags::BUF_CHANGED);
     ring.advance(1);

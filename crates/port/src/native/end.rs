@@ -39,7 +39,7 @@ pub struct NativeEnd {
     client: NativeClient,
 }
 
-/// A half, and its doorbells.
+/// The ring half of one direction, and the doorbells of its peers.
 #[derive(Debug)]
 struct NativeHalf<T> {
     half: T,
@@ -49,7 +49,7 @@ struct NativeHalf<T> {
 
 impl NativeEnd {
     /// Takes over the first ring of each direction, in a mapping of the user's memory; a missing
-    /// direction gets a ring of one slot in `none`.
+    /// direction gets a ring of one slot in the region `none`.
     pub(super) fn new(
         client: NativeClient,
         [region, none]: [&Arc<Region>; 2],

@@ -100,7 +100,7 @@ impl InFlight {
     }
 }
 
-/// An unexpected completion: late, repeated, or not ours.
+/// An unexpected completion: late, repeated, or of a buffer that is not the port's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StrayCompletion;
 

@@ -38,7 +38,8 @@ impl OffloadFixup {
         Self::new(false, false, 0)
     }
 
-    /// `software`: frames come from the kernel itself. `generic`: they may be super-frames.
+    /// Creates a fixup. `software`: frames come from the kernel itself. `generic`: they may be
+    /// super-frames, which are longer than `mtu` allows.
     #[must_use]
     pub fn new(software: bool, generic: bool, mtu: u32) -> Self {
         let segments = software && generic;
@@ -83,7 +84,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Whether packets in several buffers need to be looked at.
+    /// Whether packets in several buffers must be gathered, because they may need to be completed
+    /// or segmented.
     pub(crate) fn wants_chains(&self) -> bool {
         self.checksums
     }

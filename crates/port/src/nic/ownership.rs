@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   word    0       1         2         3         4         5       6         7
-//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder |     tx; rx 128 bytes on
+//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder | tx
 //!                             fill,tx   rx,completion
+//!   The words of rx follow 128 bytes later.
 //! ```
 //!
 //! The position in a ring needs no word: each slot that goes to the kernel is an entry of the fill
@@ -74,8 +75,8 @@ impl SyncOwnership {
         }
     }
 
-    /// Sets whether only this process may sync. Otherwise programs may, once a direction was
-    /// released.
+    /// Sets whether only this process may sync. If false, a program may sync a direction once this
+    /// process has released it.
     pub(crate) fn set_host_only(&mut self, keep: bool) {
         self.host_only = keep;
         if keep {
@@ -115,7 +116,7 @@ impl SyncOwnership {
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
-    /// Whether `who` is syncing the direction.
+    /// Whether the program with number `client_id` is syncing the direction.
     pub(crate) fn is_held_by(&self, direction: SyncDirection, client_id: u32) -> bool {
         self.words.cell(direction, OwnershipWord::Owner).acquire() == u64::from(client_id)
     }
@@ -142,19 +143,21 @@ impl SyncOwnership {
     }
 }
 
-/// The slot that corresponds to index 0 of a kernel's ring, if index `at` corresponds to `slot`.
+/// Returns the slot that corresponds to index 0 of a kernel's ring, given that index `at`
+/// corresponds to `slot`.
 pub(crate) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
     slot.wrapping_sub(at) & (num_slots - 1)
 }
 
-/// The slot `moved` entries later.
+/// Returns the slot `moved` entries after `slot`.
 pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Records the buffers of the `count` driver's slots that begin at `from`. If two slots have the
-/// same buffer, an exchange was interrupted: the second slot then counts as having the buffer of
-/// `coming` that is in no slot.
+/// Calls `enter` for each of the `count` slots of the driver from `from` on. If two slots have the
+/// same buffer, the process died while it exchanged the buffers of two slots: the second slot then
+/// gets the buffer that is in no slot, which is one of the buffers of `coming` that the kernel has
+/// returned.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

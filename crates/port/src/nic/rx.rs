@@ -22,13 +22,13 @@ use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 pub struct RxSide {
     ring: KernRing,
     posted: PostedBufs,
-    /// Spare buffers, for super-frames that are cut into more frames than they have buffers.
+    /// Spare buffers, for super-frames whose segments need more buffers than the super-frame had.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
     /// Distance from the tail to the slot in which the last out-of-order buffer was found.
     ahead: u32,
     fixup: OffloadFixup,
-    /// The tail, ahead of the published one during a sync.
+    /// The new tail of the ring: during a sync, ahead of the tail that the application sees.
     tail: SlotIdx,
     free_slots: u32,
     received: TrafficCounts,
@@ -70,7 +70,7 @@ impl RxSide {
     }
 
     /// Returns the buffers of read slots to the kernel and takes over arrived frames; returns
-    /// whether there were any.
+    /// whether any frame had arrived.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
@@ -91,7 +91,7 @@ impl RxSide {
         slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
     }
 
-    /// Continues where a program left off.
+    /// Adopts the ring positions and counts of a program that has synced the queue itself.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableRxRings,
@@ -124,7 +124,7 @@ impl RxSide {
         });
     }
 
-    /// Which slots correspond to index 0 of the fill and RX rings.
+    /// Returns the slots that correspond to index 0 of the fill ring and of the RX ring.
     pub(crate) fn ring_anchors(&self, ends: &impl ResumableRxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
         let [posted, read] = ends.positions();
@@ -146,8 +146,8 @@ impl RxSide {
         ends.publish();
     }
 
-    /// Posts a buffer to the kernel. An invalid one, or one that the kernel already has, means that
-    /// the program corrupted its slot: the queue continues with one buffer less.
+    /// Posts a buffer to the kernel. If the buffer is invalid, or the kernel already has it, the
+    /// program has corrupted its slot: the queue continues with one buffer less.
     #[inline(always)]
     fn post(&mut self, ends: &mut impl RxDescriptorRings, buf: BufIdx) {
         if !self.ring.region().is_usable(buf) {
@@ -202,7 +202,7 @@ impl RxSide {
         Slot { buf: part.buf, len: part.len as u16, flags }
     }
 
-    /// Fills the next slot.
+    /// Writes a received slot at the tail and advances the tail.
     #[inline(always)]
     fn put(&mut self, slot: Slot) {
         let named = self.ring.slot(self.tail).buf;
@@ -231,8 +231,8 @@ impl RxSide {
         }
     }
 
-    /// Fills the next slot with a buffer that a later slot has, and gives that slot the other
-    /// buffer.
+    /// Puts `slot`, whose buffer is that of a later slot, at the tail; the later slot gets the
+    /// buffer that was at the tail.
     fn put_out_of_turn(&mut self, slot: Slot) {
         let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == slot.buf;
         let last = Some(self.ahead)
@@ -248,7 +248,7 @@ impl RxSide {
         }
     }
 
-    /// Takes a packet of several buffers, or one to be segmented. Returns the number of its
+    /// Takes over a packet that has several buffers or must be segmented. Returns the number of its
     /// descriptors; `None` while the packet is incomplete, or the ring has no space for it.
     #[cold]
     fn take_chain(
@@ -322,7 +322,8 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        // Read slots fill the reserve first.
+        // The packet waits if the reserve is too small: buffers of slots that the program has read
+        // refill the reserve first.
         if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }

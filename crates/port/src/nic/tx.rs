@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!   slot     0   1   2   3   4   5   6   7
-//!          | a | a | s | s | s | k | a | a |    a: the application's   s: released, not looked at
-//!                    ^ hwcur     ^ tail         k: the kernel's, and the one kept apart at tail
+//!          | k | k | s | s | s | a | a | a |    a: the application's   s: released, not yet read
+//!            ^ tail  ^ hwcur     ^ head         k: the kernel's; the slot at tail always is one
 //! ```
 //!
 //! # Completion rule
 //! The kernel completes frames in any order, and the content of a sent slot does not matter until
 //! it is free again. So the k-th returned buffer goes into the k-th slot after `tail`: slots become
-//! free in order, no frame waits for a slower one, and each buffer is in one slot. If the returned
-//! buffer is not the one that the slot had, the slot gets `NS_BUF_CHANGED`, and the slot that had
-//! the returned buffer gets the buffer of the first slot. So the kernel's slots refer to exactly
-//! the buffers that it has, and after a kill the successor learns the buffers from them.
+//! free in order, no frame waits for a slower one, and each buffer is in one slot. If the slot
+//! referred to another buffer, the two slots exchange their buffers: the freed slot gets the
+//! returned buffer and `NS_BUF_CHANGED`, and the slot that had the returned buffer gets the buffer
+//! of the freed slot. So the kernel's slots refer to exactly the buffers that the kernel has, and
+//! after a kill the successor learns the buffers from them.
 
 mod delegated;
 
@@ -33,7 +34,7 @@ pub struct TxSide {
     ring: KernRing,
     flight: InFlight,
     limits: TxLimits,
-    /// The tail, ahead of the published one during a sync.
+    /// The new tail of the ring: during a sync, ahead of the tail that the application sees.
     tail: SlotIdx,
     /// Packets that the kernel has not completed.
     packets_out: u64,
@@ -73,8 +74,9 @@ impl TxSide {
         Self { ring, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
 
-    /// Sends released frames; frees completed ones. `kick` makes the device process its
-    /// descriptors, and may take back what it completes meanwhile.
+    /// Sends the frames that the application released; frees the slots of completed frames. `kick`
+    /// makes the device process its descriptors; it may also call [`Self::complete`] for frames
+    /// that complete meanwhile.
     pub fn sync<E: TxDescriptorRings>(
         &mut self,
         ends: &mut E,
@@ -101,7 +103,7 @@ impl TxSide {
         kicked
     }
 
-    /// Frees completed slots, without sending released ones.
+    /// Frees the slots of completed frames, but sends no released frames.
     #[cold]
     pub fn complete_without_sending(
         &mut self,
@@ -122,7 +124,7 @@ impl TxSide {
         slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
     }
 
-    /// Continues where a program left off.
+    /// Adopts the ring positions and counts of a program that has synced the queue itself.
     pub(crate) fn resync(
         &mut self,
         ends: &mut impl ResumableTxRings,
@@ -145,9 +147,9 @@ impl TxSide {
         Ok(())
     }
 
-    /// Rebuilds the set of buffers in flight from the slots.
+    /// Rebuilds the set of buffers in flight from the slots that the kernel has.
     pub(crate) fn rebuild_in_flight(&mut self, ends: &mut impl TxDescriptorRings) {
-        // This visits every buffer of the region.
+        // Draining visits every buffer of the region, so an empty set is not drained.
         if self.packets_out > 0 {
             self.flight.drain().for_each(drop);
         }
@@ -164,7 +166,7 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Which slots correspond to index 0 of the TX and completion rings.
+    /// Returns the slots that correspond to index 0 of the TX ring and of the completion ring.
     pub(crate) fn ring_anchors(&self, ends: &impl ResumableTxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
         let [queued, completed] = ends.positions();
@@ -174,7 +176,8 @@ impl TxSide {
         ]
     }
 
-    /// Whether a packet is in flight whose buffers a program could not take back.
+    /// Whether packets with several descriptors may be in flight; a program that syncs the queue
+    /// itself cannot take back their buffers.
     pub(crate) fn is_special(&self) -> bool {
         self.has_chains && self.packets_out > 0
     }
@@ -194,8 +197,8 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Hands the packets in `hwcur..head` to the kernel; returns where it stopped, which is `head`
-    /// unless the TX ring is full.
+    /// Hands the packets in `hwcur..head` to the kernel; returns the first slot that it did not
+    /// hand over: `head`, or an earlier one if the TX ring is full.
     #[inline(always)]
     fn submit(&mut self, ends: &mut impl TxDescriptorRings, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
@@ -226,7 +229,7 @@ impl TxSide {
         at
     }
 
-    /// Clears the flag: the driver has seen the change of buffer.
+    /// Clears `NS_BUF_CHANGED` of slot `at`: the driver has now read the slot's buffer.
     #[inline(always)]
     fn clear_changed(&mut self, at: SlotIdx, slot: Slot) {
         if slot.flags.has(SlotFlags::BUF_CHANGED) {
@@ -235,8 +238,8 @@ impl TxSide {
         }
     }
 
-    /// Sends or drops the packet at `at`, of any form. Returns the slot after it, or `None` when
-    /// the TX ring has no space for it.
+    /// Sends or drops the packet that begins at `at`, which may have several slots. Returns the
+    /// slot after it, or `None` when the TX ring has no space for it.
     #[cold]
     fn submit_chain(
         &mut self,
@@ -253,7 +256,7 @@ impl TxSide {
         Some(chain.to)
     }
 
-    /// Returns the packet that begins at `at`, and whether it is complete.
+    /// Returns the packet that begins at `at`, and whether its last slot is before `head`.
     fn chain(&self, at: SlotIdx, head: SlotIdx) -> (TxChain, bool) {
         let last = self.ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
         let to = last.map_or(head, |(i, _)| self.ring.next(i));
@@ -314,8 +317,8 @@ impl TxSide {
         self.packets_out += 1;
     }
 
-    /// Hands over a payload that begins at byte `at` of its buffer. `at` is within the first part
-    /// of the buffer.
+    /// Hands a slot's payload, which begins at byte `at` of its buffer, to the kernel: in two
+    /// descriptors if it extends beyond the bytes that one descriptor can cover (`max_part`).
     fn push_slot(&mut self, ends: &mut impl TxDescriptorRings, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
         let rest = (at + u32::from(slot.len)).saturating_sub(ends.max_part());
@@ -339,8 +342,8 @@ impl TxSide {
         self.counters.dropped(cause, 1);
     }
 
-    /// Puts a buffer into the next slot that becomes free: the completion rule. The slots before
-    /// `end` were handed to the kernel.
+    /// Applies the completion rule: puts a returned buffer into the next slot that becomes free.
+    /// The slots before `end` were handed to the kernel.
     #[inline(always)]
     fn free(&mut self, buf: BufIdx, end: SlotIdx) {
         let at = self.ring.next(self.tail);
@@ -351,8 +354,8 @@ impl TxSide {
         self.tail = at;
     }
 
-    /// Sets the buffer of slot `at` to `buf`, and gives the old buffer to the later slot before
-    /// `end` that had `buf`. Lengths move along.
+    /// Puts `buf` into slot `at`, and the slot's old buffer into the later slot before `end` that
+    /// had `buf`. The slots exchange their lengths too.
     #[cold]
     fn replace_buf(&mut self, at: SlotIdx, end: SlotIdx, buf: BufIdx, slot: Slot) {
         let (from, flags) = (self.ring.next(at), SlotFlags::BUF_CHANGED);

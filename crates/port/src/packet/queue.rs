@@ -21,7 +21,7 @@ use crate::stats::{DropCause, QueueCounters};
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
 /// Idle syncs between two checks of the socket's error.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
-/// No limit here: the kernel knows how long a frame may be.
+/// No limit of this driver: the kernel refuses frames that are too long.
 const MAX_FRAME_LEN: u32 = u32::MAX;
 
 /// The sockets of a queue.
@@ -237,7 +237,7 @@ fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunC
     })
 }
 
-/// The run error for an error of a socket.
+/// Returns the [`RunCause`] for an error of a socket.
 fn lost(socket: BorrowedFd<'_>, what: &'static str, source: io::Error) -> RunCause {
     match source.raw_os_error() {
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => match sys::bound_index(socket) {

@@ -71,8 +71,9 @@ fn check(rc: c_int) -> io::Result<()> {
 /// A value of a socket option.
 ///
 /// # Safety
-/// `repr(C)` or a number; the kernel's type for every option it is used with; valid for every bit
-/// pattern; pointers in it lead to what the kernel expects there for as long as the value lives.
+/// The type is `repr(C)` or a number, is the kernel's type for every option that it is used with,
+/// and is valid for every bit pattern. Pointers in a value point to what the kernel expects, for as
+/// long as the value lives.
 unsafe trait OptionValue: Copy {}
 
 // SAFETY: the type of most options; a plain number.
@@ -84,7 +85,7 @@ unsafe impl OptionValue for libc::packet_mreq {}
 // SAFETY: the kernel's type for rings of version 2 sockets; numbers.
 unsafe impl OptionValue for libc::tpacket_req {}
 
-/// `struct tpacket_stats`, without the name that libc has for it.
+/// Layout of `struct tpacket_stats`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct PacketStatistics {
@@ -127,7 +128,8 @@ pub(super) enum SocketSetting {
     IgnoreOutgoing,
     QdiscBypass,
     Fanout,
-    /// Exceeds the system's limit if the process has the capability; otherwise the limit applies.
+    /// Receive buffer size in bytes. With CAP_NET_ADMIN it may exceed the system's limit; otherwise
+    /// the kernel caps it at the limit.
     ReceiveBuffer,
     SendBuffer,
     Mark,
@@ -283,11 +285,12 @@ fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
     Some(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
 }
 
-/// Sends frames of a run, from number `first` on, at most a batch of them; returns how many were
-/// sent. Frames before a refused one are sent first; an error is always that of the first frame.
+/// Sends at most [`MAX_BATCH`] frames of `run`, from frame number `first` on; returns how many were
+/// sent. If the kernel refuses a later frame, the frames before it are still sent; an error is
+/// returned only if the kernel refuses frame `first`.
 pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Result<usize> {
     let count = (run.len() - first).min(MAX_BATCH);
-    // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
+    // SAFETY: zeros are valid for numbers and raw pointers.
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
     for (i, message) in messages[..count].iter_mut().enumerate() {
         let parts = run.iovecs(first + i);
@@ -328,7 +331,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     // SAFETY: both are made of numbers, for which zeros are valid.
     let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
+    // SAFETY: zeros are valid for numbers and raw pointers.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;

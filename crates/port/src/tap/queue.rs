@@ -213,8 +213,8 @@ impl TapWriter {
                     1
                 }
             };
-            // Frames at the end of the run that were refused because the device was down wait. A
-            // refused frame before frames that were written would be reordered if it waited.
+            // Frames that were refused because the device is down wait if no frame after them was
+            // written. Otherwise they are dropped: sent later, they would be out of order.
             let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {

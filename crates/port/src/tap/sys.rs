@@ -124,8 +124,9 @@ pub(super) fn read(
     let rest = libc::iovec { iov_base: overflow.as_mut_ptr().cast(), iov_len: overflow.len() };
     let parts = [first, rest];
     // SAFETY:
-    // - `parts` is live for the call, and so are both stretches, which are borrowed: `overflow`
-    //   exclusively, and what others may write to without any reference into it.
+    // - `parts` is live for the call, and so are both memory ranges, which are borrowed: `overflow`
+    //   exclusively, and `first`, which other processes may write to, without any reference into
+    //   it.
     let len = unsafe { libc::readv(tun.as_raw_fd(), parts.as_ptr(), parts.len() as c_int) };
     usize::try_from(len).map_err(|_| {
         let error = io::Error::last_os_error();

@@ -59,8 +59,8 @@ pub struct DelegatedXdpQueue {
 type Words = AttachedWords<2>;
 
 impl DelegatedXdpQueue {
-    /// Attaches to a queue that the daemon has lent to the program with number `who`: its socket,
-    /// and rings and words in `region`.
+    /// Attaches to a queue that the daemon has lent to the program with number `client_id`: its
+    /// socket, and its rings and shared words in `region`.
     ///
     /// # Errors
     /// If the offsets are impossible, or the socket's rings cannot be mapped.
@@ -111,7 +111,7 @@ impl DelegatedXdpQueue {
     }
 }
 
-/// The program, as both directions of a queue know it.
+/// What both directions of a queue share: the words, the program's number and the socket.
 #[derive(Debug, Clone)]
 struct QueueClient {
     words: Arc<Words>,
@@ -129,7 +129,7 @@ struct DelegatedDirection<S, E> {
     ring: RingView,
     direction: SyncDirection,
     counters: Arc<QueueCounters>,
-    /// The part of the counters that was added to the words.
+    /// The counter values that were already added to the shared words.
     published: QueueSnapshot,
     /// Whether a sync has taken place.
     resumed: bool,

@@ -156,8 +156,8 @@ impl ResumableTxRings for TxEnds {
     }
 }
 
-/// Makes the kernel send as many frames as it can. It sends the others later by itself (zero-copy),
-/// or at the next sync or poll.
+/// Makes the kernel send as many frames as it can now. It sends the remaining frames later by
+/// itself (zero-copy), or at the next sync or poll.
 #[inline(always)]
 pub(super) fn kick(
     side: &mut TxSide,

@@ -46,19 +46,21 @@ impl UmemLayout {
         self.size - HEADROOM
     }
 
-    /// Where a chunk begins: what the fill ring takes.
+    /// Returns the address of a buffer's chunk, in bytes from the start of the buffer area: an
+    /// entry of the fill ring.
     #[inline(always)]
     pub(super) fn chunk(self, buf: BufIdx) -> u64 {
         u64::from(buf.0) * u64::from(self.size)
     }
 
-    /// Where a buffer's data begins.
+    /// Returns the address of a buffer's data, in bytes from the start of the buffer area.
     #[inline(always)]
     pub(super) fn data(self, buf: BufIdx) -> u64 {
         self.chunk(buf) + u64::from(HEADROOM)
     }
 
-    /// Where the tail part of a buffer is; the last buffer has none.
+    /// Returns the address of a buffer's tail part, in bytes from the start of the buffer area;
+    /// `None` for the last buffer.
     pub(super) fn tail(self, buf: BufIdx) -> Option<u64> {
         (buf.0 + 1 < self.num_bufs).then(|| self.chunk(BufIdx(buf.0 + 1)))
     }
@@ -75,7 +77,7 @@ impl UmemLayout {
         (BufIdx(chunk as u32), offset as u32)
     }
 
-    /// The buffer that a completed address belongs to, whichever of its parts it is in.
+    /// Returns the buffer that a completed address belongs to, in its first part or its tail part.
     #[inline(always)]
     pub(super) fn owner(self, address: u64) -> BufIdx {
         let (BufIdx(chunk), offset) = self.locate(address);

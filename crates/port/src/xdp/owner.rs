@@ -32,7 +32,8 @@ pub(super) fn socket_owner() -> Option<String> {
     another.is_none().then(|| process_label(pid)).flatten()
 }
 
-/// Columns of a mapping: addresses, rights, offset, device, inode, name.
+/// Whether a line of `/proc/PID/maps` is the mapping of a fill ring. Columns: addresses, rights,
+/// offset, device, inode, name.
 fn is_fill_ring(mapping: &str) -> bool {
     let mut words = mapping.split_ascii_whitespace();
     let offset = words.nth(2).and_then(|offset| u64::from_str_radix(offset, 16).ok());

@@ -36,7 +36,7 @@ pub(super) enum XdpAttachMode {
 /// What the program does with VLAN tags in addition to redirecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VlanHandling {
-    /// Frames arrive with their tags, or the tag is lost.
+    /// Only redirects: a tag that the device keeps outside the frame is lost.
     InBand,
     /// Tags that the device delivers outside the frame are reinserted into it.
     Reinsert,
@@ -129,8 +129,9 @@ impl XdpHook {
     }
 }
 
-/// Retries: a previous program stays attached as long as any copy of its descriptor is open, and a
-/// child process that is being started has a copy for a moment.
+/// Attaches a program, and retries while the device is busy: a previous program stays attached as
+/// long as any copy of its descriptor is open, and a child process that is being started has a copy
+/// for a moment.
 fn attach_with_retry(
     program: &BpfProgram,
     ifindex: u32,
@@ -208,7 +209,7 @@ fn reinsert_tag_program(kernel_function: i32) -> BpfCode {
 const PROTO_STACK_OFFSET: i16 = -8;
 const TCI_STACK_OFFSET: i16 = -4;
 
-/// Puts the tag of the frame onto the stack; `R0` is 0 if there is one.
+/// Writes the frame's VLAN tag to the BPF stack; `R0` is 0 if the frame has one.
 fn read_tag(program: &mut Assembler, kernel_function: i32) {
     program.put_all([
         mov(BpfReg::R1, BpfReg::R6),

@@ -31,7 +31,7 @@ pub(super) struct XdpDevice {
     pub(super) promisc: Option<Promisc>,
     pub(super) features: FeatureGuard,
     pub(super) hook: Arc<XdpHook>,
-    /// Another value that must live until then.
+    /// A value of the caller that must live as long as any queue of the port.
     pub(super) _kept: Option<KeepAlive>,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct XdpQueueParts {
     /// Whether frames come from the kernel itself.
     pub(super) software: bool,
     pub(super) link: LinkWatch,
-    /// Whether the link is that of another interface, to which the frames are redirected: the
-    /// kernel would take and lose frames while that interface is down.
+    /// Whether `link` watches another interface, to which the frames are redirected: the kernel
+    /// would accept and lose frames while that interface is down.
     pub(super) gated: bool,
     pub(super) device: Arc<XdpDevice>,
 }
@@ -263,7 +263,7 @@ impl XdpQueue {
         done
     }
 
-    /// Continues where the program left off.
+    /// Adopts the ring positions and counts of the program that has synced the direction.
     fn resync(&mut self, direction: SyncDirection) -> Result<(), RunCause> {
         let Some(turns) = &mut self.ownership else { return Ok(()) };
         let rejoined = match direction {
@@ -401,7 +401,8 @@ impl Queue for XdpQueue {
         Some(self)
     }
 
-    /// The next sync reports an unrecoverable error.
+    /// Adopts what a borrower has done in both directions. Errors are ignored here: the next sync
+    /// reports an unrecoverable error.
     fn catch_up(&mut self) {
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
             let _ = self.with_ownership(direction, |_| Ok(()));

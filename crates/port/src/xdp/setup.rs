@@ -166,7 +166,8 @@ impl SetupAttempt<'_> {
         }
     }
 
-    /// The first socket registers the region; the others share its registration.
+    /// Binds a socket to each queue. The first socket registers the region; the others share its
+    /// registration.
     fn bind_all(&self, mode: SocketMode) -> Result<Vec<XdpSocket>, SetupFailure> {
         let mut sockets: Vec<XdpSocket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
@@ -199,7 +200,8 @@ impl SetupAttempt<'_> {
         Ok(socket)
     }
 
-    /// All rings can hold the content of all slots, so that none can overflow.
+    /// Returns the size of each kernel ring: it holds the buffers of all slots, so it cannot
+    /// overflow.
     fn ring_size(&self) -> u32 {
         self.options.slots.max(MIN_RING_SIZE).next_power_of_two()
     }

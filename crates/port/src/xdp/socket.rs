@@ -16,7 +16,8 @@ use crate::clock::now;
 use crate::error::RunCause;
 use crate::nic::dma::DmaMemory;
 
-/// A closed socket keeps its queue for some tens of milliseconds: the kernel cleans up later.
+/// How long to retry a bind to a busy queue: the kernel releases the queue of a closed socket some
+/// tens of milliseconds later.
 const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -28,8 +29,8 @@ pub(super) struct UnboundSocket {
 }
 
 impl UnboundSocket {
-    /// Creates a socket for a port in `region`, which it registers unless it shares another's
-    /// memory.
+    /// Creates a socket for a port in `region`. It registers the region unless it `shares` the
+    /// memory of another socket.
     pub(super) fn new(region: &Region, shares: bool, slots: u32) -> io::Result<Self> {
         let mut umem = Umem::new(sys::socket()?);
         if !shares {

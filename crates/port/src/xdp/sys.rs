@@ -23,7 +23,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, owned by nobody else.
+    // SAFETY: a descriptor just made, with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -147,8 +147,9 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
     unsafe { get(socket, libc::XDP_STATISTICS, zeros) }
 }
 
-/// Lets one system call send as many frames as the ring holds, and lets as many be in flight.
-/// Kernels without this option only need several calls instead.
+/// Raises two limits of the kernel, so that one system call sends as many frames as the TX ring
+/// holds, and as many frames can be in flight (`bytes` of send buffer). Kernels without the first
+/// option need several calls instead.
 pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -184,7 +185,7 @@ pub(super) fn kick_rx(socket: BorrowedFd<'_>) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Moves a frame that begins elsewhere in its chunk to where slots expect it.
+/// Moves a frame to the default payload position in its chunk, [`HEADROOM`] bytes from the start.
 pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32) {
     let chunk = region.buf_size();
     if !region.is_usable(buf) || offset > chunk || len > chunk - offset.max(HEADROOM) {

@@ -51,7 +51,7 @@ impl DmaMemory for Umem {
         self.area?.offset_of(buf)
     }
 
-    /// All rings can hold the content of all slots, so that none can overflow.
+    /// Maps rings that can each hold the buffers of all slots, so that none can overflow.
     fn make_rings(&mut self, slots: u32) -> io::Result<KernelRings> {
         let sizes = RingSizes { fill: slots, completion: slots, rx: slots, tx: slots };
         sys::make_rings(self.socket.as_fd(), sizes)

@@ -151,7 +151,7 @@ pub(crate) enum ClientClaim {
     HostOnly,
 }
 
-/// Claims a direction for the program with number `who`.
+/// Claims a direction for the program with number `client_id`.
 #[inline(always)]
 pub(crate) fn claim_for_client(
     words: &impl OwnershipStorage,

@@ -34,9 +34,10 @@ impl RxSide {
         }
     }
 
-    /// Continues where the previous owner left off. `anchors` are the slots that correspond to
-    /// index 0 of the fill and RX rings; with `rebuild`, the posted buffers are not known yet.
-    /// Returns whether a program can handle all pending slots.
+    /// Continues at the ring positions where the previous owner stopped. `anchors` are the slots
+    /// that correspond to index 0 of the fill and RX rings. With `rebuild`, this side does not know
+    /// yet which buffers are posted, and learns them from the slots. Returns whether a program can
+    /// handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
         &mut self,

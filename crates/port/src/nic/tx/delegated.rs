@@ -17,9 +17,10 @@ impl TxSide {
         Self::new(ring, limits, counters)
     }
 
-    /// Continues where the previous owner left off. `anchors` are the slots that correspond to
-    /// index 0 of the TX and completion rings; with `rebuild`, the buffers in flight are not known
-    /// yet. Returns whether a program can handle all pending slots.
+    /// Continues at the ring positions where the previous owner stopped. `anchors` are the slots
+    /// that correspond to index 0 of the TX and completion rings. With `rebuild`, this side does
+    /// not know yet which buffers are in flight, and learns them from the slots. Returns whether a
+    /// program can handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
         &mut self,

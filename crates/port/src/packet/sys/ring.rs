@@ -25,9 +25,9 @@ use super::{SocketSetting, VNET_LEN, set, tag};
 /// Bytes before a frame: header, address, padding and offload header.
 const FRAME_OVERHEAD_BYTES: u32 = 96;
 const PAGE_BYTES: u32 = 4096;
-/// The kernel allocates a block as contiguous pages if it can.
+/// Bytes of a block; the kernel allocates each block as contiguous pages if it can.
 const BLOCK_BYTES: u32 = 16 * PAGE_BYTES;
-/// Longer frames go through the socket's queue.
+/// Maximum bytes of a frame in the ring; longer frames go through the socket's queue.
 const MAX_FRAME_BYTES: u32 = 16 << 10;
 
 /// Sizes of a ring, in bytes and counts.
