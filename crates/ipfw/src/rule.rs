@@ -71,7 +71,7 @@ impl Probability {
         (0.0..1.0).contains(&p).then_some(Self((p * f64::from(Self::SCALE)) as u32))
     }
 
-    /// Whether no draw succeeds.
+    /// Whether the probability is 0, so that no draw succeeds.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.0 == 0
@@ -119,7 +119,7 @@ pub struct RuleHead {
     pub dst: Vec<ConditionPattern>,
 }
 
-/// Patterns of which at least one must hold: `{ a or b }`, or a single one.
+/// Patterns of which at least one must hold: `{ a or b }`, or a single pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause(pub Vec<ConditionPattern>);
 

@@ -54,7 +54,7 @@ struct GatherFrame {
 /// A run of sendable frames.
 ///
 /// # Invariants
-/// 1. Every part lies within a buffer of `region`, which lives as long as this value. So the kernel
+/// 1. Every part is within a buffer of `region`, which lives as long as this value. So the kernel
 ///    may read parts at any time; a program that breaks the ring protocol can only make the kernel
 ///    read other bytes of the region.
 /// 2. Parts of one frame follow each other in `parts`.

@@ -1,4 +1,4 @@
-//! The twins with AVX2.
+//! The AVX2 implementations of the functions of [`crate::Simd`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
@@ -12,7 +12,7 @@ use core::arch::x86_64::{
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: 32 bytes that live; the instruction wants no alignment.
+    // SAFETY: 32 live bytes; the instruction needs no alignment.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
     }
     let mut lanes = [0_u64; 4];
     let sums = _mm256_add_epi64(low, high);
-    // SAFETY: `lanes` is 32 bytes, ours alone; the instruction wants no alignment.
+    // SAFETY: `lanes` is 32 bytes, exclusive to this call; the instruction needs no alignment.
     unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sums) };
     lanes.iter().sum()
 }
@@ -42,7 +42,7 @@ pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     // Greater keys count as -1 in their lane.
     let mut above = _mm256_setzero_si256();
     for quad in quads {
-        // SAFETY: four words of 8 bytes that live; the instruction wants no alignment.
+        // SAFETY: four live words of 8 bytes; the instruction needs no alignment.
         let keys = unsafe { _mm256_loadu_si256(quad.as_ptr().cast()) };
         above = _mm256_add_epi64(above, _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key));
     }
@@ -66,7 +66,7 @@ pub(crate) fn descend<'n, const N: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn matching_tags(tags: &[u8; 16], tag: u8) -> u16 {
-    // SAFETY: 16 bytes that live; the instruction wants no alignment.
+    // SAFETY: 16 live bytes; the instruction needs no alignment.
     let tags: __m128i = unsafe { _mm_loadu_si128(tags.as_ptr().cast()) };
     _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Simd::detect() -- asks the processor, once --> Simd { level }
-//!   Simd::scalar() -- for comparison             -> every call: level --> AVX2 | scalar twin
+//!   Simd::scalar() -- for comparison             -> every call: level --> AVX2 | scalar
 //! ```
 //!
 //! Engines are `forbid(unsafe_code)`; the unsafe blocks that vector instructions need are here. A
@@ -54,7 +54,7 @@ impl Simd {
         Self::scalar()
     }
 
-    /// No vector instructions.
+    /// Uses no vector instructions, for comparison.
     #[inline]
     #[must_use]
     pub const fn scalar() -> Self {
@@ -102,8 +102,9 @@ impl Simd {
     }
 
     /// Moves searches one level down a tree: `places[i]` becomes `child(places[i], rank)`, with the
-    /// [`Self::rank`] of `keys[i]` in the node at `places[i]`. One call for many searches: their
-    /// memory accesses overlap, and `child` can prefetch. The shorter slice limits their number.
+    /// [`Self::rank`] of `keys[i]` in the node at `places[i]`. One call moves many searches, so
+    /// that their memory accesses overlap, and `child` can prefetch. If the slices differ in
+    /// length, the surplus of the longer one is ignored.
     #[inline]
     pub fn descend<'n, const N: usize>(
         self,
@@ -122,7 +123,7 @@ impl Simd {
         }
     }
 
-    /// Which of a hash bucket's tags equal `tag`: bit `i` for `tags[i]`.
+    /// Returns which of a hash bucket's tags equal `tag`: bit `i` is set if `tags[i]` does.
     #[inline]
     #[must_use]
     pub fn matching_tags(self, tags: &[u8; 16], tag: u8) -> u16 {

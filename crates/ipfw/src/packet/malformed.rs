@@ -44,7 +44,7 @@ impl MalformedCounters {
         self.0[kind as usize] += 1;
     }
 
-    /// Adds the counters of another.
+    /// Adds the counts of `more` to these counts.
     pub fn add(&mut self, more: &Self) {
         self.0.iter_mut().zip(more.0).for_each(|(to, more)| *to += more);
     }

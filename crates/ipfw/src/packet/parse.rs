@@ -29,7 +29,8 @@ impl PacketHeaders {
     }
 
     /// Fast path for the most common frame: IPv4 without tags and options. Reads the fields up to
-    /// the transport header at once. `false` only means that the general path must decide.
+    /// the transport header at once. Returns `false` for all other frames, which the general path
+    /// parses.
     #[inline(always)]
     fn plain_v4(&mut self, frame: &[u8]) -> bool {
         const L3: u16 = 14;
@@ -164,7 +165,8 @@ impl PacketHeaders {
 
 const UDP_LITE: IpProto = IpProto(136);
 
-/// Returns the extension headers between `at` and `end`, which the link view has checked.
+/// Returns the IPv6 extension headers between `at` and `end`, as bits. Their lengths were already
+/// checked.
 fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {
     let (mut next, mut at, mut seen) = (IpProto(first), at, 0);
     while at < end {

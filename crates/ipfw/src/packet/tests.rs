@@ -73,7 +73,7 @@ proptest! {
     ) {
         let mut bytes = encoded(&all);
         if junk {
-            // Nothing after the end of the list counts.
+            // Bytes after the end of the option list are ignored.
             bytes.extend([0, 137]);
         }
         let frame = v4(&bytes, 17, &[0; 8]);

@@ -264,12 +264,12 @@ pub enum LookupKey {
 /// The bits of a key to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupMask {
-    /// Of an IPv4 address.
+    /// Bits of an IPv4 address.
     V4(u32),
-    /// Of an IPv6 address.
+    /// Bits of an IPv6 address.
     V6(Box<u128>),
-    /// Of an Ethernet address.
+    /// Bits of an Ethernet address.
     Mac(MacAddr),
-    /// Of a number.
+    /// Bits of a number.
     Number(u32),
 }

@@ -33,7 +33,8 @@ impl<F: AsMut<[u8]>> FrameBatch for [F] {
 #[derive(Debug, Default)]
 pub struct CheckedBatch {
     ends: Vec<RunEnd>,
-    /// Verdicts of the frames that ended otherwise, in their order.
+    /// Verdicts and metadata of the frames that were neither accepted nor denied, in the order of
+    /// the frames.
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
@@ -149,7 +150,8 @@ impl Firewall {
         self.buffers.group = room;
     }
 
-    /// Takes over the results of a group, if all its packets have a verdict.
+    /// Adds the results of a group to `batch`; returns `false` if a packet of the group has no
+    /// verdict yet.
     fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
         if ends.iter().any(Option::is_none) {
             return false;

@@ -25,7 +25,7 @@ pub struct CommandFlags {
     pub quiet: bool,
     /// `-f`: a missing object is not an error.
     pub force: bool,
-    /// `-i`: table values as addresses.
+    /// `-i`: lists table values as addresses.
     pub values_as_ip: bool,
     /// How rules are listed.
     pub list: ListOptions,
@@ -45,7 +45,7 @@ pub struct RuleCommandReply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CommandError {
-    /// The error.
+    /// The error message.
     pub message: String,
     /// Output lines that are printed nevertheless.
     pub text: String,
@@ -71,7 +71,7 @@ pub enum CommandFileError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {error}")]
 pub struct LineError {
-    /// The line number.
+    /// The number of the command's line in the file.
     pub line: u32,
     /// The error.
     pub error: CommandError,
@@ -170,7 +170,7 @@ impl Firewall {
         self.settle_one(now_ns)?;
         match rebuild_scope(command) {
             RebuildScope::Rules => {
-                // Rules create missing tables.
+                // Adding a rule creates the tables that it names and that do not exist.
                 self.config.tables.settle();
                 self.compile();
             }

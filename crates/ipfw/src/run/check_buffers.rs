@@ -12,9 +12,9 @@ use crate::state::StateHash;
 #[derive(Debug, Default)]
 pub(super) struct CheckBuffers {
     pub(super) finders: CandidateCaches,
-    /// The verdict of a run that ended by [`End::Other`].
+    /// The verdict of a run that ended by `RunEnd::Other`.
     pub(super) other: Option<RuleVerdict>,
-    /// `None` while a packet is checked.
+    /// Buffer for a single packet; `None` while a packet is checked.
     pub(super) one: Option<Box<ParsedPacket>>,
     pub(super) group: Vec<ParsedPacket>,
 }
@@ -32,7 +32,7 @@ pub(super) struct ParsedPacket {
 }
 
 impl ParsedPacket {
-    /// Reads a frame.
+    /// Parses the headers of a frame, and discards the results for the previous packet.
     #[inline(always)]
     pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         self.hash = None;

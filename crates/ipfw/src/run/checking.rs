@@ -11,7 +11,8 @@ use super::rewrite;
 use super::translate::TranslationOutcome;
 use crate::packet::{MalformedReason, PacketHeaders};
 
-/// A frame that is being checked: everything but the firewall that a check reads or changes.
+/// A frame that is being checked, with all other data that a check reads or changes, except for the
+/// firewall.
 pub(super) struct PacketCheck<'c> {
     pub(super) parsed: &'c mut ParsedPacket,
     pub(super) frame: &'c mut [u8],
@@ -33,7 +34,8 @@ impl Firewall {
         if !self.config.settings.enable {
             return self.accept();
         }
-        // Taken out and put back, which costs one pointer, so that the firewall is not borrowed.
+        // The buffer is moved out for the check, so that the firewall is not borrowed. It costs one
+        // pointer.
         let mut parsed = self.buffers.one.take().unwrap_or_default();
         if let Err(kind) = parsed.read(frame) {
             self.buffers.one = Some(parsed);
@@ -47,8 +49,8 @@ impl Firewall {
             self.buffers.one = Some(parsed);
             return verdict;
         }
-        // Put back before there is a verdict, which would otherwise be kept in memory across this
-        // store.
+        // The buffer is moved back before the verdict exists: the compiler would otherwise keep the
+        // verdict in memory across this store.
         self.buffers.one = Some(parsed);
         self.common_verdict(end)
     }

@@ -54,30 +54,30 @@ pub struct Firewall {
     pub(super) buffers: CheckBuffers,
 }
 
-/// Packets by outcome. `checked` is the sum of all others.
+/// Packets by outcome. `checked` is the sum of all other counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounters {
     /// Packets checked.
     pub checked: u64,
     /// Accepted packets.
     pub accepted: u64,
-    /// Sent elsewhere by `fwd`.
+    /// Packets sent to another next hop or port by `fwd`.
     pub forwarded: u64,
-    /// Handed to pipes and queues, or held as fragments.
+    /// Packets handed to pipes and queues, or held as fragments.
     pub handed_over: u64,
-    /// Dropped by a rule.
+    /// Packets dropped by a rule.
     pub by_rule: u64,
-    /// Dropped as malformed.
+    /// Packets dropped as malformed.
     pub malformed: u64,
-    /// Dropped because the state table was full.
+    /// Packets dropped because the state table was full.
     pub states_full: u64,
-    /// Dropped by the limit of a rule.
+    /// Packets dropped by the `limit` of a rule.
     pub state_limit: u64,
     /// Packets dropped because their calls were too deep or too many.
     pub calls: u64,
-    /// Dropped because a table had no number for a pipe or queue.
+    /// Packets dropped because a table had no number for a pipe or queue.
     pub no_number: u64,
-    /// Packets dropped because `nat` or `nptv6` could not translate or did not admit them.
+    /// Packets dropped because `nat` or `nptv6` could not translate or refused them.
     pub translation: u64,
 }
 
@@ -140,7 +140,7 @@ impl Firewall {
         self.compile();
     }
 
-    /// Selects the plain interpreter, or [`CompiledRules`]. Both behave the same.
+    /// Selects the plain interpreter or [`CompiledRules`], which give the same results.
     pub fn set_plain(&mut self, plain: bool) {
         self.plain = plain;
         self.compile();
@@ -187,13 +187,13 @@ impl Firewall {
         self.reassembly.counters()
     }
 
-    /// ICMP errors that were not sent because of the limits on their rate.
+    /// Number of ICMP errors that were not sent because of the rate limits.
     #[must_use]
     pub const fn suppressed_errors(&self) -> u64 {
         self.resources.errors.suppressed()
     }
 
-    /// Number of fragments that wait for others.
+    /// Number of fragments that wait for other fragments of their packet.
     #[must_use]
     pub fn fragments_held(&self) -> usize {
         self.reassembly.held()
@@ -227,7 +227,7 @@ impl Firewall {
         });
     }
 
-    /// When [`Self::tick`] must be called next.
+    /// Time at which [`Self::tick`] must be called next, in ns; `None` if it has nothing to do.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         let (states, flows) = (self.states.next_wake_ns(), self.translators.next_tick_ns());

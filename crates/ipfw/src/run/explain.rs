@@ -30,13 +30,13 @@ pub struct RuleTrace {
 pub enum RuleOutcome {
     /// The rule's set is disabled.
     Disabled,
-    /// `prob` skipped it.
+    /// The draw of `prob` skipped the rule.
     Chance,
     /// The packet has no state.
     NoState,
     /// The packet has a state of this rule, and the rule's action was run.
     State(RuleNumber),
-    /// The first clause that does not hold.
+    /// The rule did not match. This is its first clause that does not hold.
     Unmet(String),
     /// The rule matched, and the search continued.
     Passed,
@@ -46,7 +46,7 @@ pub enum RuleOutcome {
     Ended,
     /// The rule matched and translated the packet; these are the new endpoints.
     Translated(String),
-    /// The rule matched, but its translator had nothing to change.
+    /// The rule matched, but its translator did not change the packet.
     Untranslated,
     /// The rule matched, and its translator dropped the packet.
     Refused,

@@ -31,9 +31,10 @@ pub enum RuleVerdict {
     /// The addresses of the packet are translated. The firewall handles this itself and continues;
     /// callers never see it.
     Nat(NatRef),
-    /// The IPv6 prefix of the packet is translated, in the same way.
+    /// The IPv6 prefix of the packet is translated. As for `Nat`, callers never see this.
     Nptv6(ObjectName),
-    /// The packet is a fragment that waits for the others; the firewall has a copy.
+    /// The packet is a fragment that waits for its packet's other fragments; the firewall keeps a
+    /// copy.
     Held,
 }
 
@@ -46,7 +47,7 @@ pub enum DenyReason {
     Malformed(crate::packet::MalformedReason),
     /// There is no space for the packet's state.
     StatesFull,
-    /// The limit of a rule is reached.
+    /// The rule's `limit` on the number of states is reached.
     StateLimit,
     /// Calls are nested too deeply.
     CallDepth,
@@ -54,7 +55,7 @@ pub enum DenyReason {
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
-    /// `nat` or `nptv6` could not translate the packet or did not admit it.
+    /// `nat` or `nptv6` could not translate the packet, or refused it.
     Translation,
 }
 
@@ -131,8 +132,8 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Runs one rule: `prob`, states, patterns, a new state and the action, in ipfw's order. A draw
-    /// that only affects this rule is made after its patterns match.
+    /// Runs one rule: `prob`, states, patterns, a new state and the action, in ipfw's order. If the
+    /// draw of `prob` can only affect this rule, it is made after the patterns match.
     pub(super) fn step(&mut self, at: usize) -> RuleStep {
         let config = self.config;
         let entry = &self.entries[at];
@@ -156,7 +157,7 @@ impl RuleRun<'_> {
         rule.chance.is_none_or(|chance| chance.admits(self.resources.draws.next_u64()))
     }
 
-    /// Runs a rule after its state lookup. `is_drawn`: `prob` has been drawn.
+    /// Runs a rule after its state lookup. `is_drawn`: `prob` was already drawn for it.
     fn ask(&mut self, at: usize, is_drawn: bool) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
@@ -167,7 +168,7 @@ impl RuleRun<'_> {
         if !question.matches(rule) {
             return RuleStep::Next;
         }
-        // The value is in a table of `config`, not in what the query borrows.
+        // The value is copied, because the query borrows `self`, which is changed below.
         let tablearg = question.tablearg.cloned();
         if !is_drawn && !self.is_drawn(rule) {
             return RuleStep::Next;
@@ -240,7 +241,7 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Creates the state of a rule. Packets other than IP have no flow and need none.
+    /// Creates the state of a rule. Packets other than IP have no flow, so they get no state.
     fn keep(
         &mut self,
         entry: &RuleEntry,

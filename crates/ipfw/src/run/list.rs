@@ -72,7 +72,7 @@ impl Hasher for IdHasher {
 
 /// Rules in the order in which they are tested, and their counters at the same indexes.
 ///
-/// The last one is the default rule: it always exists and matches.
+/// The last rule is the default rule: it always exists and matches.
 #[derive(Clone, Debug)]
 pub struct RuleList {
     pub(super) entries: Vec<RuleEntry>,
@@ -152,8 +152,8 @@ impl RuleList {
         number
     }
 
-    /// The next free number after the last rule; the last number again if the next would be too
-    /// high.
+    /// Returns the next free number after the last rule, or the number of the last rule if the next
+    /// number would be too high.
     fn next_number(&self, step: u32) -> RuleNumber {
         let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
         let next = u32::from(before) + step;
@@ -166,7 +166,7 @@ impl RuleList {
         }
     }
 
-    /// Removes the rules that `of` selects, except the default rule; returns their ids.
+    /// Removes the rules for which `of` returns `true`, except the default rule; returns their ids.
     pub fn remove(&mut self, of: impl Fn(&RuleEntry) -> bool) -> Vec<u64> {
         let picked = |entry: &RuleEntry| entry.number != DEFAULT_RULE && of(entry);
         let mut gone: Vec<_> =
@@ -214,7 +214,7 @@ impl RuleList {
         stayed
     }
 
-    /// Changes the sets of all rules but the default rule.
+    /// Changes the set of each rule but the default rule to the result of `new_set`.
     pub fn change_sets(&mut self, new_set: impl Fn(&RuleEntry) -> u8) {
         for entry in self.entries.iter_mut().filter(|entry| entry.number != DEFAULT_RULE) {
             let set = new_set(entry);
@@ -224,7 +224,7 @@ impl RuleList {
         }
     }
 
-    /// Changes the counters of the rules that `of` selects; returns their number.
+    /// Changes the counters of the rules for which `of` returns `true`; returns their number.
     pub fn reset(
         &mut self,
         of: impl Fn(&RuleEntry) -> bool,

@@ -18,7 +18,7 @@ use crate::packet::PacketHeaders;
 const MAX_PACKETS: usize = 1024;
 /// Maximum number of fragments per packet.
 const MAX_FRAGMENTS: usize = 64;
-/// How long fragments wait, as on hosts.
+/// How long fragments wait, in ns: as long as on hosts.
 const WAIT_NS: u64 = 30_000_000_000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
@@ -31,7 +31,7 @@ pub struct FragmentCounters {
     pub whole: u64,
     /// Frames that left with their packet.
     pub released: u64,
-    /// Frames dropped because others did not arrive in time.
+    /// Frames dropped because other fragments of their packet did not arrive in time.
     pub late: u64,
     /// Frames dropped because they overlapped, or exceeded the maximum packet size.
     pub overlapping: u64,
@@ -63,7 +63,7 @@ struct PartialPacket {
     since_ns: u64,
     /// Fragments by offset in bytes.
     fragments: BTreeMap<u32, WaitingFragment>,
-    /// Payload bytes of the whole packet, once the last fragment has arrived.
+    /// Payload bytes of the whole packet; `None` until its last fragment has arrived.
     total: Option<u32>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct ReassembledPacket {
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     waiting: BTreeMap<FragmentKey, PartialPacket>,
-    /// Oldest first.
+    /// The arrival time and key of each waiting packet, oldest first.
     expiry_queue: BTreeSet<(u64, FragmentKey)>,
     order: u64,
     counters: FragmentCounters,
@@ -174,7 +174,8 @@ enum AddOutcome {
 }
 
 impl PartialPacket {
-    /// Adds a fragment. An error means that the packet is not trustworthy.
+    /// Adds a fragment. Fails if the fragment is invalid, contradicts earlier fragments or exceeds
+    /// a limit: the packet must then be discarded.
     fn add(&mut self, frame: &[u8], packet: &PacketHeaders, order: u64) -> Result<AddOutcome, ()> {
         let start = u32::from(packet.ip_off & 0x1fff) * 8;
         let payload = packet.l4..packet.end;
@@ -222,7 +223,7 @@ impl PartialPacket {
         }
         clear_fragment_fields(&mut frame, last.l3);
         fragments.sort_by_key(|fragment| fragment.order);
-        // The last fragment to arrive is the frame that the caller has.
+        // The caller has the frame of the fragment that arrived last.
         fragments.pop();
         ReassembledPacket {
             frame,

@@ -64,9 +64,9 @@ pub struct EmittedFrame {
 pub enum EmissionTarget {
     /// The frame is sent by this port.
     Port(PortIndex),
-    /// Where a frame that came in by this port would go.
+    /// The frame goes where a frame that came in by this port would go.
     From(PortIndex),
-    /// Out by every port.
+    /// The frame is sent by every port.
     All,
 }
 
@@ -92,7 +92,7 @@ const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     destination_burst: 100,
 };
 
-/// The parts of the firewall that runs change, except for counters and states.
+/// The parts of the firewall that packet checks change, except for counters and states.
 #[derive(Clone, Debug)]
 pub(super) struct RunResources {
     /// Random draws for `prob`.
@@ -108,7 +108,7 @@ impl RunResources {
     }
 }
 
-/// Builds the answer; `None` if the packet must not be answered, or too many packets were.
+/// Builds the answer; `None` if the packet must not be answered, or the rate limit is reached.
 pub(super) fn answer(
     frame: &[u8],
     packet: &PacketHeaders,

@@ -63,7 +63,7 @@ impl Ruleset {
 }
 
 impl Firewall {
-    /// Returns the ruleset after the commands so far, compiled for others.
+    /// Returns the ruleset after the commands so far, compiled for other firewalls to adopt.
     #[must_use]
     pub fn ruleset(&self) -> Ruleset {
         let program = Some(Arc::new(CompiledRules::compile(&self.config)));
@@ -140,7 +140,8 @@ impl Firewall {
         &self.config.list.counters
     }
 
-    /// Replaces the counters, for the same list, by the sum of others' counters.
+    /// Replaces the counters by the sum of the counters of other firewalls, which have the same
+    /// list.
     pub fn show_counters(&mut self, of_all: &[Vec<RuleCounters>]) {
         for (at, shown) in self.config.list.counters.iter_mut().enumerate() {
             *shown = RuleCounters::default();

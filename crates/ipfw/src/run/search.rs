@@ -73,7 +73,7 @@ impl StateNames {
 /// Counts the operations that a packet may only do a limited number of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StateSearch {
-    /// One bit for each name that was looked up; [`StateNameId::ANY`] stands for all names.
+    /// One bit for each name that was looked up; the bit of [`StateNameId::ANY`] means all names.
     first: u64,
     /// The bits of further names.
     more: Vec<u64>,
@@ -82,7 +82,7 @@ pub(super) struct StateSearch {
 }
 
 impl StateSearch {
-    /// No operations yet.
+    /// The counts of a packet before its first operation.
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
 

@@ -260,7 +260,7 @@ fn rows(table: &LookupTable, flags: CommandFlags) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
-/// With `-q`, existing and missing keys are not errors.
+/// Whether an error is ignored: with `-q`, existing and missing keys are not errors.
 const fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
     flags.quiet && is_harmless

@@ -28,7 +28,8 @@ pub(super) struct Translators {
     /// Draws the secret of each `nat` instance.
     secrets: Stream,
     hosts: HostMacs,
-    /// The counters of other engines, if listings show those.
+    /// The summed counters of other firewalls, if listings show them instead of this firewall's
+    /// counters.
     pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,

@@ -58,7 +58,7 @@ impl Firewall {
         TranslationStats { nat: nat.collect(), nptv6: nptv6.collect() }
     }
 
-    /// Replaces the shown counts by the sum of others' counts.
+    /// Replaces the shown counts by the sum of the counts of other firewalls.
     pub fn show_translations(&mut self, of_all: impl IntoIterator<Item = TranslationStats>) {
         let mut sum = TranslationStats::default();
         of_all.into_iter().for_each(|figures| sum.add(figures));

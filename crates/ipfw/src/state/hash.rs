@@ -28,8 +28,8 @@ impl Hasher for IdentityHasher {
 }
 
 impl StateHash {
-    /// Computes the hash for both directions of a flow. Without the secret, nobody can construct
-    /// colliding flows.
+    /// Computes the hash for both directions of a flow. A sender that does not know the secret
+    /// cannot construct colliding flows.
     pub(super) fn of(flow: &IpfwFlowKey, secret: [u64; 2]) -> Self {
         let [(low, low_port), (high, high_port)] = ends(flow);
         let hasher = SipHasher13::new_with_keys(secret[0], secret[1]);

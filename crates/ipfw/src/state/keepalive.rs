@@ -19,7 +19,7 @@ pub struct FlowEthernet {
 }
 
 impl FlowEthernet {
-    /// Returns the sequence numbers of `packet`.
+    /// Returns the Ethernet addresses and tags of `packet`.
     #[must_use]
     pub const fn of(packet: &PacketHeaders) -> Self {
         Self { src_mac: packet.src_mac(), dst_mac: packet.dst_mac(), tags: packet.tags }

@@ -9,9 +9,9 @@ pub struct StateLifetimes {
     pub ack: u32,
     /// TCP, connection being opened.
     pub syn: u32,
-    /// TCP, closed by both sides; below 5.
+    /// TCP, closed by both sides; less than 5 seconds.
     pub fin: u32,
-    /// TCP, reset or never opened; below 5.
+    /// TCP, reset or never opened; less than 5 seconds.
     pub rst: u32,
     /// UDP flows.
     pub udp: u32,
@@ -71,8 +71,8 @@ impl FlowState {
         }
     }
 
-    /// Whether both sides have acknowledged new data, so that the connection is really alive. Old
-    /// acknowledgements, or one side alone, do not renew the lifetime.
+    /// Returns whether both sides have now acknowledged new data, which shows that the connection
+    /// is alive. Old acknowledgements, or new ones of one side alone, do not renew the lifetime.
     fn progress(&mut self, update: &StateUpdate, direction: FlowDirection) -> bool {
         let (known, bit) = match direction {
             FlowDirection::Forward => (&mut self.ack_forward, FORWARD_ACK),

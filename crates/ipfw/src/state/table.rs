@@ -33,13 +33,14 @@ const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 pub struct FlowState {
     /// The flow in the direction of its first packet.
     pub flow: IpfwFlowKey,
-    /// When the state expires.
+    /// Time at which the state expires, in ns of the engine's clock.
     pub expires_ns: u64,
-    /// When the state's only valid wake-up is due; other heap entries of the state are ignored.
+    /// Time of the state's next wake-up, in ns; heap entries of the state with other times are
+    /// ignored.
     wakes_ns: u64,
-    /// Packets after the first.
+    /// Number of packets after the first one.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Total bytes of the packets that `packets` counts.
     pub bytes: u64,
     /// The id of the rule whose action runs on a hit.
     pub rule: u64,
@@ -52,9 +53,9 @@ pub struct FlowState {
     pub(super) ack_reverse: u32,
     pub(super) tcp: u16,
     pub(super) acked: u8,
-    /// The set of that rule.
+    /// The set of the rule whose action runs on a hit.
     pub set: u8,
-    /// The number of that rule.
+    /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
     /// Created by `keep-state` or by `limit`.
     pub kind: StateKind,
@@ -64,8 +65,8 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    /// Returns when the state needs attention next: at its end, or for a keepalive (not before
-    /// `earliest`) if it gets keepalives.
+    /// Returns the time of the state's next wake-up: its expiry or, if it gets keepalives, its next
+    /// keepalive, which is not before `earliest`.
     #[inline]
     fn wake_from(&self, earliest: u64, keepalive: bool) -> u64 {
         if !(keepalive && self.is_open_tcp()) {
@@ -91,9 +92,9 @@ pub enum StateKind {
 /// The direction of a packet in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowDirection {
-    /// As the first packet.
+    /// The direction of the flow's first packet.
     Forward,
-    /// As the replies.
+    /// The direction of replies to the first packet.
     Reverse,
 }
 
@@ -104,7 +105,7 @@ pub struct StateUpdate {
     pub tcp_flags: u8,
     /// TCP acknowledgement number.
     pub tcp_ack: u32,
-    /// Bytes to count.
+    /// Bytes of the packet, to add to the state's count.
     pub bytes: u32,
 }
 
@@ -122,13 +123,13 @@ pub struct StateHit {
 pub struct NewState {
     /// The flow of the first packet.
     pub flow: IpfwFlowKey,
-    /// The name.
+    /// The name of the state.
     pub name: ObjectName,
     /// The id of the rule whose action runs on a hit.
     pub rule: u64,
-    /// The number of that rule.
+    /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
-    /// The set of that rule.
+    /// The set of the rule whose action runs on a hit.
     pub set: u8,
     /// The fields to count by, and the maximum count.
     pub limit: Option<(LimitFields, u32)>,
@@ -154,11 +155,11 @@ pub struct StateCounters {
     pub made: u64,
     /// Number of states that expired.
     pub expired: u64,
-    /// Not created, because the table was full.
+    /// Number of states that were not created, because the table was full.
     pub refused_full: u64,
-    /// Not made because of a limit.
+    /// Number of states that were not created, because of a rule's `limit`.
     pub refused_limit: u64,
-    /// Keepalives sent.
+    /// Number of keepalives sent.
     pub keepalives: u64,
 }
 
@@ -175,7 +176,7 @@ pub struct StateTable {
     wakes: BinaryHeap<Reverse<(u64, u32, u32)>>,
     generation: u32,
     counters: StateCounters,
-    /// Lifetimes to apply from now on.
+    /// Lifetimes for states that are created or renewed from now on.
     pub lifetimes: StateLifetimes,
     /// Maximum number of states.
     pub max: u32,
@@ -289,7 +290,7 @@ impl StateTable {
     /// that name. `hash` is the hash of the flow.
     ///
     /// # Errors
-    /// [`StateRefusal`]; only its counter changes.
+    /// [`StateRefusal`]; the table is unchanged, except for the counter of that refusal.
     pub fn make(
         &mut self,
         new: NewState,
@@ -410,7 +411,7 @@ impl StateTable {
     }
 
     /// Removes states that have expired by `now`, and passes the keepalives that are due to `send`,
-    /// with the port by which the flow came.
+    /// with the port where the flow's first packet came in.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &FlowState)) {
         while let Some(&Reverse((wake, index, generation))) = self.wakes.peek() {
             if wake > now {
@@ -439,13 +440,13 @@ impl StateTable {
         }
     }
 
-    /// When [`Self::tick`] must be called next.
+    /// Time at which [`Self::tick`] must be called next, in ns; `None` if no wake-up is pending.
     #[must_use]
     pub fn next_wake_ns(&self) -> Option<u64> {
         self.wakes.peek().map(|Reverse((wake, _, _))| *wake)
     }
 
-    /// Removes the states that `of` selects; returns their number.
+    /// Removes the states for which `of` returns `true`; returns their number.
     pub fn remove_where(&mut self, of: impl Fn(&FlowState) -> bool) -> usize {
         let picked: Vec<u32> = (0..)
             .zip(&self.slots)
@@ -455,7 +456,7 @@ impl StateTable {
         picked.len()
     }
 
-    /// Moves the states that `of` selects to another rule.
+    /// Moves the states for which `of` returns `true` to another rule.
     pub fn adopt(&mut self, of: impl Fn(&FlowState) -> bool, rule: u64, number: RuleNumber) {
         for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
             let StateKind::Limit(fields) = state.kind else {
@@ -471,8 +472,8 @@ impl StateTable {
     }
 }
 
-/// Builds one segment for each end, with a sequence number one below the expected one, so that the
-/// end answers.
+/// Builds one TCP segment for each end of the connection. Its sequence number is one below the
+/// number that the end expects, so that the end answers.
 fn keepalives(state: &FlowState) -> [Keepalive; 2] {
     const ACK: u8 = 0x10;
     let answer = reversed(state.flow);

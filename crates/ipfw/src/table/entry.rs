@@ -33,7 +33,8 @@ enum TableEntries {
 /// A table: its options and its entries.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// The options with which the table was created; limit and lock are current.
+    /// The options with which the table was created, with the limit and the lock as later commands
+    /// changed them.
     pub options: TableOptions,
     /// The table's number in listings.
     pub index: u32,
@@ -93,7 +94,8 @@ impl LookupTable {
         }
     }
 
-    /// Numbers of IPv4 and of IPv6 prefixes, of an address table.
+    /// Numbers of IPv4 prefixes and of IPv6 prefixes in an address table; `None` for other kinds of
+    /// tables.
     #[must_use]
     pub fn family_lens(&self) -> Option<(usize, usize)> {
         match &self.entries {
@@ -113,8 +115,8 @@ impl LookupTable {
         *self = Self::new(self.options.clone(), self.index, self.value_indices.hasher().0);
     }
 
-    /// Inserts an entry. With `update`, the value of an existing key is replaced and the old one is
-    /// returned.
+    /// Inserts an entry. With `update`, the value of an existing key is replaced, and the old value
+    /// is returned.
     ///
     /// # Errors
     /// [`TableError::Exists`] or [`TableError::Limit`]; the table is unchanged.
@@ -197,7 +199,8 @@ impl LookupTable {
         &self.values[index as usize].0
     }
 
-    /// Whether lookups are at full speed.
+    /// Whether lookups are at full speed, which changes of a prefix table reduce until
+    /// [`Self::settle`].
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         match &self.entries {
@@ -207,7 +210,7 @@ impl LookupTable {
         }
     }
 
-    /// Restores full lookup speed after changes.
+    /// Restores full lookup speed after changes to prefix tables.
     pub fn settle(&mut self) {
         match &mut self.entries {
             TableEntries::Addr { v4, v6 } => {

@@ -53,7 +53,7 @@ pub enum EntryChangeResult {
 }
 
 impl EntryChangeResult {
-    /// The word in listings.
+    /// The word for the outcome in listings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -99,7 +99,7 @@ pub enum DeleteTarget {
 pub enum SetCommand {
     /// Shows which sets are enabled.
     Show,
-    /// Disables some sets and enables others at once, one bit each.
+    /// Disables some sets and enables others at once. Bit `i` of each mask means set `i`.
     Change {
         /// Sets to disable.
         disable: u32,

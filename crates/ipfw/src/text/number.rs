@@ -20,25 +20,25 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     if plain { u64::from_str_radix(digits, radix).ok() } else { None }
 }
 
-/// A DSCP by number or name.
+/// Parses a DSCP, given by number or name.
 pub(crate) fn dscp_value(text: &str) -> Option<u8> {
     let number = || parse(text).filter(|&number| number < 64).map(|number| number as u8);
     names::value(names::DSCP, text).or_else(number)
 }
 
-/// A protocol by number or name.
+/// Parses a protocol, given by number or name.
 pub(crate) fn proto_value(text: &str) -> Option<u8> {
     let number = || parse(text).and_then(|number| number.try_into().ok());
     names::value(names::PROTOCOLS, text).or_else(number)
 }
 
-/// A port by number or name.
+/// Parses a port, given by number or service name.
 pub(crate) fn service_value(text: &str) -> Option<u16> {
     let number = || parse(text).and_then(|number| number.try_into().ok());
     names::value(names::SERVICES, text).or_else(number)
 }
 
-/// Decimal only: rule numbers may have leading zeros.
+/// Parses a decimal number only: rule numbers may have leading zeros, which do not mean octal.
 pub(super) fn decimal(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

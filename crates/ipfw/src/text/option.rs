@@ -108,8 +108,8 @@ pub(super) fn clause(cursor: &mut WordCursor<'_>) -> Result<Clause, RuleTextErro
     Ok(Clause(patterns))
 }
 
-/// Consumes `src-port any` or `dst-port any`, which are no condition. `false`: another option
-/// follows.
+/// Consumes `src-port any` or `dst-port any`, which are no condition. Returns `false` if the next
+/// word begins another option.
 pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     let is_any = (ahead.eat("src-port") || ahead.eat("dst-port")) && ahead.eat("any");
@@ -129,8 +129,8 @@ fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.not = false;
 }
 
-/// Parses the options that create states, for which `not` and brackets are invalid. `false`:
-/// another option follows.
+/// Parses the options that create states, for which `not` and brackets are invalid. Returns `false`
+/// if the next word begins another option.
 pub(super) fn state(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<bool, RuleTextError> {
     let Some(word) = cursor.peek() else { return Ok(false) };
     let (probe, limited) = match word.text.as_str() {

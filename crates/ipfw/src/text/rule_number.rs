@@ -15,9 +15,9 @@ pub struct AddRule {
 /// Rule numbers, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberRange {
-    /// The lowest.
+    /// The lowest number.
     pub first: RuleNumber,
-    /// The highest.
+    /// The highest number.
     pub last: RuleNumber,
 }
 

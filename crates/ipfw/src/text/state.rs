@@ -50,9 +50,9 @@ pub struct StateCommand {
     pub limit: Option<LimitFields>,
     /// The TCP part of the state.
     pub tcp: TcpStateInfo,
-    /// Packets after the first.
+    /// Number of packets after the first one.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Total bytes of the packets that `packets` counts.
     pub bytes: u64,
 }
 

@@ -193,7 +193,7 @@ pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32)
     }
     let at = region.buf_start() + u64::from(buf.0) * u64::from(chunk);
     // SAFETY:
-    // - In bounds: `is_usable` checked the index, so the chunk lies in the mapping.
+    // - In bounds: `is_usable` checked the index, so the chunk is in the mapping.
     let chunk = unsafe { region.base().add(at as usize) };
     // SAFETY:
     // - In bounds: `offset + len` and `HEADROOM + len` do not pass the chunk's end, see above.

@@ -1,4 +1,4 @@
-//! Clauses that are not rows, as a flat list of small tests.
+//! The clauses of a rule that are not rows of the matcher, as a flat list of small tests.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -54,8 +54,8 @@ impl RuleCheck {
         }
     }
 
-    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if more is
-    /// needed.
+    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if a test
+    /// needs other data.
     #[inline(always)]
     pub(super) fn all_hold_for(
         checks: &[Self],

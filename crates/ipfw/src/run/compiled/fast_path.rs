@@ -90,8 +90,8 @@ impl CompiledRules {
         }
     }
 
-    /// Looks up the flow cache, and classifies all other packets field by field, so that memory
-    /// accesses overlap.
+    /// Looks up the flows of all packets in the cache, and classifies the packets that are not
+    /// found field by field, so that memory accesses overlap.
     fn classify_flows(
         &self,
         index: &RuleIndex,
@@ -118,8 +118,8 @@ impl CompiledRules {
         finders.by_class.prefetch(unknown.filter_map(|parsed| index.key(&parsed.state.classes)));
     }
 
-    /// Runs a packet as far as headers decide; `next` returns the next candidate, or `None` if more
-    /// is needed.
+    /// Runs a packet through the rules that its headers and prefetched table results decide.
+    /// Returns `None` if it reaches a rule that needs more. `next` returns the next candidate.
     #[inline(always)]
     fn fast_path(
         &self,

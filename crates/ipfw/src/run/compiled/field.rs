@@ -26,7 +26,7 @@ pub(super) const FAMILY_PLAIN: u8 = 0;
 pub(super) const FAMILY_V6: u8 = 1;
 const FAMILY_NONE: u8 = 2;
 
-/// A field.
+/// A header field, or the pass or a port of a packet, for which a rule can require a set of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchField {
     Src,
@@ -88,8 +88,8 @@ impl MatchField {
         )
     }
 
-    /// Returns the field that a clause tests and the values that it accepts; `None` if these are
-    /// not the whole clause.
+    /// Returns the field that a clause tests and the values that it accepts; `None` for a clause
+    /// that tests anything else.
     pub(super) fn wanted(
         clause: &[ConditionPattern],
         config: &IpfwConfig,
@@ -176,7 +176,7 @@ impl MatchField {
         }
     }
 
-    /// The index of the address byte, if the field is one.
+    /// Returns the index of the address byte; `None` if the field is not an address byte.
     pub(super) const fn byte(self) -> Option<u8> {
         match self {
             Self::SrcByte(at) | Self::DstByte(at) => Some(at),

@@ -51,7 +51,7 @@ impl CompiledRule {
         self.end_of_all().is_some()
     }
 
-    /// The verdict that the rule gives every packet, if it gives all the same.
+    /// Returns the verdict that the rule gives to every packet; `None` if it depends on the packet.
     pub(super) fn end_of_all(&self) -> Option<RunEnd> {
         match self.effect {
             RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),
@@ -97,7 +97,7 @@ fn is_always(clause: &[ConditionPattern]) -> bool {
     clause.iter().any(|pattern| !pattern.not && pattern.condition.is_always())
 }
 
-/// Adds a clause to the constraints, if it is a constraint; returns whether it was.
+/// Adds a clause to the constraints, if it can be a constraint; returns whether it was added.
 fn constrain(
     clause: &[ConditionPattern],
     config: &IpfwConfig,

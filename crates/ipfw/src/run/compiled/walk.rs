@@ -13,7 +13,8 @@ use super::program::{CompiledRules, FieldClasses, RuleIndex};
 use super::table_prefetch::TableAnswers;
 use crate::packet::PacketHeaders;
 
-/// The candidates of a packet, one band at a time. The buffer is reused for each packet.
+/// The candidates of a packet, for one band at a time: a band is a fixed number of consecutive
+/// rules. The buffer is reused for each packet.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct RuleCandidates {
     found: Vec<u16>,
@@ -41,7 +42,7 @@ impl RuleCandidates {
                 index.matcher.candidates(classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
             } else if self.passed > 0 && self.found[self.passed - 1] >= position {
-                // A jump backwards.
+                // The packet has jumped backwards.
                 self.passed = 0;
             }
             while let Some(&found) = self.found.get(self.passed) {
@@ -67,14 +68,14 @@ enum WalkStep {
 /// The search state of a packet, and its position in the list.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PacketState {
-    /// The cache key of its flow.
+    /// The cache key of the packet's flow.
     pub(super) flow: FlowCacheKey,
     pub(super) candidates: CandidateCursor,
     pub(super) classes: FieldClasses,
     pub(super) is_classified: bool,
     /// The index of the next rule.
     pub(super) at: usize,
-    /// The results of table lookups.
+    /// The results of the packet's prefetched table lookups, once available.
     pub(in super::super) answers: Option<TableAnswers>,
 }
 
@@ -119,14 +120,14 @@ impl PacketState {
 #[derive(Debug, Default)]
 pub(in super::super) struct CandidateCaches {
     pub(super) candidates: RuleCandidates,
-    /// Keyed by classes.
+    /// The candidates by classes of packets.
     pub(super) by_class: FlowCache,
-    /// Keyed by flow.
+    /// The candidates by flow.
     pub(super) by_flow: FlowCache,
 }
 
 impl CandidateCaches {
-    /// Discards everything that belongs to a program.
+    /// Empties both caches, whose entries are only valid for one program.
     pub(in super::super) fn clear(&mut self) {
         self.by_class.clear();
         self.by_flow.clear();

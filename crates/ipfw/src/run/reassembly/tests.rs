@@ -77,8 +77,8 @@ proptest! {
     }
 }
 
-/// Offers these fragments of one packet, each as offset, length and whether more follow; returns
-/// how many wait then, and how many were lost with it.
+/// Offers these fragments of one packet, each as offset, length and whether more follow. Returns
+/// the number of fragments that wait afterwards, and the number that were dropped as overlapping.
 fn lost(fragments: &[(usize, usize, bool)]) -> (usize, u64) {
     let payload: Vec<u8> = (0..70_000_u32).map(|at| at as u8).collect();
     let mut reassembly = Reassembly::default();
@@ -97,13 +97,13 @@ fn fragments_that_contradict_each_other_lose_their_packet() {
         &[(0, 32, true), (8, 8, true)],
         &[(8, 8, true), (0, 32, true)],
         &[(16, 8, true), (16, 16, true)],
-        // Beyond the end, or another end.
+        // A fragment beyond the end of the packet, or a second, different end.
         &[(16, 8, false), (24, 8, true)],
         &[(16, 8, false), (32, 8, true)],
         &[(16, 8, false), (24, 8, false)],
         &[(16, 8, true), (8, 8, false)],
         &[(24, 8, true), (8, 8, false)],
-        // The same bytes, but once as the last.
+        // The same bytes, once as the last fragment and once not.
         &[(16, 8, true), (16, 8, false)],
         &[(16, 8, false), (16, 8, true)],
     ] {
@@ -146,7 +146,7 @@ fn fragments_wait_thirty_seconds_from_the_first_of_their_packet() {
     assert_eq!(reassembly.held(), 3);
     reassembly.forget_late(WAIT_NS + 5);
     assert_eq!((reassembly.held(), reassembly.counters().late), (1, 2));
-    // An offer forgets what is late, too.
+    // Offering a fragment also discards packets that have waited too long.
     offer(&mut reassembly, &fragment(3, &[0; 64], 0, 8, true), 3 * WAIT_NS);
     assert_eq!((reassembly.held(), reassembly.counters().late), (1, 3));
 }

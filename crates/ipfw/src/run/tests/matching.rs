@@ -62,7 +62,7 @@ fn icmp_types_are_single_bits_up_to_31() {
         let hit: Vec<u8> = (0..=255).filter(|&one| fixture.passes(kind(one))).collect();
         assert_eq!(hit, [listed]);
     }
-    // A later fragment has no type, not type 0.
+    // A later fragment has no ICMP type, so it does not match type 0.
     let mut fixture = Fixture::new("add 100 allow icmp from any to any icmptypes 0");
     assert!(!fixture.passes(v4_with(&kind(0), |ip| ip[7] = 10)));
     assert!(!fixture.passes(v4_with(&kind(0), |ip| ip[9] = 17)));

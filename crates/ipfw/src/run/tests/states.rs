@@ -439,7 +439,7 @@ fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() 
     assert_eq!(expires(30, &[(false, ACK, 501)]), 330, "now both have");
     assert_eq!(expires(40, &[(false, 0, 900), (true, ACK, 102)]), 330, "no acknowledgement");
     assert_eq!(expires(50, &[(false, ACK, 0x7000_0000)]), 350);
-    // Half the number space ahead is behind.
+    // A number that is half the number space ahead counts as old.
     assert_eq!(expires(60, &[(false, ACK, 0xf000_0001), (true, ACK, 103)]), 350);
     assert_eq!(expires(70, &[(false, ACK, 0xefff_ffff)]), 370);
 }

@@ -18,7 +18,8 @@ pub struct TcpStateInfo {
     pub acked: u8,
 }
 
-/// The saved form of a state, in terms of the list and the clock that it depends on.
+/// A state in the form in which it is saved. Rule ids are those of the firewall's list, times those
+/// of its clock.
 #[derive(Clone, Debug)]
 pub struct SavedState {
     /// The flow in the direction of its first packet.
@@ -33,7 +34,7 @@ pub struct SavedState {
     pub set: u8,
     /// The fields by which a limit counts the state.
     pub limit: Option<LimitFields>,
-    /// When the state expires.
+    /// Time at which the state expires, in ns of the engine's clock.
     pub expires_ns: u64,
     /// The TCP part.
     pub tcp: TcpStateInfo,
@@ -41,9 +42,9 @@ pub struct SavedState {
     pub link: FlowEthernet,
     /// The port where that packet came in.
     pub port: Option<u16>,
-    /// Packets after the first.
+    /// Number of packets after the first one.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Total bytes of the packets that `packets` counts.
     pub bytes: u64,
 }
 

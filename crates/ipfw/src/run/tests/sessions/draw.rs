@@ -103,7 +103,7 @@ pub(super) struct RuleSpec {
     pub(super) set: u8,
     pub(super) prob: Option<f64>,
     pub(super) act: Act,
-    /// Add or remove, and the tag.
+    /// Whether to add or to remove the tag, and the tag.
     pub(super) tag: Option<(bool, u16)>,
     pub(super) conds: Vec<Cond>,
     pub(super) keep: Option<KeepSpec>,
