@@ -45,7 +45,8 @@
 //!   addresses are kept: between hosts and their router, the router must have a route to the
 //!   address of the instance. `if PORT` is the first address that `me` has at that port.
 //! - **States** are looked up once per packet and name. If the action of a state's rule does not
-//!   end the search, it continues at the rule after that one. FreeBSD only remembers the last name.
+//!   end the search, the search continues at the rule after the state's rule. FreeBSD only
+//!   remembers the last name.
 //! - **Calls.** A packet is dropped if its calls are nested more than 16 deep, and at the 1025th
 //!   call of a check.
 //!

@@ -77,7 +77,7 @@ impl Probability {
         self.0 == 0
     }
 
-    /// The stored probability.
+    /// The probability as a floating-point number, from 0 to 1.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::SCALE)
@@ -190,12 +190,12 @@ pub struct StateLimit {
 /// Fields of a flow that `limit` counts by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LimitFields {
-    /// Source address.
+    /// Whether flows are counted separately for each source address.
     pub src_addr: bool,
-    /// Source port.
+    /// Whether flows are counted separately for each source port.
     pub src_port: bool,
-    /// Destination address.
+    /// Whether flows are counted separately for each destination address.
     pub dst_addr: bool,
-    /// Destination port.
+    /// Whether flows are counted separately for each destination port.
     pub dst_port: bool,
 }

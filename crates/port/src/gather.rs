@@ -63,7 +63,7 @@ pub(crate) struct Gather {
     region: Arc<Region>,
     iovecs: Vec<IoVec>,
     frames: Vec<GatherFrame>,
-    /// Slot after the run.
+    /// The slot after the last slot of the run.
     end: SlotIdx,
     /// Why the frame before `end` is not in the run.
     refused: Option<DropCause>,
@@ -81,7 +81,7 @@ impl Gather {
         }
     }
 
-    /// Frames in the run.
+    /// Number of frames in the run.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.frames.len()

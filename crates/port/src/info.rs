@@ -37,7 +37,7 @@ impl PortMode {
         Self::default()
     }
 
-    /// Adds a word.
+    /// Adds the word `key=value`.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.push((key, value.to_string()));

@@ -1,4 +1,4 @@
-//! Queues that a program syncs in its own process, taking turns with this one.
+//! Queues that a program syncs in its own process, taking turns with this process.
 
 use std::os::fd::OwnedFd;
 
@@ -19,8 +19,8 @@ pub struct DelegatedQueue {
     pub zero_copy: bool,
 }
 
-/// A queue that can be lent. The borrower and this process take turns sync by sync: a party that
-/// finds the other one syncing a direction skips its own sync.
+/// A queue that can be lent. The borrower and this process take turns sync by sync: each skips its
+/// own sync of a direction while its peer is syncing that direction.
 pub trait QueueLender {
     /// Lends both directions to the program with number `client_id`; `None` if programs cannot sync
     /// them.

@@ -13,7 +13,7 @@ pub enum XdpMode {
     /// Zero-copy, else native with copying, else generic; the port's mode line names the result.
     #[default]
     Best,
-    /// Zero-copy or nothing.
+    /// Zero-copy only: if that is not possible, the port is refused.
     ZeroCopy,
     /// In the driver, copied or not.
     Native,

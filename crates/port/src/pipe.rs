@@ -73,7 +73,7 @@ pub struct PipeQueue {
 }
 
 impl PipeQueue {
-    /// Wraps an end.
+    /// Wraps one end of a pipe as a queue.
     #[must_use]
     pub fn boxed(name: &str, end: PipeEnd) -> Box<dyn Queue> {
         Box::new(Self { name: name.to_owned(), end, counters: Arc::default() })

@@ -29,13 +29,13 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Frames to read.
+    /// An interest in frames to read only.
     pub const RX: Self = Self { rx: true, tx: false };
-    /// Free slots to send on.
+    /// An interest in free slots to send on only.
     pub const TX: Self = Self { rx: false, tx: true };
-    /// Both directions.
+    /// An interest in both directions.
     pub const BOTH: Self = Self { rx: true, tx: true };
-    /// Neither direction.
+    /// An interest in neither direction.
     pub const NONE: Self = Self { rx: false, tx: false };
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum DropCause {
     /// The rx ring was full when the frame arrived.
     RxRingFull,
-    /// The kernel had no buffer of ours to receive into.
+    /// The kernel had no buffer of the port to receive the frame into.
     RxNoBuffer,
     /// The frame was longer than buffers and chains can carry.
     RxTooLong,
@@ -22,7 +22,7 @@ pub enum DropCause {
     TxTooLong,
     /// The kernel or device refused the frame.
     TxRefused,
-    /// A chain of slots without its end.
+    /// The last slot of a packet was missing: all released slots had `NS_MOREFRAG`.
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
@@ -112,9 +112,9 @@ impl DropCause {
 /// Packets and their bytes, without CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrafficCounts {
-    /// Whole packets.
+    /// Number of whole packets.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Total bytes of the packets.
     pub bytes: u64,
 }
 
@@ -220,7 +220,7 @@ pub struct QueueSnapshot {
 }
 
 impl QueueSnapshot {
-    /// Packets lost for this reason.
+    /// Number of packets lost for the reason `cause`.
     #[must_use]
     pub fn dropped(&self, cause: DropCause) -> u64 {
         self.drops[cause as usize]

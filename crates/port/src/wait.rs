@@ -41,7 +41,7 @@ impl Default for WaitStrategy {
 pub enum WaitOutcome {
     /// At least one queue has a frame or slot that the caller waited for.
     Ready,
-    /// Time is up.
+    /// The time limit of the wait has passed.
     Timeout,
     /// The descriptor given to [`Waiter::add_fd`] became readable, or a signal arrived.
     Interrupted,

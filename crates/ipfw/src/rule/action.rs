@@ -89,7 +89,7 @@ pub struct Unreach {
 }
 
 impl Unreach {
-    /// The answer of `reject`.
+    /// The answer of the `reject` action: host unreachable.
     pub const HOST: Self = Self { code: 1, mtu: 0 };
 }
 

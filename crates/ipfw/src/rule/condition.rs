@@ -110,7 +110,7 @@ impl Condition {
     }
 }
 
-/// Inclusive ranges.
+/// Ranges of numbers: the first and last number of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges(pub Vec<(u16, u16)>);
 

@@ -77,7 +77,7 @@ pub struct CheckCounters {
     pub calls: u64,
     /// Packets dropped because a table had no number for a pipe or queue.
     pub no_number: u64,
-    /// Packets dropped because `nat` or `nptv6` could not translate or refused them.
+    /// Packets dropped because `nat` or `nptv6` could not translate them or refused them.
     pub translation: u64,
 }
 

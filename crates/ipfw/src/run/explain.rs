@@ -36,7 +36,7 @@ pub enum RuleOutcome {
     NoState,
     /// The packet has a state of this rule, and the rule's action was run.
     State(RuleNumber),
-    /// The rule did not match. This is its first clause that does not hold.
+    /// The rule did not match: the text of its first clause that does not hold.
     Unmet(String),
     /// The rule matched, and the search continued.
     Passed,

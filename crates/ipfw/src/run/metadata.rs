@@ -7,7 +7,7 @@ use crate::rule::RuleNumber;
 /// Maximum depth of calls.
 pub(super) const MAX_CALLS: usize = 16;
 
-/// When a packet is checked.
+/// The check of a packet: when it comes in, or when it goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckPass {
     /// The packet comes in: `in` holds, and `via` is the port by which it comes in.
@@ -19,7 +19,7 @@ pub enum CheckPass {
 /// Data on a packet apart from its bytes; passed from check to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketMetadata {
-    /// When the packet is checked.
+    /// Whether the packet is checked when it comes in or when it goes out.
     pub pass: CheckPass,
     /// The port by which the packet came in; `None` for a frame that the firewall itself sends.
     pub recv: Option<PortIndex>,

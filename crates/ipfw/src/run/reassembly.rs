@@ -25,7 +25,7 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// Fragments by outcome, in frames; `whole` counts packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentCounters {
-    /// Frames offered.
+    /// Frames passed to the reassembly.
     pub fragments: u64,
     /// Packets reassembled.
     pub whole: u64,

@@ -70,7 +70,7 @@ pub enum EmissionTarget {
     All,
 }
 
-/// The kind of answer.
+/// The kind of answer to a rejected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RejectReply {
     Unreach(Unreach),

@@ -15,7 +15,7 @@ use crate::text::StateCommand;
 enum RestoreRefusal {
     /// The state has expired.
     Late,
-    /// Another reason.
+    /// Another reason, as text for the user.
     For(String),
 }
 

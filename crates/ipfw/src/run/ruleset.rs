@@ -160,7 +160,7 @@ impl Firewall {
         (self.states, self.translators) = (known.states, known.translators);
     }
 
-    /// Replaces the states by those of other firewalls, for listings.
+    /// Replaces the states by the states of other firewalls, for listings.
     pub fn show_states(&mut self, of_all: Vec<StateSnapshot>) {
         self.states.show(of_all);
     }

@@ -242,7 +242,7 @@ fn detail(table: &LookupTable) -> String {
     let name = algorithm(&table.options).split(' ').next().unwrap_or("");
     let class = name.rsplit(':').next().unwrap_or("");
     let part = |family: &str, items: usize, item_len: usize| {
-        // Trees have no size.
+        // Listings show no size for a tree (radix).
         let size = if class == "radix" { String::new() } else { format!("size: {items} ") };
         format!(" {family}algorithm {class} info\n  {size}items: {items} itemsize: {item_len}\n")
     };

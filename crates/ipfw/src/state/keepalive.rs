@@ -10,9 +10,9 @@ use crate::table::IpfwFlowKey;
 /// The Ethernet addresses and tags of a flow's first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowEthernet {
-    /// The sender.
+    /// The sender's Ethernet address.
     pub src_mac: MacAddr,
-    /// The receiver.
+    /// The receiver's Ethernet address.
     pub dst_mac: MacAddr,
     /// VLAN tags, outermost first.
     pub tags: [Option<VlanTag>; 2],

@@ -117,7 +117,7 @@ pub enum SetCommand {
     },
     /// Moves the rules with a number to a set.
     MoveRule {
-        /// The number.
+        /// The number of the rules to move.
         rule: RuleNumber,
         /// The target set.
         to: u8,

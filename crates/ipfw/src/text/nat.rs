@@ -32,7 +32,7 @@ pub enum NatCommand {
     Show {
         /// What to show of the instances.
         what: NatShow,
-        /// Which instances.
+        /// The numbers of the instances; empty means all.
         ranges: Vec<NumberRange>,
     },
 }

@@ -51,7 +51,7 @@ pub struct Nptv6Options {
 /// The source of the external prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nptv6External {
-    /// This prefix.
+    /// A fixed prefix.
     Prefix(Ipv6Addr),
     /// The prefix of a port's address.
     Interface(String),

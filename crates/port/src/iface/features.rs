@@ -90,8 +90,8 @@ impl super::Iface {
     }
 
     /// Switches offloads until the guard is dropped. Offloads that already have the wanted state or
-    /// cannot be switched are left alone; [`FeatureGuard::refused`] lists the latter. If the
-    /// process is killed, the offloads are not restored.
+    /// cannot be switched are left alone; [`FeatureGuard::refused`] lists the offloads that could
+    /// not be switched. If the process is killed, the offloads are not restored.
     #[must_use]
     pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
         let mut guard =

@@ -41,7 +41,7 @@ pub(super) struct BoundRings {
 }
 
 impl BoundRings {
-    /// Either ring.
+    /// Returns the tx ring, or the rx ring if there is no tx ring.
     pub(super) fn first(&self) -> Option<&KernelRingLayout> {
         self.tx.as_ref().or(self.rx.as_ref())
     }

@@ -21,7 +21,7 @@ impl SendState {
         Self(len & Self::LEN_MASK | last | split)
     }
 
-    /// Bytes of the slot.
+    /// Length of the slot, in bytes.
     #[inline(always)]
     pub(crate) fn len(self) -> u16 {
         self.0 & Self::LEN_MASK

@@ -57,7 +57,7 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Free slots.
+    /// Number of free slots.
     #[inline(always)]
     pub(super) fn room(&self) -> u32 {
         self.free_slots

@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::sys;
 use crate::netlink::Netlink;
 
-/// Reads one device's count.
+/// Reads the drop counter of one device.
 #[derive(Debug)]
 pub(super) struct HostDrops {
     index: u32,

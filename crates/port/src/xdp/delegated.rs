@@ -225,7 +225,7 @@ impl DelegatedTx {
         self.0.is_lent()
     }
 
-    /// The ring.
+    /// The ring of this direction.
     #[must_use]
     pub fn ring(&self) -> &RingView {
         &self.0.ring
@@ -254,7 +254,7 @@ impl DelegatedRx {
         self.0.is_lent()
     }
 
-    /// The ring.
+    /// The ring of this direction.
     #[must_use]
     pub fn ring(&self) -> &RingView {
         &self.0.ring

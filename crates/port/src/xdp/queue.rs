@@ -225,7 +225,7 @@ impl XdpQueue {
 
     /// Handles a failed sync: ignores the failure if the interface is down and the port waits for
     /// it. The next sync of either direction checks again: while one direction finds the interface
-    /// down, the other one does not assume that it is up.
+    /// down, the other direction does not assume that the interface is up.
     #[cold]
     fn handle_failure(&mut self, cause: RunCause) -> Result<(), RunError> {
         self.needs_probe = true;

@@ -91,7 +91,7 @@ impl<const W: usize> Producer<W> {
         self.next
     }
 
-    /// Cells in the ring.
+    /// Number of entries of the ring.
     pub(super) fn size(&self) -> u32 {
         self.ring.size()
     }

@@ -90,7 +90,7 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     attempts.iter().filter(|&&(_, zero_copy)| aligned || !zero_copy).flat_map(both).collect()
 }
 
-/// Why an attempt failed.
+/// Why an attempt to bind the queues in one mode failed.
 enum SetupFailure {
     /// Another mode may work, and the existing program may fit it.
     Refused(io::Error, Option<Arc<XdpHook>>),

@@ -74,7 +74,8 @@ pub(super) struct RingSizes {
     pub(super) tx: u32,
 }
 
-/// The four rings of a socket, mapped. The first two carry addresses, the others descriptors.
+/// The four rings of a socket, mapped. Entries of `fill` and `completion` are addresses; entries of
+/// the RX and TX rings are descriptors.
 #[derive(Debug)]
 pub(super) struct KernelRings {
     pub(super) fill: SharedRing<1>,

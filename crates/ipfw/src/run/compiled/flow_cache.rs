@@ -147,7 +147,7 @@ impl CandidateCursor {
     #[inline(always)]
     pub(super) fn from(&mut self, at: usize) -> Option<usize> {
         if self.passed > 0 && self.rules[self.passed - 1] as usize >= at {
-            // A jump backwards.
+            // The packet has jumped backwards.
             self.passed = 0;
         }
         while let Some(&rule) = self.rules.get(self.passed) {

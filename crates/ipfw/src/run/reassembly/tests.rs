@@ -121,7 +121,7 @@ fn fragments_that_cannot_be_part_of_a_packet_are_lost() {
     // 65,535 bytes with the header are the most.
     assert_eq!(lost(&[(65_512, 3, false)]), (1, 0));
     assert_eq!(lost(&[(65_512, 4, false)]), (0, 1));
-    // Less in the frame than its header says.
+    // The frame has fewer bytes than its IP header says.
     let mut reassembly = Reassembly::default();
     let frame = fragment(1, &[7; 64], 8, 16, true);
     assert_eq!(offer(&mut reassembly, &frame[..frame.len() - 8], 0), None);

@@ -36,7 +36,7 @@ pub struct SavedState {
     pub limit: Option<LimitFields>,
     /// Time at which the state expires, in ns of the engine's clock.
     pub expires_ns: u64,
-    /// The TCP part.
+    /// The TCP part of the state.
     pub tcp: TcpStateInfo,
     /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
@@ -49,7 +49,7 @@ pub struct SavedState {
 }
 
 impl FlowState {
-    /// Returns the saved form.
+    /// Returns the state in the form in which it is saved.
     #[must_use]
     pub fn saved(&self) -> SavedState {
         let [forward, reverse] = self.tcp.to_le_bytes();

@@ -277,7 +277,7 @@ const PORTS: &[u16] = &[53, 80, 1000];
 /// A packet before serialization.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSpec {
-    /// `None` means not IP.
+    /// `None` for a packet other than IP.
     pub(super) proto: Option<u8>,
     pub(super) src: ([u8; 4], u16),
     pub(super) dst: ([u8; 4], u16),

@@ -201,7 +201,7 @@ impl Oracle {
     }
 
     /// Returns the outcome of packets that arrive at once; packets that go into pipes come out
-    /// after all others.
+    /// after all other packets.
     pub(super) fn burst(
         &mut self,
         packets: Vec<PacketSpec>,
