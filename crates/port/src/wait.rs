@@ -300,7 +300,7 @@ impl Waiter {
     }
 
     /// Removes edge-triggered descriptors from the epoll set after a sleep: while such a descriptor
-    /// is in the set, it costs its sender time for every frame.
+    /// is in the set, each frame costs the thread that triggers it extra time.
     fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
         queues.each(&mut |queue, interest| {

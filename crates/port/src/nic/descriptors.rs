@@ -39,7 +39,7 @@ pub trait RxDescriptorRings {
     /// Returns the `i`-th of the descriptors that [`Self::refresh`] counted.
     fn peek(&self, i: u32) -> RxDescriptor;
 
-    /// Moves a frame to where slots expect it, if the device put it elsewhere in its buffer.
+    /// Moves a frame to byte 0 of its buffer, if the device put it elsewhere in the buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
 
     /// Releases the first `count` descriptors.
@@ -54,7 +54,8 @@ pub(crate) trait ResumableRxRings: RxDescriptorRings {
     /// Skips the filled descriptors that a program has read; returns their number.
     fn resume_read(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Free-running positions: of the next buffer to be posted, and of the next descriptor to be read.
+    /// Free-running positions: of the next buffer to be posted, and of the next descriptor to be
+    /// read.
     fn positions(&self) -> [u32; 2];
 }
 

@@ -2,8 +2,8 @@
 //! [`crate::nic::ownership`].
 //!
 //! ```text
-//!   claim --> host only, or busy: nothing       rings stand where the anchors and the kernel's
-//!     |                                           indices say; buffers are known from the slots
+//!   claim --> host only, or busy: no sync       ring positions follow from the anchors and the
+//!     |                                           kernel's indices, buffers from the slots
 //!     +--> resume --> anything out of the ordinary? --> the daemon does it
 //!              |
 //!              +--> TxSide::sync / RxSide::sync, as the daemon's --> counts --> release

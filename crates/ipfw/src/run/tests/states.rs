@@ -387,8 +387,8 @@ fn calls_that_multiply_end_by_their_budget() {
     }
 }
 
-/// The lifetime in seconds that a state has after these segments: whether back, flags,
-/// acknowledgement.
+/// The lifetime in seconds that a state has after these segments. Each segment is given as whether
+/// it goes back to the client, its flags and its acknowledgement number.
 fn lifetime(segments: &[(bool, u8, u32)]) -> u64 {
     let mut fixture = Fixture::new("add 100 allow tcp from any to any keep-state");
     fixture.load(
