@@ -22,7 +22,8 @@ pub unsafe trait AtomicInt {}
 
 macro_rules! atomic_ints {
     ($($int:ty)*) => {$(
-        // SAFETY: an atomic of the standard library: any bits, aligned to its size, shared.
+        // SAFETY: `$int` is an atomic of the standard library: valid for any bits, aligned to its
+        // size, and usable while shared.
         unsafe impl AtomicInt for $int {}
     )*};
 }
@@ -67,7 +68,7 @@ impl MappedArray {
         let bytes = stride * spec.max_entries as usize;
         let mapped_bytes = bytes.next_multiple_of(rustix::param::page_size());
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anyone.
+        // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
         let base =
             unsafe { mmap(std::ptr::null_mut(), mapped_bytes, rights, MapFlags::SHARED, fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
@@ -142,13 +143,15 @@ impl MappedArray {
     fn atomic_at<A: AtomicInt>(&self, offset: usize) -> &A {
         debug_assert!(offset + size_of::<A>() <= self.mapped_bytes);
         debug_assert!(offset.is_multiple_of(size_of::<A>()));
-        // SAFETY: `offset` lies inside of the mapping: promised by the callers, which compute it
-        // from an index below `len` and an offset within the stride.
+        // SAFETY: `offset` is inside the mapping: the callers compute it from an index below `len`
+        // and an offset within the stride.
         let address = unsafe { self.base.add(offset) };
         // SAFETY:
-        // - Mapped and aligned: the invariant, and as above.
+        // - The address is mapped and aligned: by the invariant, and because the callers have
+        //   checked the offset.
         // - The mapping lives as long as `self`, whose lifetime the reference has.
-        // - Others write these bytes at any time: `A` is an atomic, valid for any bits.
+        // - Programs and threads may write these bytes at any time: `A` is an atomic, valid for any
+        //   bits.
         unsafe { address.cast::<A>().as_ref() }
     }
 }

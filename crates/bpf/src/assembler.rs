@@ -45,13 +45,13 @@ pub enum AssembleError {
     /// A jump over more than 32767 instructions.
     #[error("label `{0}` is too far away")]
     TooFar(String),
-    /// A map that was not given to the loader.
+    /// A map for which [`BpfCode::bind`] gets no descriptor.
     #[error("the program uses map `{0}`, which it was not given")]
     UnknownMap(String),
 }
 
 impl Assembler {
-    /// An empty program.
+    /// Creates an empty program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -69,7 +69,7 @@ impl Assembler {
         self
     }
 
-    /// Names the next instruction.
+    /// Defines `name` as the label of the next instruction.
     pub fn label(&mut self, name: &str) -> &mut Self {
         if self.labels.insert(name.to_owned(), self.insns.len()).is_some() {
             self.duplicate.get_or_insert_with(|| name.to_owned());
@@ -152,7 +152,7 @@ impl Assembler {
 /// An assembled program in which maps are still named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BpfCode {
-    /// In loads of maps, `imm` is an index into `maps`.
+    /// Instructions. In those that load a map, `imm` is an index into `maps`.
     insns: Vec<BpfInsn>,
     maps: Vec<String>,
 }

@@ -43,8 +43,8 @@ impl BpfError {
         }
     }
 
-    /// The kernel's error as an I/O error. The verifier's explanation is in its text, and the error
-    /// then has no error number.
+    /// Converts to an I/O error. If the verifier refused the program, the I/O error contains the
+    /// verifier's explanation but no error number.
     #[must_use]
     pub fn into_io(self) -> io::Error {
         match self {

@@ -133,8 +133,8 @@ pub enum AtomicOp {
     FetchAnd = 0x51,
     FetchXor = 0xa1,
     Exchange = 0xe1,
-    /// Compares with `R0`, and stores the source if they are equal; the previous value goes into
-    /// `R0`.
+    /// Compares the memory with `R0`, and stores the source register if they are equal. The
+    /// previous value of the memory goes into `R0`.
     CompareExchange = 0xf1,
 }
 
@@ -151,7 +151,7 @@ pub enum AccessWidth {
     Double = 0x18,
 }
 
-/// The instruction takes a register as its second operand.
+/// Bit of the operation code: the second operand is a register, not a constant.
 pub(crate) const SOURCE_REG: u8 = 0x08;
 pub(crate) const CLASS_LDX: u8 = 1;
 pub(crate) const CLASS_ST: u8 = 2;
@@ -170,11 +170,12 @@ pub(crate) const CALL: u8 = 0x85;
 pub(crate) const EXIT: u8 = 0x95;
 pub(crate) const OP_NEG: u8 = 0x80;
 pub(crate) const OP_END: u8 = 0xd0;
-/// Sources of a [`LOAD_IMM64`]: `imm` is the descriptor of a map, or the descriptor together with
-/// an offset into the map's value.
+/// Source register fields of a [`LOAD_IMM64`]. With `PSEUDO_MAP_FD`, `imm` is the descriptor of a
+/// map, and the result is the map; with `PSEUDO_MAP_VALUE`, the second slot's `imm` is an offset,
+/// and the result is the address of the map's value at that offset.
 pub(crate) const PSEUDO_MAP_FD: u8 = 1;
 pub(crate) const PSEUDO_MAP_VALUE: u8 = 2;
-/// Source of a [`CALL`] of a function by BTF id.
+/// Source register field of a [`CALL`] whose `imm` is the BTF id of a kernel function.
 pub(crate) const PSEUDO_KERNEL_CALL: u8 = 2;
 
 pub(crate) const fn insn(code: u8, dst: BpfReg, src: u8, offset: i16, imm: i32) -> BpfInsn {
@@ -282,7 +283,7 @@ pub const fn call_kernel(btf_id: i32) -> BpfInsn {
     insn(CALL, BpfReg::R0, PSEUDO_KERNEL_CALL, 0, btf_id)
 }
 
-/// Returns `R0`.
+/// Ends the program, whose result is `R0`.
 #[must_use]
 pub const fn exit() -> BpfInsn {
     insn(EXIT, BpfReg::R0, 0, 0, 0)

@@ -1,5 +1,5 @@
-//! Runs programs without the kernel: the oracle of tests, and for frames that no test can produce on
-//! a wire.
+//! Runs programs without the kernel: as the oracle of tests, and on frames that a test cannot send
+//! over a wire.
 //!
 //! ```text
 //!   address = region << 32 | offset
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Addresses are numbers as in the kernel, so arithmetic on pointers needs no special rules. Every
-//! access must be within a region, and an access to the frame within `data..data_end`: the verifier
-//! proves this for all frames, the interpreter checks it for one. A context field that the kernel
-//! translates, such as `data` of `struct xdp_md`, reads as an address.
+//! access must be within a region, and an access to the frame within `data..data_end`. The verifier
+//! proves this for all frames; the interpreter checks it for the frame of the run. A context field
+//! that the kernel translates, such as `data` of `struct xdp_md`, reads as an address.
 //!
 //! # Not for
 //! Deciding whether the kernel would load a program: the kernel refuses programs that run well
@@ -36,17 +36,17 @@ pub enum Fault {
     /// An access outside all regions, or across the end of a region.
     #[error("slot {at}: {width} bytes at {address:#x} are outside of memory")]
     OutOfBounds {
-        /// The instruction.
+        /// Position of the instruction.
         at: usize,
-        /// The first byte.
+        /// Address of the first byte of the access.
         address: u64,
-        /// Number of bytes.
+        /// Number of bytes accessed.
         width: usize,
     },
     /// An instruction that [`crate::insn`] and [`crate::Assembler`] do not create.
     #[error("slot {at}: unknown instruction {code:#x}")]
     UnknownInsn {
-        /// The instruction.
+        /// Position of the instruction.
         at: usize,
         /// The instruction's operation code.
         code: u8,
@@ -54,7 +54,7 @@ pub enum Fault {
     /// A function that the interpreter does not have.
     #[error("slot {at}: there is no function {number}")]
     UnknownFunction {
-        /// The call.
+        /// Position of the call.
         at: usize,
         /// The helper's number, or the BTF id.
         number: i32,
@@ -62,7 +62,7 @@ pub enum Fault {
     /// A map that was not added, or of another kind than the helper requires.
     #[error("slot {at}: no map for this here")]
     WrongMap {
-        /// The instruction.
+        /// Position of the instruction.
         at: usize,
     },
     /// The program ended without an exit.
@@ -71,7 +71,7 @@ pub enum Fault {
         /// The number of instructions.
         at: usize,
     },
-    /// More than a million instructions.
+    /// The run executed more than a million instructions.
     #[error("the program does not end")]
     Endless,
 }
@@ -105,8 +105,8 @@ pub struct XdpOutcome {
     pub redirect: Option<BpfRedirect>,
 }
 
-/// A kernel function for a run. Its arguments are `R1` to `R5`; it returns `R0`, or `None` if an
-/// address is invalid.
+/// A replacement of a kernel function. Its arguments are `R1` to `R5`; it returns `R0`, or `None`
+/// if an address is invalid.
 pub type KernelFunction = fn(&mut MemoryView<'_, '_>, [u64; 5]) -> Option<u64>;
 
 /// The environment of a program: maps, the clock, kernel functions.
@@ -134,7 +134,7 @@ impl Interpreter {
         self
     }
 
-    /// Returns a map that was added.
+    /// Returns the map that was added as `name`.
     pub fn map(&mut self, name: &str) -> Option<&mut SimulatedMap> {
         let at = self.position(name)?;
         self.maps.get_mut(at)
@@ -152,8 +152,8 @@ impl Interpreter {
         self.set_reference(map, index, self.programs.len() as u32 - 1)
     }
 
-    /// Puts an interface or a socket into a map of such objects. Returns false if the map does not
-    /// exist.
+    /// Sets entry `index` of a map of interfaces or sockets to `to`. Returns false if the map does
+    /// not exist.
     pub fn set_reference(&mut self, map: &str, index: u32, to: u32) -> bool {
         let key = index.to_ne_bytes();
         self.map(map).is_some_and(|map| map.set(&key, &to.to_ne_bytes(), 0).is_ok())

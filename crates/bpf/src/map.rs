@@ -85,7 +85,8 @@ pub enum UpdateMode {
     OnlyExisting = 2,
 }
 
-/// A map in the kernel. It exists as long as this value, or a program or mapping that uses the map.
+/// A map in the kernel. The map exists until this value is dropped and no program or mapping uses
+/// the map.
 #[derive(Debug)]
 pub struct BpfMap {
     fd: MapFd,
@@ -137,7 +138,7 @@ impl BpfMap {
     /// each padded to 8 bytes.
     ///
     /// # Errors
-    /// The kernel's error, or that of a key of the wrong size.
+    /// The kernel's error, or `InvalidInput` if the key has the wrong size.
     pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.fd.value_len()];
         match self.fd.lookup(key, &mut value) {
@@ -147,16 +148,17 @@ impl BpfMap {
         }
     }
 
-    /// Sets a value.
+    /// Sets the value of `key`.
     ///
     /// # Errors
-    /// The kernel's error (E2BIG when the map is full), or that of a key or value of the wrong
-    /// size.
+    /// The kernel's error (E2BIG when the map is full), or `InvalidInput` if the key or value has
+    /// the wrong size.
     pub fn update(&self, key: &[u8], value: &[u8], mode: UpdateMode) -> io::Result<()> {
         self.fd.update(key, value, mode as u64)
     }
 
-    /// Sets many values with one call; `keys` and `values` contain them one after the other.
+    /// Sets the values of many keys with one call; `keys` and `values` are concatenated keys and
+    /// values.
     ///
     /// # Errors
     /// As [`Self::update`]; values before the failed one are set.
@@ -164,10 +166,10 @@ impl BpfMap {
         self.fd.update_batch(keys, values)
     }
 
-    /// Removes a value; returns whether there was one.
+    /// Removes `key` and its value; returns whether the key existed.
     ///
     /// # Errors
-    /// The kernel's error, or that of a key of the wrong size.
+    /// The kernel's error, or `InvalidInput` if the key has the wrong size.
     pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
         match self.fd.delete(key) {
             Ok(()) => Ok(true),
@@ -207,7 +209,7 @@ impl BpfMap {
     /// Sets a value of 4 bytes by an index, such as an interface of a [`BpfMapKind::DevMap`].
     ///
     /// # Errors
-    /// The kernel's error, or that of a map with other sizes of keys or values.
+    /// The kernel's error, or `InvalidInput` if the map's keys or values do not have 4 bytes.
     pub fn set_number(&self, index: u32, value: u32) -> io::Result<()> {
         self.update(&index.to_ne_bytes(), &value.to_ne_bytes(), UpdateMode::Any)
     }

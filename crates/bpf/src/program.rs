@@ -117,8 +117,8 @@ impl AsFd for BpfProgram {
 }
 
 impl From<OwnedFd> for BpfProgram {
-    /// Takes over a descriptor that another process passed. A descriptor of another type fails to
-    /// attach.
+    /// Takes over a program's descriptor that another process passed. If the descriptor is not a
+    /// program's, [`BpfProgram::attach`] fails.
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
     }
@@ -140,7 +140,7 @@ pub struct TestRun {
     pub result: u32,
     /// The frame after the program's changes.
     pub frame: Vec<u8>,
-    /// Average duration of a run.
+    /// Average duration of a run, in ns.
     pub nanos: u32,
 }
 

@@ -55,7 +55,8 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Fail (1) when a goal is missed"),
             Arg::new("list").long("list").action(ArgAction::SetTrue).help("List the rows and stop"),
-            // The instruction of `slipring-bench` to a helper process of its own.
+            // `slipring-bench` starts itself with this flag as a helper process; the value says
+            // what the helper does.
             Arg::new("part").long("part").value_name("PART").hide(true),
         ]);
     flags::reporting(command)

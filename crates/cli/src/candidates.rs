@@ -33,7 +33,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
         CompletionTarget::Flag => flags_of(point.command),
         CompletionTarget::Word => [commands_of(point.command), point.positional(session)].concat(),
     };
-    // A word of this kind that is already complete is no useful candidate.
+    // A word such as `netmap:` that the user has already typed completely is no useful candidate.
     let is_new = |word: &str| word != last || !word.ends_with(':');
     let fits = |word: &str| word.starts_with(last.as_str()) && is_new(word);
     found.into_iter().filter(|(word, _)| fits(word)).collect()
@@ -44,14 +44,14 @@ struct CompletionPoint<'c> {
     command: &'c Command,
     /// The flag in the last word, if its value is still missing.
     flag: Option<&'c Arg>,
-    /// Number of words that are not flags of this command.
+    /// Number of positional arguments of the command before the cursor.
     positionals_seen: usize,
     /// Whether a `--` has ended the flags.
     flags_ended: bool,
 }
 
 enum CompletionTarget<'c> {
-    /// The value of an argument, which follows these characters in the same word.
+    /// The value of an argument. In the same word, the text of the second field precedes the value.
     Value(&'c Arg, String),
     Flag,
     Word,
@@ -79,7 +79,7 @@ impl<'c> CompletionPoint<'c> {
         }
     }
 
-    /// Returns the flag that `word` is, if the next word is its value.
+    /// Returns the flag that `word` names, if the next word is the flag's value.
     fn unfinished(&self, word: &str) -> Option<&'c Arg> {
         let mut all = self.command.get_arguments();
         let arg = match word.strip_prefix("--") {
@@ -182,8 +182,9 @@ fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
     }
 }
 
-/// Names of ports: those that can be listed, their interfaces with the word of each kind that takes
-/// interfaces, and the words of all kinds.
+/// Returns candidates for a port name: the given names, then each interface of a `netmap:` name
+/// among them with the prefix of every other kind that opens interfaces (`xdp:eth0`), then the bare
+/// prefixes of all kinds (`pcap:`).
 fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let names: Vec<_> = names.collect();
     let kinds = || KINDS.iter().filter(|kind| !kind.has(PLANNED)).map(PortNameKind::grammar);
@@ -199,7 +200,7 @@ fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     names.iter().cloned().chain(others).chain(words).map(plain).collect()
 }
 
-/// One candidate per line, with the first line of its meaning.
+/// Formats one candidate per line, with the first line of its meaning.
 pub(crate) fn lines(candidates: &[CompletionCandidate]) -> String {
     let line = |(word, about): &CompletionCandidate| match about.lines().next() {
         Some(about) if !about.is_empty() => format!("{word}\t{about}\n"),

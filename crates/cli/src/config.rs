@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
-/// Flags that control this mechanism and cannot be set by the file.
+/// Flags that control how files are read, and that a file therefore cannot set.
 const CONFIG_FLAGS: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
 /// Returns the typed arguments, preceded by those of the `--config` file if one is given.
@@ -22,7 +22,8 @@ pub(crate) fn merge_config(
     command: &Command,
     typed: &[OsString],
 ) -> Result<Vec<OsString>, Diagnostic> {
-    // The actual parse reports errors; this one ignores them and only finds `--config`.
+    // This parse only finds `--config` and ignores errors; the actual parse, which follows, reports
+    // them.
     let lenient = command.clone().ignore_errors(true).no_binary_name(true);
     let Ok(seen) = lenient.try_get_matches_from(typed) else {
         return Ok(typed.to_vec());

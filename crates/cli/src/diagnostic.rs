@@ -48,7 +48,7 @@ pub trait Diagnose {
     }
 }
 
-/// An error in its final wording.
+/// An error with its code and texts, ready to be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     code: ErrorCode,
@@ -156,7 +156,7 @@ impl Diagnostic {
         text
     }
 
-    /// Returns the same parts as one JSON object; absent parts are left out.
+    /// Returns the diagnostic as one JSON object, without keys for absent parts.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = json!({
@@ -231,7 +231,7 @@ impl<E: Diagnose> From<E> for Failure {
     }
 }
 
-/// For writes to the standard streams only; other I/O errors need their own diagnostics.
+/// Converts errors of writes to the standard streams. Other I/O errors need their own diagnostics.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -241,7 +241,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Indents the lines after a line break to the column after the label.
+/// Indents every line of `part` except the first, so that it starts in the column after the label.
 fn indent_continuation(part: &str) -> String {
     part.replace('\n', "\n         ")
 }

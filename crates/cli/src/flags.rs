@@ -52,13 +52,13 @@ pub fn is_called_by_classic_name(matches: &ArgMatches) -> bool {
 
 const CALLED_AS: &str = "called-as";
 
-/// `-T TIME`: how often to report, a second by default.
+/// `-T TIME`: the time between two reports, 1 s by default.
 #[must_use]
 pub fn period() -> Arg {
     common("period").default_value("1000").value_parser(read_period)
 }
 
-/// Returns the period of `-T`; `None` if only the last report is wanted.
+/// Returns the period of `-T`; `None` if only the final report was requested.
 #[must_use]
 pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
     let span = matches.get_one::<TimeSpan>("period")?;
@@ -66,8 +66,8 @@ pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
 }
 
 fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
-    /// A shorter period is probably a wrong unit: neither a person nor a pipe could keep up with
-    /// the reports.
+    /// The shortest period accepted. A shorter one is probably a wrong unit: neither a person nor a
+    /// pipe could keep up with the reports.
     const MIN_PERIOD: Duration = Duration::from_millis(1);
     let span = TimeSpan::parse(text, Duration::from_millis(1))?;
     if span.nanos() > 0 && span.duration() < MIN_PERIOD {
@@ -83,7 +83,8 @@ pub fn reporting(command: Command) -> Command {
     reporting_as(&verb, command)
 }
 
-/// As [`reporting`], for a part of `verb` that has the schema of `verb`.
+/// Adds the flags of [`reporting`] to a subcommand of `verb` whose reports follow the schema of
+/// `verb`.
 #[must_use]
 pub fn reporting_as(verb: &str, command: Command) -> Command {
     let json = with_note(common("json"), &format!("schema: {verb}-1.json"))
@@ -134,9 +135,10 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
     i8::try_from(verbose).unwrap_or(i8::MAX)
 }
 
-/// Returns the run directory: that of the flag, or of `$SLIPRING_RUN`, or else the user's default
-/// directory. The path is empty if there is none, which `slipring_native_proto::trust` reports. The
-/// default is never a directory that another user could create first.
+/// Returns the run directory: the one given by `--run-dir`, or by `$SLIPRING_RUN`, or else the
+/// user's default directory. The path is empty if the user has no default directory;
+/// `slipring_native_proto::trust` reports that. The default is never a directory that another user
+/// could create first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();

@@ -43,12 +43,12 @@ pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// Adds the page of a command and the pages of its subcommands. `typed` precedes the command on the
-/// command line, `named` precedes the page's name.
+/// Adds the page of a command and the pages of its subcommands. For `slipring emulate ctl`, `typed`
+/// is `slipring emulate`, and `named`, the start of the page's name, is `slipring-emulate`.
 fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str, typed: &str) {
     let (name, words) =
         (format!("{named}-{}", command.get_name()), format!("{typed} {}", command.get_name()));
-    // The pages already contain the text of `help`.
+    // The `help` subcommand has no page, because it prints what the pages contain.
     let titled = command.clone().display_name(name.clone()).bin_name(words.clone());
     pages.push((format!("{name}.1"), man(&titled.disable_help_subcommand(true))));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {

@@ -40,7 +40,7 @@ fn address(text: &str) -> Result<String, String> {
 /// The first TCP port that unprivileged processes may listen on.
 pub const FIRST_FREE_PORT: u16 = 1024;
 
-/// Whether serving at `place` requires CAP_NET_BIND_SERVICE.
+/// Whether serving at `address` requires CAP_NET_BIND_SERVICE.
 #[must_use]
 pub fn is_reserved(address: &str) -> bool {
     let port = address.rsplit_once(':').filter(|_| !address.contains('/'));

@@ -13,7 +13,7 @@ pub struct OutputStreams {
 }
 
 impl OutputStreams {
-    /// The process's own. `NO_COLOR` with any value switches colour off.
+    /// Returns the process's stdout and stderr. `NO_COLOR` with any value switches colour off.
     #[must_use]
     pub fn standard() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

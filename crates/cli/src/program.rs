@@ -180,7 +180,7 @@ impl CliProgram {
         Ok(Invocation::new(verb, classic, &format!("{} {name}", self.name), rest))
     }
 
-    /// `slipring help gen` is `slipring gen --help`.
+    /// Converts `slipring help gen` to `slipring gen --help`.
     fn help_call(&self, words: &[OsString]) -> Invocation<'_> {
         let help = [OsString::from("--help")];
         let first = words.first().and_then(|word| word.to_str());
@@ -199,7 +199,8 @@ impl CliProgram {
         })
     }
 
-    /// Returns the only command whose name or classic name starts with `start`.
+    /// Returns the command whose name or classic name starts with `start`. Fails if there is none,
+    /// or more than one.
     fn abbreviated(&self, start: &str) -> Result<&Verb, Failure> {
         let fits = |verb: &&Verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -220,7 +221,8 @@ impl CliProgram {
         }
     }
 
-    /// Names the most similar command: by edit distance, or else by clap's own suggestion.
+    /// Returns the error for an unknown command. It suggests the most similar command: by edit
+    /// distance, or else by clap's own suggestion.
     fn unknown(&self, word: &str) -> Failure {
         let names = self.all_verbs().flat_map(|verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -281,7 +283,7 @@ impl<'p> Invocation<'p> {
     }
 }
 
-/// Prints help and version, which clap returns as errors; other errors stay errors.
+/// Prints help or version, which clap returns as errors. Returns any other error as a failure.
 fn parse_refusal(
     error: &clap::Error,
     typed: &str,

@@ -45,7 +45,7 @@ pub struct PortReport {
     pub drops: BTreeMap<String, u64>,
 }
 
-/// Extra keys of commands that add none.
+/// The type of [`ReportSample::extra`] for a command without keys of its own.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct NoExtra {}
 

@@ -76,7 +76,7 @@ impl Reporter {
         }
     }
 
-    /// Adopts the parsed flags.
+    /// Sets the format and verbosity to those of the parsed flags.
     pub(crate) fn adopt(&mut self, format: ReportFormat, verbosity: i8) {
         self.format = format;
         self.verbosity = verbosity;
@@ -116,7 +116,7 @@ impl Reporter {
     /// `clock` names the clock used for pacing and timestamps, such as `tsc` or `monotonic`.
     ///
     /// # Errors
-    /// If the output cannot be written, as for every report.
+    /// If the output cannot be written.
     pub fn start(
         &mut self,
         seed: Option<u64>,
@@ -170,7 +170,7 @@ impl Reporter {
         }
     }
 
-    /// Reports the whole run; `summary` is its text form.
+    /// Reports the totals of the run at its end; `summary` is the text form of this report.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -184,7 +184,7 @@ impl Reporter {
                 self.text(summary)?;
                 self.warn_of_uncaptured(&sample.ports)
             }
-            // The only object of the run, so it also contains the environment.
+            // This is the only object that the run writes, so it also contains the environment.
             ReportFormat::Json => self.sample(ReportPhase::End, true, sample),
             ReportFormat::JsonLines => self.sample(ReportPhase::End, false, sample),
         }
@@ -206,7 +206,7 @@ impl Reporter {
         }
     }
 
-    /// Writes the start of a long-running program that moves no frames: `fields` as an object with
+    /// Reports the start of a long-running program that moves no frames: `fields` as an object with
     /// the common keys, or `text`.
     ///
     /// # Errors

@@ -55,7 +55,8 @@ pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Ve
     joined
 }
 
-/// Returns the command as typed: `slipring emulate ctl set` for its flags `ctl set -x`.
+/// Appends the subcommands in `args` to `typed`: `slipring emulate` with the arguments `ctl set -x`
+/// gives `slipring emulate ctl set`.
 pub(crate) fn meant_command(command: &Command, typed: &str, args: &[OsString]) -> String {
     let (mut typed, mut command) = (typed.to_owned(), command);
     for word in args.iter().filter_map(|arg| arg.to_str()).take_while(|word| *word != "--") {
@@ -102,7 +103,8 @@ impl ParseErrorContext<'_> {
         self.suggest(diagnostic, ContextKind::SuggestedArg)
     }
 
-    /// A word where only flags may appear: usually the unit of a value, or one value too many.
+    /// The error for a word where only flags may appear: usually the unit of a value, or one value
+    /// too many.
     fn unexpected_word(&self, word: &str) -> Diagnostic {
         let summary = format!("`{word}` is one word too many");
         let diagnostic = Diagnostic::new(codes::SR0004, summary)
@@ -166,8 +168,8 @@ impl ParseErrorContext<'_> {
         Diagnostic::new(codes::SR0003, summary).with_cause("each asks for what the other excludes")
     }
 
-    /// A word that would be a subcommand, which `flag` excludes: usually one value too many for
-    /// `flag`.
+    /// The error for a subcommand after `flag`, which allows no subcommand. The word is usually one
+    /// value too many for `flag`.
     fn surplus_word(&self, flag: &str) -> Diagnostic {
         let summary = format!("{flag} does not go together with the word behind its values");
         Diagnostic::new(codes::SR0003, summary)
@@ -416,7 +418,8 @@ mod tests {
         };
         assert_eq!(text("--rate -1Mpps -i -5"), "--rate=-1Mpps -i=-5");
         assert_eq!(text("--rate -.5"), "--rate=-.5");
-        // Flags that are digits, and flags that take no value, are left alone.
+        // A digit after a dash is not joined if it is itself a flag, or if the flag before it takes
+        // no value.
         assert_eq!(text("-i null: -4 --flood -6"), "-i null: -4 --flood -6");
         assert_eq!(text("--rate --flood"), "--rate --flood");
         let words = words(&text("-i null: --rate -1"));

@@ -42,8 +42,9 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     let status = program.run(&words, streams);
     drop(running);
-    // The directory exists if a run has published counters, and is empty after the last run. It
-    // may be empty during another run, too, which needs it.
+    // The directory exists if a run has published counters, and is empty after the last run. It may
+    // also be empty during another run, which needs it, so it is only removed if no other run holds
+    // the lock.
     if let Ok(_alone) = RUNNING.try_write() {
         let _ = std::fs::remove_dir(run_dir);
     }

@@ -3,7 +3,7 @@
 //! | kept | by | used for |
 //! |---|---|---|
 //! | no capability | every program | |
-//! | CAP_NET_ADMIN | with a port of an interface, if no [helper](PrivilegedHelper) can be started | to restore the interface's settings at the end |
+//! | CAP_NET_ADMIN | with interfaces, without a [helper](PrivilegedHelper) | to restore settings |
 //! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
@@ -42,13 +42,13 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Keeps nothing.
+    /// Keeps no capability.
     pub fn drop_all() -> Self {
         Self { kept: CapabilitySet::empty(), interfaces: Vec::new() }
     }
 
-    /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] leaves CAP_NET_ADMIN to a
-    /// helper.
+    /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] starts a
+    /// helper process with CAP_NET_ADMIN, so that this process need not keep that one.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
@@ -65,7 +65,7 @@ impl Confinement {
         self.keeping(CapabilitySet::DAC_OVERRIDE)
     }
 
-    /// Keeps the capabilities that the program needs to serve metrics at `place`, if any: an
+    /// Keeps the capabilities that the program needs to serve metrics at `address`, if any: an
     /// address with a port, or the path of a socket. [`Self::begin`] handles the address of
     /// `--metrics` itself.
     pub fn serving_metrics(self, address: Option<&str>) -> Self {
@@ -107,7 +107,7 @@ impl Confinement {
         if matches!(helper, Ok(Some(_))) {
             confinement.kept -= CapabilitySet::NET_ADMIN;
         }
-        // The files that the run publishes there must be removed at the end.
+        // Removing the run's files from another user's directory at the end requires a capability.
         let confinement = match is_foreign_dir(&session.run_dir) {
             true => confinement.opening_files(),
             false => confinement,
@@ -125,7 +125,8 @@ impl Confinement {
         stays.try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
 
-    /// Starts the process that restores the interfaces' settings, if this process may and must.
+    /// Starts the process that restores the interfaces' settings. Returns `None` if no settings
+    /// must be restored, or if this process does not have CAP_NET_ADMIN.
     fn start_helper(&self) -> Option<io::Result<PrivilegedHelper>> {
         if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
             return None;

@@ -81,7 +81,7 @@ impl<T> ControlQueue<T> {
     /// Takes all queued tasks.
     #[inline]
     pub fn drain(&self) -> Vec<T> {
-        // Acquire: pairs with the Release in `signal`; the lock orders all else.
+        // Acquire: pairs with the Release in `signal`. The lock orders all other data.
         if !self.is_signalled.load(Ordering::Acquire) {
             return Vec::new();
         }

@@ -52,7 +52,7 @@ pub(crate) struct RealTime<'s> {
 }
 
 impl<'s> RealTime<'s> {
-    /// Waits on these queues, and on `wake_fd` if there is one.
+    /// Prepares waits for these queues, for `wake_fd` if there is one, and for the stop doorbell.
     pub(crate) fn new(
         queues: Vec<&dyn Queue>,
         wake_fd: Option<BorrowedFd<'_>>,

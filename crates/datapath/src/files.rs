@@ -62,8 +62,8 @@ impl RunFile {
 }
 
 impl FileIdentity {
-    /// Returns `None` for devices and sockets, and for files that cannot be examined; opening such
-    /// a file reports the error.
+    /// Returns the identity of the file at `path`. Returns `None` for devices and sockets, and for
+    /// a file that cannot be examined; opening that file later reports the error.
     fn at(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() || file.file_type().is_fifo() => {

@@ -1,4 +1,5 @@
-//! The flags by which every command opens ports, and the wrappers around their queues.
+//! The flags that say how a command opens its ports, and the wrappers that they put around the
+//! ports' queues.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -99,7 +100,8 @@ pub fn flags(command: Command) -> Command {
     ])
 }
 
-/// Returns the first of the flags that was typed, as written: for modes that open no port.
+/// Returns the first of these flags that is on the command line, such as `--slots`, so that a mode
+/// that opens no port can refuse the flag.
 pub fn first_typed_flag(matches: &ArgMatches) -> Option<String> {
     let known = flags(Command::new(""));
     let typed =
@@ -214,7 +216,7 @@ impl PortOpening {
         Ok(ports)
     }
 
-    /// Declares that both a NIC and its own host rings are opened.
+    /// Declares whether a NIC and its own host rings are both opened.
     pub fn with_host_rings(mut self, beside: bool) -> Self {
         self.options.uses_host_rings = beside;
         self
@@ -326,8 +328,8 @@ pub fn wait_for_links(
     wait_while(|| ports.iter().any(is_down), time, signals).map(|_| ())
 }
 
-/// Waits as long as `is_missing` returns true, for at most `time`, or until a signal asks to stop.
-/// Returns whether it still returned true when `time` was over.
+/// Waits until `is_missing` returns false, `time` is over, or a signal requests the end. Returns
+/// true only if `is_missing` still returned true when `time` was over.
 ///
 /// # Errors
 /// If the kernel does not report link changes.

@@ -33,9 +33,10 @@ use crate::meter::PortMeter;
 
 /// Time between two updates, if there are few links.
 const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum time between two updates: at least as often as reports are made.
+/// Maximum time between two updates, which is the default period of reports.
 const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
-/// An update covers all links at once, so thousands of links are updated less often.
+/// Time between two updates per link, because one update covers all links and takes longer the more
+/// there are.
 const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
 /// How long updates continue after a read, so that the next reader finds them.
 const WATCHED_FOR_NS: Nanos = 3_000_000_000;
@@ -63,7 +64,7 @@ pub trait LinkMetrics: Send {
     /// Returns the number of links.
     fn count(&self) -> usize;
 
-    /// Adds the links and the meaning of their words.
+    /// Adds to `names` the links and the name of each word published for a link.
     fn describe(&self, names: &mut MetricSchema);
 
     /// Appends the current words of all links; returns the time of these values, or 0 if the time
@@ -156,7 +157,7 @@ impl MetricsSource {
         let period = PUBLISH_PERIOD_PER_LINK
             .saturating_mul(links as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
-        // If readers cannot be detected, a reader is always assumed.
+        // If readers cannot be detected, updates never stop.
         let readers = publisher.readers().ok();
         let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {
@@ -263,7 +264,7 @@ mod tests {
             }
         };
         eventually(&|| count() >= 1);
-        // Many times the update period.
+        // Wait for many update periods.
         sleep(10 * MIN_PUBLISH_PERIOD);
         assert_eq!(count(), 1, "nobody looks, and nothing is done");
         let mut reader = CountersReader::open(&running(dir.path())[0].path).unwrap();

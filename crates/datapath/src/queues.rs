@@ -1,8 +1,8 @@
 //! The queues of a worker, and operations on them for all programs.
 //!
 //! ```text
-//!   rx_sync --> take_frames: whole frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
-//!        block() when a frame finds no room    await_room() at the queue that has none
+//! rx_sync --> take_frames: frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
+//!      block() when a frame finds no space   await_room() at the queue that has none
 //! ```
 //!
 //! The worker does the syncs ([`crate::worker`]); a program reads frames, fills tx slots and
@@ -28,13 +28,13 @@ pub struct WorkerQueue {
     queue: Box<dyn Queue>,
     /// Whether frames are taken from the queue.
     is_input: bool,
-    /// Slots filled and not published.
+    /// Number of slots filled but not published.
     filled: u32,
-    /// Free slots after the filled ones, as of the last check.
+    /// Number of free slots after the filled ones, as of the last check.
     free: u32,
-    /// A frame in the rx ring waits for room at another queue.
+    /// Whether a frame in the rx ring waits for space at another queue.
     is_blocked: bool,
-    /// Frames wait for room in the tx ring.
+    /// Whether frames wait for space in the tx ring.
     is_short: bool,
 }
 
@@ -165,13 +165,13 @@ impl WorkerQueue {
         self.queue.ended() && self.queue.rings().rx.avail() == 0
     }
 
-    /// Whether no frame is left after one more sync, which makes visible all frames that another
-    /// thread sent before it reported its end. A lost port has no frames left.
+    /// Syncs once more and returns whether no frame is left. The sync makes visible all frames that
+    /// another thread sent before it reported its end. A lost port has no frames left.
     pub fn is_read_after_sync(&mut self) -> bool {
         self.queue.rx_sync().is_err() || self.queue.rings().rx.avail() == 0
     }
 
-    /// Takes over arrived frames; returns whether there is a frame.
+    /// Syncs the rx ring; returns whether it contains a frame.
     #[inline]
     pub fn receive(&mut self) -> Result<bool, RunError> {
         self.queue.rx_sync()?;
@@ -200,7 +200,7 @@ impl WorkerQueue {
         if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
     }
 
-    /// Whether all sent frames have left.
+    /// Whether the device or the peer has taken all published frames.
     fn is_idle(&mut self) -> bool {
         self.filled == 0 && self.queue.rings().tx.with_driver() == 0
     }
@@ -213,7 +213,7 @@ pub struct WorkerQueues {
     inputs: Vec<usize>,
     /// The input that a turn begins with: a position in `inputs`.
     first: usize,
-    /// Frames are taken.
+    /// Whether frames are taken from the inputs.
     admits_frames: bool,
 }
 
@@ -273,7 +273,7 @@ impl WorkerQueues {
         self.inputs.len()
     }
 
-    /// Returns the queue whose frames a turn takes after those of `position` other inputs.
+    /// Returns the index of the queue that is served at `position` of the turn, counted from 0.
     #[inline]
     pub(crate) fn input_at(&self, position: usize) -> usize {
         let (at, count) = (self.first + position, self.inputs.len());
@@ -332,7 +332,8 @@ mod tests {
     use slipring_core::Host;
     use slipring_port::{OpenOptions, Port};
 
-    /// Two pipes in one region: into the first, out of the second.
+    /// Opens both ends of two pipes in one region. A test sends into the first pipe and receives
+    /// from the second.
     fn pipes(name: &str) -> [Port; 4] {
         let names = ["{0", "}0", "{1", "}1"].map(|end| format!("{name}{end}"));
         let names = names.map(|name| slipring_core::parse(&name).unwrap());

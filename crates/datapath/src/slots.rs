@@ -7,14 +7,15 @@ use slipring_ring::{RxRing, SlotFlags};
 /// Maximum slots of a frame (netmap's limit).
 const MAX_FRAGMENTS: u32 = 64;
 
-/// Returns the slots of whole frames among our first `most`; a single frame may have more.
+/// Returns how many slots the whole frames at the start of the ring occupy. Only the first `most`
+/// slots are examined, but at least [`MAX_FRAGMENTS`], so that one long frame is always found.
 pub fn whole_frames(rx: &mut RxRing, most: u32) -> u32 {
     let count = rx.avail().min(most.max(MAX_FRAGMENTS));
     rx.whole_packets(count)
 }
 
-/// Returns the number of slots of the frame that begins at our slot `at`; whole frames end at
-/// `end`.
+/// Returns the number of slots of the frame that begins `at` slots after the ring's head. `end` is
+/// the result of [`whole_frames`].
 #[inline]
 pub fn slots_of(rx: &RxRing, at: u32, end: u32) -> u32 {
     let more = |i: &u32| rx.slot(*i).is_some_and(|slot| slot.flags.has(SlotFlags::MOREFRAG));

@@ -34,7 +34,7 @@ pub(crate) fn warn_takeover(
     notice: TakeoverNotice,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    // JSON reports contain this in the mode of each port, and stderr must contain only JSON.
+    // A JSON report shows the takeover as the mode of the port, and stderr must contain only JSON.
     if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
         return Ok(());
     }

@@ -2,8 +2,8 @@
 //! polls, and ports whose frames arrive by a timetable.
 //!
 //! ```text
-//!   arrive(at, frame) --> far end of a pipe --> VirtualQueue --> Worker --> VirtualQueue --> sent()
-//!                     VirtualTime: jumps to the next arrival, or to the time a wait ends
+//! arrive(at, frame) --> far end of a pipe --> VirtualQueue --> Worker --> VirtualQueue --> sent()
+//!                   VirtualTime: jumps to the next arrival, or to the time a wait ends
 //! ```
 //!
 //! A run takes no real time and is the same each time. Each poll of the queues advances the clock
@@ -27,7 +27,7 @@ use crate::queues::WorkerQueues;
 /// Virtual time that one poll of the queues takes.
 pub const LOOK_NS: Nanos = 100;
 
-/// The clock of a test, and the loop's way to wait.
+/// The clock of a test. Its waits return at once and advance the clock.
 #[derive(Debug, Clone)]
 pub struct VirtualTime {
     now: Arc<AtomicU64>,
@@ -37,7 +37,7 @@ pub struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// Begins at 0, and stops the loop at `stop_at`.
+    /// Creates a clock that begins at 0 and stops the loop at `stop_at`.
     #[must_use]
     pub fn until(stop_at: Nanos) -> Self {
         Self { now: Arc::default(), stop_at, waits: 0 }
@@ -196,7 +196,7 @@ impl Queue for VirtualQueue {
         WaitFds::default()
     }
 
-    /// The next arrival, or the end of a stall.
+    /// Returns the time of the next arrival or of the end of a stall, whichever comes first.
     fn deadline(&self) -> Option<Nanos> {
         let traffic = lock(&self.traffic);
         let arrival = traffic.arrivals.front().map(|(at, _)| *at);

@@ -30,10 +30,10 @@ use crate::workers::WorkerTask;
 
 /// Longest sleep; after it, all conditions are checked again.
 pub const MAX_SLEEP_NS: Nanos = 500_000_000;
-/// Interval for reading the drop counts that the kernel keeps.
+/// Time between two reads of the drop counts that the kernel keeps.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// A wait ends this long before the next event; the rest is spent polling, since the kernel ends a
-/// sleep late by about as much.
+/// A sleep ends this long before the next event, and the loop polls until the event, because the
+/// kernel ends a sleep too late by about this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 /// Maximum time for frames to leave at the end.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
@@ -49,7 +49,8 @@ pub trait FrameProcessor: Send + 'static {
     /// Returns the number of slots taken.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32;
 
-    /// Executes the tasks of other threads. Returns whether frames may be taken.
+    /// Executes tasks that other threads have queued for this one. Returns whether frames may be
+    /// taken.
     fn run_tasks(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> bool {
         true
     }
@@ -76,7 +77,8 @@ pub trait FrameProcessor: Send + 'static {
     /// Whether the processor has finished: no frame will come, and none is held.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool;
 
-    /// Sends held frames at the end. Called until it returns that no frame is left.
+    /// Sends held frames at the end. The loop calls this function until it returns true, which
+    /// means that no frame is left.
     ///
     /// # Errors
     /// If a port is lost.
@@ -122,8 +124,8 @@ impl<P: FrameProcessor> Worker<P> {
         self.drain(environment)
     }
 
-    /// Executes tasks, and moves at most a burst of each input. Returns the number of slots and
-    /// frames moved.
+    /// Executes tasks, and moves at most a burst from each input. Returns the number of slots taken
+    /// from inputs plus the number of held frames sent.
     ///
     /// # Errors
     /// If a port is lost.

@@ -37,7 +37,7 @@ pub struct WorkersStop {
 }
 
 impl WorkersStop {
-    /// Whether to stop.
+    /// Whether the threads must stop.
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }

@@ -33,7 +33,8 @@ pub(super) fn alu32(op: u8, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// Keeps the low `bits` in network byte order.
+/// Converts the low `bits` (16, 32 or 64) of `value` to network byte order and clears the others;
+/// `None` for another number of bits.
 pub(super) fn to_big_endian(value: u64, bits: i32) -> Option<u64> {
     Some(match bits {
         16 => (value as u16).to_be().into(),
@@ -84,5 +85,5 @@ pub(super) fn atomic(op: i32, old: u64, operand: u64, compare: u64) -> Option<u6
     })
 }
 
-/// The previous value goes into a register.
+/// Bit of an atomic operation: the previous value goes into a register.
 pub(super) const FETCH: i32 = 1;

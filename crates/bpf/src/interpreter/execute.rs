@@ -29,7 +29,7 @@ pub(super) struct Run<'w> {
     pub(super) world: World<'w>,
     pub(super) memory: Memory<'w>,
     pub(super) regs: [u64; 11],
-    /// The current slot.
+    /// Position of the current instruction, in slots.
     pub(super) at: usize,
     pub(super) redirect: Option<BpfRedirect>,
     pub(super) tail_calls: u32,
@@ -37,9 +37,9 @@ pub(super) struct Run<'w> {
 
 /// How execution continues after an instruction.
 pub(super) enum Next {
-    /// At the slot this many slots after the next one.
+    /// Skips this many slots; 0 continues with the next instruction.
     Skip(i64),
-    /// At the start of another program.
+    /// Continues at the start of the program with this number.
     Program(usize),
     Exit,
 }
@@ -173,7 +173,8 @@ impl<'w> Run<'w> {
         Ok(())
     }
 
-    /// Constants, maps and values of maps: two slots.
+    /// Executes an instruction of two slots, which loads a constant, a map or the address of a
+    /// map's value.
     fn load_imm64(&mut self, code: &BpfCode, insn: BpfInsn) -> Result<Next, Fault> {
         let past = Fault::PastTheEnd { at: self.at + 1 };
         let second = code.insns().get(self.at + 1).ok_or(past)?.imm as u32;

@@ -56,7 +56,8 @@ impl Run<'_> {
         Ok(Next::Skip(0))
     }
 
-    /// `XDP_REDIRECT` of XDP programs, or `TC_ACT_REDIRECT`, its number for socket buffers.
+    /// Returns what `bpf_redirect` returns: for a frame, `XDP_REDIRECT`, or `XDP_ABORTED` if
+    /// `flags` is not 0; for a socket buffer, `TC_ACT_REDIRECT`.
     fn redirect_result(&self, flags: u64) -> u64 {
         const TC_ACT_REDIRECT: u64 = 7;
         match &self.memory.context {
@@ -77,7 +78,7 @@ impl Run<'_> {
     }
 
     fn redirect_map(&mut self) -> Result<u64, Fault> {
-        /// The action bits of the flags: the result if the map has no entry.
+        /// The bits of `flags` that contain the result for a map without such an entry.
         const ACTIONS: u64 = 3;
         let [_, r1, r2, r3, ..] = self.regs;
         let map = self.map_of(r1, &[BpfMapKind::DevMap, BpfMapKind::XskMap])?;
@@ -86,7 +87,8 @@ impl Run<'_> {
         Ok(XDP_REDIRECT)
     }
 
-    /// Continues with the next instruction if there is no such program.
+    /// Jumps to the program at index `R3` of map `R2`. If the map has no program there, or the run
+    /// has made too many tail calls, continues with the next instruction.
     fn tail_call(&mut self) -> Result<Next, Fault> {
         let [_, _, r2, r3, ..] = self.regs;
         let map = self.map_of(r2, &[BpfMapKind::ProgramArray])?;
@@ -113,7 +115,7 @@ impl Run<'_> {
         fits.then_some(map).ok_or(Fault::WrongMap { at: self.at })
     }
 
-    /// The key at the address in `R2`, for the map in `R1`.
+    /// Reads the key at the address in `R2`, which has the key size of the map in `R1`.
     fn key(&mut self) -> Result<Vec<u8>, Fault> {
         let map = self.map_number(self.regs[1])?;
         let size = self.memory.maps[map].spec().key_size as usize;
@@ -130,7 +132,7 @@ fn reference(map: &SimulatedMap, key: &[u8]) -> Option<u64> {
     map.reference(u32::from_ne_bytes(key.try_into().ok()?)).map(u64::from)
 }
 
-/// 0, or the negative error number.
+/// Returns what a helper returns: 0, or the negative error number.
 fn result_of(result: Result<(), i32>) -> u64 {
     result.map_or_else(|errno| i64::from(-errno) as u64, |()| 0)
 }

@@ -12,16 +12,16 @@ const EINVAL: i32 = 22;
 const ONLY_NEW: u64 = UpdateMode::OnlyNew as u64;
 const ONLY_EXISTING: u64 = UpdateMode::OnlyExisting as u64;
 
-/// A map outside the kernel. Of values per CPU, there are those of one CPU.
+/// A map of the interpreter. A map per CPU has the values of one CPU only.
 #[derive(Debug, Clone)]
 pub struct SimulatedMap {
     spec: BpfMapSpec,
     /// Distance between two values in bytes.
     stride: usize,
     values: Vec<u8>,
-    /// The index of each key's value; unused by arrays.
+    /// Index of the value of each key; unused by arrays.
     slots: BTreeMap<Vec<u8>, usize>,
-    /// Values without a key; unused by arrays.
+    /// Indices of values that have no key; unused by arrays.
     free: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl SimulatedMap {
         Some(self.find(key)? * self.stride)
     }
 
-    /// The map, program, interface or socket at an index.
+    /// Returns the number of the map, program, interface or socket at an index.
     pub(super) fn reference(&self, index: u32) -> Option<u32> {
         let value = self.get(&index.to_ne_bytes())?;
         Some(u32::from_ne_bytes(value.try_into().ok()?))

@@ -89,7 +89,7 @@ impl MapFd {
         attr.name = kernel_name(name);
         let (key_len, value_size) = (attr.key_size as usize, attr.value_size as usize);
         let value_len = copies.map_or(value_size, |n| value_size.next_multiple_of(8) * n);
-        // SAFETY: no addresses in it.
+        // SAFETY: `attr` contains no addresses.
         let fd = unsafe { bpf(&mut attr) }.map(owned)?;
         Ok(Self { fd, key_len, value_len })
     }
@@ -112,7 +112,7 @@ impl MapFd {
         expect_len(key, self.key_len)?;
         expect_len(value, self.value_len)?;
         let mut attr = self.element::<UPDATE_ELEM>(address(key), address(value), flags);
-        // SAFETY: both have the bytes that the kernel reads, by the invariant.
+        // SAFETY: `key` and `value` have the bytes that the kernel reads, by the invariant.
         unsafe { bpf(&mut attr) }.map(drop)
     }
 

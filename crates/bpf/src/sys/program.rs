@@ -87,7 +87,7 @@ pub(crate) fn link_create(
 ) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let mut attr = LinkCreate { program, ifindex, attach: at as u32, flags: flags as u32 };
-    // SAFETY: no addresses in it.
+    // SAFETY: `attr` contains no addresses.
     unsafe { bpf(&mut attr) }.map(owned)
 }
 
@@ -136,12 +136,12 @@ pub(crate) fn run_live_frames(
         flags: F_TEST_XDP_LIVE_FRAMES,
         ..TestRun::default()
     };
-    // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read; nothing is to
-    // be written out.
+    // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read; the command writes
+    // no output.
     unsafe { bpf(&mut attr) }.map(drop)
 }
 
-/// Space for programs that make frames longer.
+/// Bytes by which a program may make a frame longer in a test run.
 const ROOM_TO_GROW: usize = 4096;
 
 pub(crate) fn test_run(
@@ -160,7 +160,7 @@ pub(crate) fn test_run(
         ..TestRun::default()
     };
     // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read, and `data_out` to
-    // `data_size_out` bytes that are ours alone.
+    // `data_size_out` bytes that nothing else uses during the call.
     unsafe { bpf(&mut attr) }?;
     out.truncate(attr.data_size_out as usize);
     Ok(TestRunResult { result: attr.retval, frame: out, nanos: attr.duration })

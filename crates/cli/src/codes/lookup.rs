@@ -35,7 +35,7 @@ impl ErrorCode {
     }
 }
 
-/// The text is not a code.
+/// The error for a text that is not a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownCode(String);
 

@@ -111,7 +111,7 @@ pub fn copy() -> Arg {
     common("copy")
 }
 
-/// `--threads N`: one by default, `most` at most.
+/// `--threads N`: the number of threads, 1 by default, at most `most`.
 #[must_use]
 pub fn threads(most: u16) -> Arg {
     let number = value_parser!(u16).range(1..=i64::from(most));

@@ -1,12 +1,12 @@
 //! Writes OpenMetrics text, version 1.0.0, for `--metrics` of every program.
 //!
-//! `prometheus-client` writes the text. Programs keep their own counters, so a text is made for
-//! each scrape, from the values at that moment. This module does the work that the crate leaves to
-//! its callers:
+//! `prometheus-client` writes the text. Programs keep their own counters, so each scrape creates a
+//! text from the values at that moment. This module does the work that the crate leaves to its
+//! callers:
 //!
-//! 1. Names have only the characters that the standard allows; help texts are escaped.
-//! 2. A unit at the end of a name has its `UNIT` line.
-//! 3. Bounds of buckets have the standard's canonical form.
+//! 1. It replaces characters that the standard does not allow in names, and escapes help texts.
+//! 2. It writes a `UNIT` line for a name that ends in a unit.
+//! 3. It writes bounds of buckets in the standard's canonical form.
 //!
 //! Not for exemplars or timestamps. Prometheus uses the time of the scrape.
 
@@ -42,8 +42,8 @@ pub struct MetricHistogram {
     pub sum: f64,
     /// Number of all values.
     pub count: u64,
-    /// Upper bounds in ascending order, each with the number of values up to that bound. The bucket
-    /// for all values is added.
+    /// Upper bounds in ascending order, each with the number of values up to that bound. The text
+    /// has one more bucket, without a bound, which counts all values.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -168,8 +168,8 @@ impl MetricSample {
     }
 }
 
-/// Returns the number of values in each bucket without the smaller buckets, and of those above all
-/// bounds.
+/// Converts cumulative counts to the number of values in each bucket alone. The last element counts
+/// the values above all bounds.
 fn single_counts(buckets: &[(f64, u64)], count: u64) -> Vec<(f64, u64)> {
     let mut below = 0;
     let all = buckets.iter().copied().chain([(f64::INFINITY, count)]);
@@ -180,8 +180,8 @@ fn single_counts(buckets: &[(f64, u64)], count: u64) -> Vec<(f64, u64)> {
 /// Writes bounds below 0.0001 in the form that the standard requires: `1e-05`, where the crate
 /// writes `0.00001`.
 fn with_canonical_bounds(text: &str) -> String {
-    /// The crate writes the bound first. A quotation mark in a label's value is escaped, so this
-    /// text occurs nowhere else.
+    /// `prometheus-client` writes the label `le` before all other labels. A quotation mark in a
+    /// label's value is escaped, so this text occurs nowhere else.
     const BOUND: &str = "_bucket{le=\"";
     let mut pieces = text.split(BOUND);
     let mut canonical = pieces.next().unwrap_or_default().to_owned();

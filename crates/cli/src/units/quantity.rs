@@ -103,7 +103,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A part of a whole, in parts per 10^9; at most the whole.
+/// A share of a whole, in parts per 10^9: 0 to 10^9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ratio {
     ppb: u64,
@@ -118,7 +118,7 @@ impl Ratio {
         self.ppb
     }
 
-    /// Whether `part` of `whole` is more than this share; 0 of 0 is not.
+    /// Whether `part / whole` is more than this share; false if both are 0.
     ///
     /// ```
     /// let bound: slipring_cli::units::Ratio = "0.1%".parse().unwrap();

@@ -16,7 +16,7 @@ pub enum QuantityKind {
     Size,
     /// A plain number.
     Count,
-    /// A part of a whole.
+    /// A fraction of a whole, such as `0.1%`.
     Share,
 }
 
@@ -63,7 +63,7 @@ pub enum UnitErrorReason {
     TwoReadings,
     /// The value is finer than the smallest unit.
     NotWhole,
-    /// The value is larger than the type allows, or a part is larger than its whole.
+    /// The value is larger than the type allows, or a share is more than 100 %.
     TooLarge,
 }
 
@@ -188,7 +188,8 @@ impl<'t> ScannedNumber<'t> {
         self.error(0, UnitErrorReason::TwoReadings)
     }
 
-    /// Returns the value in the smallest unit, of which `per_unit` make one written unit.
+    /// Converts the value to the smallest unit. `per_unit` is the size of the written unit in
+    /// smallest units.
     pub(super) fn exactly(&self, per_unit: u128) -> Result<u64, UnitError> {
         let product = self.mantissa.checked_mul(per_unit).ok_or_else(|| self.too_large())?;
         let value = self.without_decimals(product)?;

@@ -1,4 +1,4 @@
-//! Reading is exact, printing reads back.
+//! Tests that values are parsed exactly, and that a printed value is parsed as the same value.
 
 use std::time::Duration;
 
