@@ -45,7 +45,7 @@ pub(crate) fn dropped(port: &PortHandle, queue: u32, reason: u32) -> Result<u64,
     Ok(snapshot(port, queue)?.dropped(reason))
 }
 
-/// The name of a reason.
+/// The name of a drop reason.
 pub(crate) fn drop_name(reason: u32) -> Result<&'static str, CallError> {
     cause(reason).map(DropCause::name)
 }

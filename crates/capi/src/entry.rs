@@ -50,7 +50,7 @@ mod tests {
     fn a_panic_ends_at_the_entry_and_becomes_the_last_error() {
         let failed = status(|| panic!("the bug number {}", 7));
         assert_eq!(failed, SLIPRING_ERR_DEFECT);
-        // SAFETY: the text stays until the next error of this thread.
+        // SAFETY: the text stays valid until the next error of this thread.
         let message = unsafe { CStr::from_ptr(slipring_error_message()) };
         assert_eq!(message.to_str().unwrap(), "a defect of libslipring: the bug number 7");
         assert_eq!(value(5u32, || panic!("once more")), 5);

@@ -95,7 +95,7 @@ pub(crate) fn c_text(text: &str) -> CString {
     CString::new(&text[..end]).unwrap_or_default()
 }
 
-/// Selects a text of the last error.
+/// One of the texts of the last error.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
     Code,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use slipring_link::{Carrier, Delivery, FrameHandle, LostFrame};
 
-/// Frames by handle, deliveries and losses in order.
+/// Stores frames by handle, and the queues of delivered and lost frames in order.
 #[derive(Default)]
 pub(crate) struct LinkFrameStore {
     frames: Vec<QueuedLinkFrame>,
@@ -25,7 +25,7 @@ pub(crate) struct QueuedLinkFrame {
     pub(crate) arrival_ns: u64,
 }
 
-/// Approximate cost of a stored frame in addition to its bytes.
+/// Approximate memory that a stored frame takes in addition to its bytes, in bytes.
 const OVERHEAD: u64 = 64;
 
 impl LinkFrameStore {
@@ -33,7 +33,7 @@ impl LinkFrameStore {
         Self { max_bytes, keep_losses, ..Self::default() }
     }
 
-    /// Stores a frame; `None` if it does not fit.
+    /// Stores a frame; `None` if the store is full.
     pub(crate) fn store(&mut self, bytes: &[u8], tag: u64, arrival_ns: u64) -> Option<FrameHandle> {
         let cost = bytes.len() as u64 + OVERHEAD;
         if self.bytes.saturating_add(cost) > self.max_bytes {

@@ -1,10 +1,12 @@
 //! Netmap ports that this process syncs itself, for `<net/netmap_sync.h>`.
 //!
 //! ```text
-//!   nm_open, nmport_open     --> start: the device lends the rings of a pipe (NIOCLEND), or the queues
-//!                                  of an interface (NIOCLENDQ, and their sockets from the native socket)
-//!   ioctl(NIOC*SYNC), poll   --> sync: HostedTx and HostedRx, or DelegatedTx and DelegatedRx
-//!                                  nothing lent, once a second, after an error: the device syncs
+//!   nm_open, nmport_open   --> start: the device lends the rings of a pipe (NIOCLEND), or the
+//!                                queues of an interface (NIOCLENDQ); AF_XDP sockets come from
+//!                                the native socket
+//!   ioctl(NIOC*SYNC), poll --> sync: HostedTx and HostedRx, or DelegatedTx and DelegatedRx
+//!                                the device syncs if it lent nothing, once a second, and after
+//!                                an error
 //! ```
 //!
 //! Rings of pipes use the code of `slipring-ring`, queues that of `slipring-port`, whose protocols
@@ -13,8 +15,9 @@
 //! # Invariants
 //! 1. A forked child has no ports here, because it does not inherit the table ([`table`]).
 //! 2. Each direction of a port has a separate lock, so that two threads can use one descriptor.
-//! 3. If a port was closed without [`stop`] and another file got its descriptor number, this is
-//!    detected: the port's half is lent to another program, or [`sweep`] finds the change.
+//! 3. If a port was closed without [`stop`] and another file got its descriptor number, the library
+//!    detects this: the rings are no longer lent to this process, or [`sweep`] finds that the file
+//!    has changed.
 
 mod device;
 mod rings;
@@ -36,7 +39,7 @@ pub(crate) enum SyncedDirection {
 /// The result of the syncs of a direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Synced {
-    /// Whether the device need not sync.
+    /// Whether the library did the sync; if not, the device must.
     pub(crate) done: bool,
     /// Whether a ring has slots beyond `cur`.
     pub(crate) ready: bool,
@@ -77,8 +80,8 @@ pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> Synced {
     table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, direction, false))
 }
 
-/// As [`sync`] of the tx rings, for a poll that only waits for frames; programs can disable syncs
-/// by such polls.
+/// Does [`sync`] of the tx rings for a poll that only waits for frames to read. Programs can
+/// disable tx syncs in these polls.
 #[inline]
 pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
     table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, SyncedDirection::Tx, true))
@@ -86,7 +89,8 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
 
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> Synced {
-    // The thread that is syncing will move all pending slots. Whether a slot is ready is not known.
+    // Another thread is syncing and will move all pending slots. Whether a slot is ready is not
+    // known.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
         return Synced { done: true, ready: false };
     };
@@ -104,13 +108,14 @@ pub(crate) fn record_device(fd: c_int, failed: bool) {
     }
 }
 
-/// Number of queues of `fd` that are synced here; -1 for the end of a pipe, 0 if the device syncs
-/// it.
+/// Returns the number of queues of `fd` that this process syncs; -1 if it syncs `fd` as the end of
+/// a pipe, 0 if the device does the syncs.
 pub(crate) fn is_active(fd: c_int) -> c_int {
     table::slot(fd).map_or(0, PortSlot::active_queues)
 }
 
-/// The AF_XDP socket of a queue, which stays ours; -1 if there is none.
+/// Returns the descriptor of the AF_XDP socket of a queue, which the caller must not close; -1 if
+/// there is none.
 pub(crate) fn socket_of(fd: c_int, queue: usize) -> c_int {
     table::slot(fd).and_then(|slot| slot.socket(queue)).unwrap_or(-1)
 }

@@ -1,4 +1,4 @@
-//! The functions behind `include/net/netmap_sync.h`.
+//! The functions that `include/net/netmap_sync.h` calls.
 //!
 //! A program that is compiled with that header may be linked without this library, or run with
 //! another version of it. So the header only looks up one function, which returns the others.
@@ -12,8 +12,8 @@ use crate::netmap::{self, Synced, SyncedDirection, keeping_errno};
 /// The version of [`NmInprocessCalls`], incremented with every change.
 const CALLS_VERSION: u32 = 1;
 
-/// Values of `what` in [`NmInprocessCalls::sync`]; all others mean tx rings, synced by a poll that
-/// waits for frames.
+/// Values of `what` in [`NmInprocessCalls::sync`]. Any other value means a sync of the tx rings in
+/// a poll that only waits for frames to read.
 const SYNC_TX: c_int = 0;
 const SYNC_RX: c_int = 1;
 

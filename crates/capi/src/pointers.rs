@@ -9,16 +9,17 @@ use crate::structs::{
     SlipringPortInfo, SlipringStats,
 };
 
-/// A pointer to a result.
+/// The caller's memory for a result; `None` if the caller passed null.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Writes a result.
+/// Writes a result into the caller's memory; fails if the caller passed null. `what` names the
+/// result in the error.
 pub(crate) fn put<T>(to: Out<'_, T>, value: T, what: &str) -> Result<(), CallError> {
     to.ok_or_else(|| CallError::null(what))?.write(value);
     Ok(())
 }
 
-/// Returns a handle, which must not be null.
+/// Returns a handle; fails if it is null. `what` names the handle in the error.
 pub(crate) fn non_null<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
     handle.ok_or_else(|| CallError::null(what))
 }
@@ -31,7 +32,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     if text.is_null() {
         return Err(CallError::null(what));
     }
-    // SAFETY: not null, and the rest is promised by the caller.
+    // SAFETY: `text` is not null; the caller promises the other conditions.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| CallError::argument(format!("{what} is not UTF-8")))
 }
@@ -51,7 +52,8 @@ pub(crate) unsafe fn row<'a, T>(
     if first.is_null() || count > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(CallError::null(what));
     }
-    // SAFETY: not null, no longer than memory can be, and the rest is promised by the caller.
+    // SAFETY: `first` is not null, and the slice is not longer than memory can be; the caller
+    // promises the other conditions.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
@@ -70,7 +72,8 @@ pub(crate) unsafe fn row_mut<'a, T>(
     if first.is_null() || count > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(CallError::null(what));
     }
-    // SAFETY: not null, no longer than memory can be, and the rest is promised by the caller.
+    // SAFETY: `first` is not null, and the slice is not longer than memory can be; the caller
+    // promises the other conditions.
     Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
 }
 
@@ -120,7 +123,8 @@ unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallErr
     if at.is_null() {
         return Err(CallError::null(what));
     }
-    // SAFETY: not null, and promised by the caller; the field is the first one (`Sized32`).
+    // SAFETY: `at` is not null; the caller promises that the first field, which is the size
+    // (`Sized32`), can be read.
     let size = unsafe { at.cast::<u32>().read_unaligned() };
     if !(size_of::<u32>() as u32..=MAX_STRUCT).contains(&size) {
         let why = format!("the size of {what} is {size}: set it to sizeof before the call");
@@ -138,7 +142,7 @@ pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result
     unsafe { size_at(at, what) }.map(|_| ())
 }
 
-/// Reads a structure of the caller; fields that the caller's version does not have are zero.
+/// Copies a structure of the caller. Fields that the caller's version does not have become zero.
 ///
 /// # Safety
 /// `from` is null, or points to a structure of the size in its first field.
@@ -147,20 +151,22 @@ pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Resul
     let size = unsafe { size_at(from, what)? };
     let mut value = MaybeUninit::<T>::zeroed();
     let known = size.min(size_of::<T>());
-    // SAFETY: both are at least that long, and `value` is a local of ours.
+    // SAFETY: both structures have at least `known` bytes, and `value` is a local variable.
     unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), value.as_mut_ptr().cast(), known) };
     let behind = from.cast::<u8>().wrapping_add(known);
-    // SAFETY: the structure is `size` bytes long, by the caller.
+    // SAFETY: the caller promises that the structure is `size` bytes long.
     let rest = unsafe { row(behind, size - known, what)? };
     if rest.iter().any(|byte| *byte != 0) {
         let why = format!("{what} says something that this version of libslipring does not know");
         return Err(CallError::argument(why));
     }
-    // SAFETY: zeroed, then overwritten by a caller's bytes, any of which are a value (`Sized32`).
+    // SAFETY: `value` was zeroed and then overwritten with the caller's bytes; any bytes are valid
+    // (`Sized32`).
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes a structure of the caller up to its size; the size field stays.
+/// Writes into a structure of the caller as many bytes as it has, except the size field, and fills
+/// the remaining bytes with zeros.
 ///
 /// # Safety
 /// `to` is null, or points to a structure of the size in its first field, which is not otherwise
@@ -176,10 +182,11 @@ pub(crate) unsafe fn write_sized<T: Sized32>(
     let known = size.min(size_of::<T>()) - first;
     let from = std::ptr::from_ref(value).cast::<u8>().wrapping_add(first);
     let target = to.cast::<u8>().wrapping_add(first);
-    // SAFETY: both are at least `first + known` bytes long, and `value` is not the caller's.
+    // SAFETY: both structures have at least `first + known` bytes, and `value` is not in the
+    // caller's memory.
     unsafe { std::ptr::copy_nonoverlapping(from, target, known) };
     let rest = to.cast::<u8>().wrapping_add(first + known);
-    // SAFETY: the structure is `size` bytes long, by the caller.
+    // SAFETY: the caller promises that the structure is `size` bytes long.
     unsafe { std::ptr::write_bytes(rest, 0, size - first - known) };
     Ok(())
 }

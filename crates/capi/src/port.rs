@@ -68,12 +68,12 @@ impl PortHandle {
         self.queues.len() as u32
     }
 
-    /// One queue, locked.
+    /// Locks one queue.
     pub(crate) fn queue(&self, queue: u32) -> Result<MutexGuard<'_, Box<dyn Queue>>, CallError> {
         self.lock(self.one(queue)?)
     }
 
-    /// One queue.
+    /// Returns one queue; fails if the port has no queue with this number.
     pub(crate) fn one(&self, queue: u32) -> Result<&LockedQueue, CallError> {
         self.queues.get(queue as usize).ok_or_else(|| {
             let (name, count) = (&self.info.name, self.queues.len());
@@ -88,7 +88,7 @@ impl PortHandle {
         queue.lock().map_err(|_| self.poisoned())
     }
 
-    /// One queue, or all queues.
+    /// Returns one queue, or all queues for `SLIPRING_ALL_QUEUES`.
     pub(crate) fn some(&self, queue: u32) -> Result<&[LockedQueue], CallError> {
         if queue == SLIPRING_ALL_QUEUES {
             return Ok(&self.queues);
@@ -96,13 +96,13 @@ impl PortHandle {
         self.one(queue).map(std::slice::from_ref)
     }
 
-    /// The error after a call panicked with the lock held.
+    /// Returns the error for a queue whose lock was held by a call that panicked.
     fn poisoned(&self) -> CallError {
         let what = format!("{} met a defect of libslipring before: close it", self.info.name);
         CallError::new(SLIPRING_ERR_DEFECT, what)
     }
 
-    /// Returns the port's capabilities, MAC address, MTU and so on, as the C struct.
+    /// Returns the port's features, MAC address, MTU and so on, as the C struct.
     pub(crate) fn facts(&self) -> SlipringPortInfo {
         let PortInfo { caps, mac, mtu, .. } = &self.info;
         SlipringPortInfo {

@@ -1,8 +1,8 @@
 //! Rings, syncs, and copying frames in and out.
 //!
-//! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The halves of
-//! `slipring-ring` have a copy of `head`, so each call that uses the copy first reads the ring's
-//! value.
+//! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The rings of
+//! `slipring-ring` keep a private copy of `head`, so each call that uses the copy first updates it
+//! from the shared ring.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -35,7 +35,7 @@ pub(crate) fn rx_ring(port: &PortHandle, queue: u32) -> Result<*mut NetmapRing, 
     Ok(address(port.queue(queue)?.rings().rx))
 }
 
-/// Whether buffers of the first port's rings may be put into slots of the other's.
+/// Whether buffers may be exchanged between the rings of two ports.
 pub(crate) fn share_buffers(one: &PortHandle, other: &PortHandle) -> Result<c_int, CallError> {
     let region = |port: &PortHandle| -> Result<_, CallError> {
         Ok(port.queue(0)?.rings().tx.region().base())
@@ -43,12 +43,13 @@ pub(crate) fn share_buffers(one: &PortHandle, other: &PortHandle) -> Result<c_in
     Ok((region(one)? == region(other)?).into())
 }
 
-/// Sends queued frames, on one queue or all.
+/// Sends the queued frames of one queue, or of all queues.
 pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
 }
 
-/// Returns read slots and takes over arrived frames, on one queue or all.
+/// Returns the slots that the program has read, and makes arrived frames visible, on one queue or
+/// on all queues.
 pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
 }
@@ -90,7 +91,7 @@ pub(crate) fn receive(
     }))
 }
 
-/// Moves up to `max` slots of each queue: rx sync, forward, tx sync.
+/// Forwards up to `max` slots of each queue, with an rx sync before and a tx sync after.
 pub(crate) fn forward_all(
     from: &PortHandle,
     to: &PortHandle,

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-/// The version of this interface. It grows with every change, and all changes are compatible.
+/// The version of this interface. Every change increments the version, and every change is
+/// compatible.
 pub const SLIPRING_API_VERSION: u32 = 1;
 
 /// An invalid name, value or file.
@@ -13,7 +14,7 @@ pub const SLIPRING_ERR_MACHINE: c_int = -2;
 pub const SLIPRING_ERR_PEER: c_int = -3;
 /// An invalid argument.
 pub const SLIPRING_ERR_ARGUMENT: c_int = -4;
-/// The feature was left out of this build.
+/// This build of the library does not contain the feature.
 pub const SLIPRING_ERR_LEFT_OUT: c_int = -5;
 /// A defect of the library.
 pub const SLIPRING_ERR_DEFECT: c_int = -6;
@@ -36,20 +37,20 @@ pub const SLIPRING_OPEN_RX_ONLY: u32 = 16;
 /// Only send: a capture is written, even over an existing one.
 pub const SLIPRING_OPEN_TX_ONLY: u32 = 32;
 
-/// The best mode of an interface.
+/// AF_XDP mode: the best one that the interface supports.
 pub const SLIPRING_XDP_BEST: u32 = 0;
-/// Zero-copy only.
+/// AF_XDP mode: zero-copy only.
 pub const SLIPRING_XDP_ZEROCOPY: u32 = 1;
-/// In the driver only.
+/// AF_XDP mode: XDP in the driver only.
 pub const SLIPRING_XDP_NATIVE: u32 = 2;
-/// In the stack.
+/// AF_XDP mode: XDP in the stack (generic).
 pub const SLIPRING_XDP_GENERIC: u32 = 3;
 
-/// Frames to read.
+/// Event: there are frames to read.
 pub const SLIPRING_WAIT_RX: u32 = 1;
-/// Space to send.
+/// Event: there is space for frames to send.
 pub const SLIPRING_WAIT_TX: u32 = 2;
-/// No frame will ever arrive again; only reported, never requested.
+/// Event: no frame will ever arrive again. It is reported even if not requested.
 pub const SLIPRING_WAIT_END: u32 = 4;
 
 /// Points where frames enter a network.
@@ -163,7 +164,7 @@ pub struct SlipringLoss {
     pub tag: u64,
 }
 
-/// The counters of a link: input + copies = output + dropped + in flight.
+/// The counters of a link. Frames in + copies = frames out + dropped + in flight.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlipringLinkStats {

@@ -14,7 +14,7 @@ use crate::structs::{
     SLIPRING_WAIT_TX,
 };
 
-/// How long to sleep for ports without descriptors.
+/// Sleep between two checks of ports that have no descriptor.
 const BLIND_WAIT: Duration = Duration::from_micros(100);
 
 /// All queues of a port, locked.
@@ -29,7 +29,7 @@ impl<'p> LockedQueues<'p> {
         let mut queues: Vec<_> = queues.collect::<Result<_, _>>()?;
         for queue in &mut queues {
             let rings = queue.rings();
-            // A program waits for slots after `cur`.
+            // As in netmap, a program waits for slots after `cur`.
             rings.tx.take_over_cur();
             rings.rx.take_over_cur();
         }
@@ -63,8 +63,8 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
     Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
 }
 
-/// Syncs, and prepares for a sleep on the port's descriptor. Returns the ready events and, if there
-/// are none, the latest end of the sleep.
+/// Syncs the port, and prepares it for a poll of its descriptor. Returns the ready events, and the
+/// time at which the poll must end at the latest.
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {
@@ -74,7 +74,7 @@ pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>)
     }
 }
 
-/// Ends the sleep, and syncs. Returns which events are ready.
+/// Ends the poll of the port's descriptor, and syncs the port. Returns which events are ready.
 pub(crate) fn disarm(port: &PortHandle, events: u32) -> Result<u32, CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     port.waiter()?.disarm(&mut queues)?;

@@ -2,15 +2,15 @@
 //! that may read the file reads them.
 //!
 //! ```text
-//!   RUN_DIR/PID.stats     | header | text | word 0 | word 1 | ...      all of 8 bytes, native order
+//!   RUN_DIR/PID.stats   | header | text | word 0 | ...   words of 8 bytes in native byte order
 //!
-//!   Publisher        maps it, stores words      no lock, no system call
-//!   Readers          reports reads of the file  so that nothing need be published without readers
-//!   CountersReader   reads it as a file         no mapping: a file that shrinks is an error, not a signal
+//!   Publisher        maps the file and stores words: no lock, no system call
+//!   ReaderEvents     reports reads of the file: without readers, nothing need be published
+//!   CountersReader   reads the file without mapping it: if it shrinks, an error, not a SIGBUS
 //! ```
 //!
-//! The text in the file describes the words. All words are published together: the edition in the
-//! header is odd during an update, so a reader gets words of one moment or tries again.
+//! The text in the file describes the words. All words are published together: the sequence number
+//! in the header is odd during an update, so a reader gets words of one moment or tries again.
 //!
 //! A file is alive as long as its publisher holds the write lock on it. A process that may only
 //! read the file cannot take the lock, and the kernel releases it when the publisher ends, however
@@ -35,7 +35,7 @@
 //!
 //! # Invariants
 //! 1. A file under its final name is complete: it has header, text and words.
-//! 2. Readers trust nothing in the file: they check every size against the size of the file.
+//! 2. Readers do not trust the file: they check every size in it against the size of the file.
 //!
 //! Not for interpreting the words or sending them anywhere.
 

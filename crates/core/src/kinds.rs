@@ -84,7 +84,8 @@ pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
     known.next().map_or(CapabilitySet::empty(), |(_, driver)| driver.facts().keeps)
 }
 
-/// Returns the findings of `slipring doctor` about a port: first what [`open`] refuses first.
+/// Returns the findings of `slipring doctor` about a port, in the order in which [`open`] would
+/// fail.
 #[must_use]
 pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     let options = crate::with_conf(port, &OpenOptions::default());
@@ -134,7 +135,7 @@ pub(crate) fn needs(
         return driver.needs(&request);
     }
     if name.pipe.is_some() {
-        // Pipes of the daemon are in the daemon's memory.
+        // A pipe of the daemon is in the daemon's memory and needs no memory here.
         return Ok(
             if host.pipes.has_waiting_peer(name) || daemon_of(host, name, options).is_some() {
                 RegionNeeds::default()

@@ -1,5 +1,5 @@
-//! Opens ports by name and manages what they share: one region for ports opened together, and the
-//! pipes of this process.
+//! Opens ports by name. Manages the memory region that ports opened together share, and the pipes
+//! of this process.
 //!
 //! A complete program that forwards between two ports:
 //!
@@ -102,10 +102,12 @@ impl Host {
         options: &OpenOptions,
     ) -> Result<Vec<Port>, OpenError> {
         if names.iter().any(|name| name.kind.names_interface()) {
-            // Left by killed programs; failing to remove it is no reason to stop here.
+            // Removes interfaces' settings and links that killed programs left. If that fails,
+            // opening continues.
             let _ = slipring_port::host::remove_stale();
         }
-        // If both ends of a pipe are opened here, the daemon is not asked for it.
+        // If both ends of a pipe are opened by this call, the pipe is created in this process even
+        // if a daemon runs.
         let alone = OpenOptions { daemon: None, ..options.clone() };
         let joined = |name| names.iter().any(|other| pipes::are_peers(name, other));
         let options_of = |name| if joined(name) { &alone } else { options };
@@ -156,13 +158,13 @@ fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     Iface::find(&name.name).map_or([1; 2], |iface| slipring_port::host::rings(&iface, rings))
 }
 
-/// Returns the buffer size that suits these ports.
+/// Returns the buffer size for a region of these ports: a larger one if a port opens an interface.
 fn buf_size(names: &[PortName]) -> u32 {
     let device = |name: &PortName| name.kind.names_interface() && name.pipe.is_none();
     if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
 }
 
-/// Creates a region with what the ports need, and a few pages more.
+/// Creates a region of the size that the ports need, plus a few pages.
 fn make_region(
     names: &[PortName],
     needs: RegionNeeds,

@@ -1,4 +1,4 @@
-//! Listens on an interface without taking anything from it, like tcpdump.
+//! Listens on an interface without taking frames from the stack, like tcpdump.
 //!
 //! ```text
 //!   interface --in--->  stack   every frame is copied to us on its way,
@@ -17,7 +17,8 @@ use slipring_port::{OpenCause, OpenError};
 
 use crate::sys::packet::{self, FrameInfo};
 
-/// Maximum captured length in bytes: what the stack may send as one frame.
+/// Maximum captured length in bytes: the longest frame that the stack may send, before
+/// segmentation.
 const MAX_FRAME_LEN: usize = 256 << 10;
 /// Bytes of a VLAN tag.
 const VLAN_TAG_LEN: usize = 4;
@@ -28,7 +29,8 @@ const MAC_ADDRESSES_LEN: usize = 12;
 #[derive(Debug)]
 pub struct InterfaceListener {
     socket: OwnedFd,
-    /// On loopback each frame is both sent and received; it is reported once.
+    /// Whether the interface is loopback, where each frame is both sent and received but must be
+    /// reported once.
     loopback: bool,
     /// Space for a tag, followed by the frame.
     buffer: Vec<u8>,

@@ -8,7 +8,7 @@ use slipring_abi::name::{PipeEndName, PipeRole, PortName};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, pipe};
 use slipring_ring::Region;
 
-/// Ends that wait for their opener, by name.
+/// Ends of pipes that exist but have not been opened yet, by name.
 #[derive(Debug, Default)]
 pub(crate) struct PipeRegistry {
     waiting: Mutex<HashMap<String, Port>>,
@@ -44,7 +44,7 @@ impl PipeRegistry {
         Ok(port)
     }
 
-    /// Whether either end is still waiting to be opened here.
+    /// Whether this process has created the pipe and one of its ends has not been opened yet.
     pub(crate) fn has_waiting_end(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let ends = end_names(name);
@@ -53,7 +53,8 @@ impl PipeRegistry {
         })
     }
 
-    /// Whether opening `name` finds a waiting end, so that no memory is needed.
+    /// Whether the end `name` already exists, because the other end has been opened, so that
+    /// opening it needs no memory.
     pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))

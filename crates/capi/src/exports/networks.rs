@@ -135,7 +135,7 @@ pub extern "C" fn slipring_network_run(network: Option<&NetworkHandle>, now_ns: 
     entry::status(|| links::run(non_null(network, NETWORK)?, now_ns))
 }
 
-/// Returns when to run next.
+/// Returns the time at which the network must be run next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 {
     entry::value(SLIPRING_NEVER, || links::next(non_null(network, NETWORK)?))

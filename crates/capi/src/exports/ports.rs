@@ -152,7 +152,7 @@ pub extern "C" fn slipring_rx_ring(port: Option<&PortHandle>, queue: u32) -> *mu
     entry::value(null_mut(), || rings::rx_ring(non_null(port, PORT)?, queue))
 }
 
-/// Whether two ports' buffers may be exchanged.
+/// Whether buffers may be exchanged between the rings of two ports.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_share_buffers(
     one: Option<&PortHandle>,
@@ -161,13 +161,13 @@ pub extern "C" fn slipring_share_buffers(
     entry::status(|| rings::share_buffers(non_null(one, PORT)?, non_null(other, PORT)?))
 }
 
-/// Sends queued frames; frees the slots of sent ones.
+/// Sends queued frames and frees the slots of frames that have been sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
     entry::status(|| rings::tx_sync(non_null(port, PORT)?, queue))
 }
 
-/// Returns read slots and takes over arrived frames.
+/// Returns the slots that the program has read, and makes arrived frames visible in the ring.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
     entry::status(|| rings::rx_sync(non_null(port, PORT)?, queue))
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn slipring_receive(
     })
 }
 
-/// Moves frames from port to port.
+/// Moves frames from the rx rings of one port to the tx rings of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_forward(
     from: Option<&PortHandle>,
@@ -228,7 +228,7 @@ pub extern "C" fn slipring_forward(
     entry::status(|| rings::forward_all(non_null(from, PORT)?, non_null(to, PORT)?, max))
 }
 
-/// Converts a timeout; a negative one never expires.
+/// Converts a timeout in ns; `None` (no limit) if it is negative.
 fn timeout(ns: i64) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
@@ -239,14 +239,14 @@ pub extern "C" fn slipring_drain(port: Option<&PortHandle>, timeout_ns: i64) -> 
     entry::status(|| rings::drain(non_null(port, PORT)?, timeout(timeout_ns)))
 }
 
-/// Returns the descriptor to sleep on.
+/// Returns the descriptor that a program polls to wait for the port.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_fd(port: Option<&PortHandle>) -> c_int {
     use std::os::fd::AsRawFd;
     entry::status(|| Ok(non_null(port, PORT)?.wait_fd().as_raw_fd()))
 }
 
-/// Prepares for a sleep on the port's descriptor.
+/// Prepares the port for a poll of its descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_arm(
     port: Option<&PortHandle>,
@@ -260,13 +260,13 @@ pub extern "C" fn slipring_arm(
     })
 }
 
-/// Ends the sleep on the port's descriptor.
+/// Ends the poll of the port's descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_int {
     entry::status(|| wait::disarm(non_null(port, PORT)?, events).map(|ready| ready as c_int))
 }
 
-/// Waits for ports.
+/// Waits until one of several ports is ready.
 ///
 /// # Safety
 /// As `include/slipring.h` says.

@@ -1,4 +1,4 @@
-//! Calls of the device and the system, by the program's own libc.
+//! Calls of the device and the system through the program's own libc.
 
 use std::ffi::{c_int, c_ulong};
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn control<const N: usize>(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the host wake sleepers at the other end of a pipe.
+/// Makes the daemon wake threads that sleep at the other end of a pipe.
 #[cold]
 pub(super) fn kick(fd: c_int) {
     // SAFETY: the request has no argument. If the device is gone, there are no sleepers.
@@ -36,7 +36,7 @@ pub(crate) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: this thread's `errno`, which only this thread uses.
     let before = unsafe { errno.read() };
     let result = call();
-    // SAFETY: as above.
+    // SAFETY: `errno` is this thread's, which only this thread uses.
     unsafe { errno.write(before) };
     result
 }
@@ -45,7 +45,7 @@ pub(crate) fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
 #[inline]
 pub(super) fn time_of_day() -> (i64, i64) {
     let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    // SAFETY: `now` is ours; a null pointer stands for the time zone, which is not requested.
+    // SAFETY: `now` is a local variable; the null pointer means that no time zone is requested.
     unsafe { libc::gettimeofday(&raw mut now, ptr::null_mut()) };
     (now.tv_sec, now.tv_usec)
 }
@@ -58,7 +58,7 @@ pub(super) fn seconds() -> u32 {
     now as u32
 }
 
-/// A descriptor of the program.
+/// Returns a descriptor of the program; `None` for -1.
 pub(super) fn borrowed<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     if fd < 0 {
         return None;

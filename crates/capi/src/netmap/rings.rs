@@ -26,7 +26,7 @@ use super::{Synced, SyncedDirection};
 /// Maximum time that the native socket may keep the program waiting.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a program wants its port to be synced.
+/// The program's request for the syncs of its port: flags, and an environment variable.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SyncPolicy {
     flags: u64,
@@ -55,7 +55,7 @@ enum SyncedRing {
 }
 
 impl SyncedRing {
-    /// Syncs the ring; false if the device has to.
+    /// Syncs the ring; returns false if the device must do this sync.
     #[inline(always)]
     fn sync(&mut self, fd: c_int) -> bool {
         match self {
@@ -85,7 +85,8 @@ impl SyncedRing {
     }
 }
 
-/// Wakes the other end; returns whether the device need not sync.
+/// Wakes the other end of the pipe if the sync requires it. Returns false if the device must do
+/// this sync.
 #[inline(always)]
 fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bool {
     match synced {
@@ -95,7 +96,7 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // The party that is syncing will move all pending slots.
+        // Another party is syncing and will move all pending slots.
         Err(HostedSyncError::Busy) => true,
         Err(_) => false,
     }
@@ -151,7 +152,7 @@ pub(super) type PortSockets = Vec<Arc<OwnedFd>>;
 /// A port whose rings the device has lent.
 #[derive(Debug)]
 pub(super) struct SyncedPort {
-    /// The file, identified as the kernel does.
+    /// The kernel's name of the port's file.
     pub(super) file: PathBuf,
     pub(super) sockets: PortSockets,
     pub(super) tx: SyncedRings,
@@ -168,7 +169,8 @@ struct Loan {
 }
 
 impl SyncedPort {
-    /// Borrows the rings that `fd` has bound; `None` if the device does not lend them.
+    /// Borrows the rings of the port to which `fd` is bound; `None` if the device does not lend
+    /// them.
     pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncPolicy) -> Option<Self> {
         let file = fs::read_link(proc_path(fd)).ok()?;
         // A loan that the library cannot use ends with the descriptor; until then, the device does
@@ -198,7 +200,8 @@ fn region(fd: c_int, memory_bytes: u64, ring: u64, max_bufs: u32) -> io::Result<
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let refused = |_: RegionError| invalid();
     let device = borrowed(fd).ok_or_else(invalid)?;
-    // The port ends when the program closes its descriptor, so the library keeps no other.
+    // The port ends when the program closes its descriptor, so the library must not keep a
+    // duplicate.
     let mapping = DeviceMapping::borrowing(device, memory_bytes).map_err(refused)?;
     let mut header = [0; size_of::<NetmapRing>()];
     let header = mapping.read(ring, &mut header).then(|| NetmapRing::read_from(&header)).flatten();

@@ -4,10 +4,10 @@
 //!   PAGE --> page, zeroed by the kernel in a forked child --> table --> slots, never freed
 //! ```
 //!
-//! A child shares rings and sockets with its parent, but may not sync: the words of the queues say
-//! that the parent does. So the child starts without a table, creates one with its first port, and
-//! never touches the locks in the parent's table, which another thread may have held during the
-//! fork.
+//! A child shares rings and sockets with its parent, but must not sync them, because the words of
+//! the queues name the parent as the process that syncs. So the child starts without a table,
+//! creates one with its first port, and never touches the locks in the parent's table, which
+//! another thread may have held during the fork.
 
 use std::ffi::c_int;
 use std::fs;
@@ -23,7 +23,7 @@ use super::SyncedDirection;
 use super::device::{proc_path, seconds};
 use super::rings::{PortSockets, SyncedPort, SyncedRings};
 
-/// Descriptors below this number can be synced here.
+/// The library can sync ports whose descriptors are below this number.
 const MAX_DESCRIPTORS: usize = 1024;
 /// Bytes that are mapped for one pointer: a page, or part of one.
 const PAGE_BYTES: usize = 4096;
@@ -35,15 +35,15 @@ type TablePointer = AtomicPtr<Box<Table>>;
 
 static PAGE: AtomicPtr<TablePointer> = AtomicPtr::new(ptr::null_mut());
 
-/// The slot of a descriptor that has had a port.
+/// Returns the slot of a descriptor; `None` if the descriptor has never had a port.
 #[inline]
 pub(super) fn slot(fd: c_int) -> Option<&'static PortSlot> {
     let slot = table()?.get(usize::try_from(fd).ok()?)?;
     slot.get().map(Box::as_ref)
 }
 
-/// The slot of a descriptor; `None` if the number is too high, or the kernel cannot zero pages in
-/// children.
+/// Returns the slot of a descriptor, which it creates if necessary; `None` if the descriptor is
+/// [`MAX_DESCRIPTORS`] or higher, or the kernel cannot zero pages in children.
 pub(super) fn make_slot(fd: c_int) -> Option<&'static PortSlot> {
     let table = table().or_else(make_table)?;
     let slot = table.get(usize::try_from(fd).ok()?)?;
@@ -60,7 +60,7 @@ pub(super) fn slots() -> impl Iterator<Item = (c_int, &'static PortSlot)> {
 fn table() -> Option<&'static Table> {
     // Acquire: pairs with the exchange in `make_table`.
     let table = page()?.load(Ordering::Acquire);
-    // SAFETY: null, or a table that `make_table` has leaked.
+    // SAFETY: `table` is null, or points to a table that `make_table` has leaked.
     unsafe { table.as_ref() }.map(Box::as_ref)
 }
 
@@ -69,8 +69,9 @@ fn page() -> Option<&'static TablePointer> {
     // Acquire: pairs with the exchange in `make_page`.
     let page = PAGE.load(Ordering::Acquire);
     // SAFETY:
-    // - Null, or the start of a page that `make_page` has mapped, which is never unmapped.
-    // - Any bits are an atomic pointer; the kernel zeroes the page before a child runs.
+    // - `page` is null, or the start of a page that `make_page` has mapped, which is never
+    //   unmapped.
+    // - Any bits are valid as an atomic pointer. The kernel zeroes the page before a child runs.
     unsafe { page.as_ref() }
 }
 
@@ -81,7 +82,7 @@ fn make_table() -> Option<&'static Table> {
     let made = Box::into_raw(Box::new(slots.collect::<Box<Table>>()));
     let set = page.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     if set.is_err() {
-        // SAFETY: it came from `Box::into_raw`, and no other thread has seen it.
+        // SAFETY: `made` came from `Box::into_raw`, and no other thread has seen it.
         drop(unsafe { Box::from_raw(made) });
     }
     table()
@@ -90,17 +91,17 @@ fn make_table() -> Option<&'static Table> {
 /// Maps the page, unless another thread does so at the same time.
 fn make_page() -> Option<&'static TablePointer> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
     let page = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE) };
     let page = page.ok()?;
-    // SAFETY: all of that mapping, which nothing else uses.
+    // SAFETY: the range is the whole new mapping, which nothing else uses.
     let zeroed = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_ok();
     let set = zeroed
         && PAGE
             .compare_exchange(ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
     if !set {
-        // SAFETY: no other thread has seen it.
+        // SAFETY: no other thread has seen the mapping.
         let _ = unsafe { munmap(page, PAGE_BYTES) };
     }
     self::page()
@@ -119,7 +120,7 @@ pub(super) struct PortSlot {
     tx: RingsLock,
     rx: RingsLock,
     open: Mutex<Option<OpenPort>>,
-    /// The second in which the device did the last sync.
+    /// The time, in whole seconds, at which the device last did a sync.
     second: AtomicU32,
     /// Whether the device returned an error; it then does every sync.
     failed: AtomicBool,
@@ -128,8 +129,8 @@ pub(super) struct PortSlot {
 /// Data that are only used when a port is opened or closed.
 #[derive(Debug)]
 struct OpenPort {
-    /// The file, identified as the kernel does, because its descriptor number may now belong to
-    /// another file.
+    /// The kernel's name of the port's file. If the descriptor has another name now, its number
+    /// belongs to another file.
     file: PathBuf,
     sockets: PortSockets,
 }
@@ -147,7 +148,7 @@ impl PortSlot {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the port, in an empty slot.
+    /// Puts a port into this slot, which must be empty.
     pub(super) fn put(&self, port: SyncedPort) {
         let SyncedPort { file, sockets, tx, rx } = port;
         let mut open = self.lock_open();
@@ -164,7 +165,7 @@ impl PortSlot {
         *open = None;
     }
 
-    /// Waits for a sync in progress.
+    /// Locks the rings of one direction, after a sync in progress has ended.
     fn lock(&self, direction: SyncedDirection) -> spin::MutexGuard<'_, Option<SyncedRings>> {
         loop {
             match self.rings(direction).try_lock() {
@@ -193,8 +194,9 @@ impl PortSlot {
             && lent(SyncedDirection::Rx)
     }
 
-    /// Whether the device must do this sync: once a second, and after an error until it returns
-    /// none. Only the device knows whether the interface or the daemon has ended.
+    /// Whether the device must do this sync: one sync per second, and every sync after the device
+    /// has returned an error, until it returns success. Only the device knows whether the interface
+    /// or the daemon has ended.
     #[inline]
     pub(super) fn asks_device(&self) -> bool {
         let now = seconds();
@@ -245,7 +247,7 @@ mod tests {
         let slot = PortSlot::default();
         slot.second.store(seconds().wrapping_sub(1), Ordering::Relaxed);
         assert!(slot.asks_device());
-        // The second may change in between, but not each time.
+        // The clock's second may change between two of these calls, but not between all of them.
         assert!((0..3).any(|_| !slot.asks_device()));
         slot.record_device(true);
         assert!(slot.asks_device() && slot.asks_device());

@@ -28,13 +28,14 @@ pub struct NetworkHandle {
 struct NetworkRun {
     network: Network,
     store: LinkFrameStore,
-    /// Frames must not arrive before this time.
+    /// The latest time given to this network; a frame must not arrive before it.
     now_ns: u64,
-    /// The delivery that the caller may be reading.
+    /// The frame that the last delivery points to, kept until the next one because the caller may
+    /// still read it.
     shown: Option<FrameHandle>,
 }
 
-/// Loads the links of a file.
+/// Creates a network from the links in a file.
 pub(crate) fn load(
     path: &str,
     options: &SlipringNetworkOptions,
@@ -42,7 +43,7 @@ pub(crate) fn load(
     NetworkHandle::new(&LinkSettings::open(Path::new(path)).map_err(refused)?, options)
 }
 
-/// Parses the links of a text.
+/// Creates a network from the links in a text.
 pub(crate) fn parse(
     text: &str,
     options: &SlipringNetworkOptions,
@@ -144,7 +145,7 @@ pub(crate) fn find(network: &NetworkHandle, what: u32, wanted: &str) -> Result<c
     Ok(index as c_int)
 }
 
-/// Pushes a frame; returns 1, or 0 if it does not fit into the store.
+/// Pushes a frame into the network; returns 1, or 0 if the frame store is full.
 pub(crate) fn push(
     network: &NetworkHandle,
     entry: u32,
@@ -176,7 +177,7 @@ pub(crate) fn run(network: &NetworkHandle, now_ns: u64) -> Result<c_int, CallErr
     Ok(0)
 }
 
-/// When to run next.
+/// Returns when to call [`run`] next, in ns on the caller's clock.
 pub(crate) fn next(network: &NetworkHandle) -> Result<u64, CallError> {
     Ok(network.run()?.network.next_ns().unwrap_or(SLIPRING_NEVER))
 }

@@ -57,7 +57,7 @@ pub(super) fn is_locked(file: &File) -> bool {
     lock::is_locked(file)
 }
 
-/// Whether the publisher is running, or the file cannot be examined.
+/// Whether the publisher of the file is running. True if the file cannot be examined.
 fn is_alive(path: &Path) -> bool {
     open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_locked(&file))
 }

@@ -1,5 +1,5 @@
-//! Publisher and reader under loom: every interleaving and every value that the memory model
-//! allows, within three preemptions. With each mistake, the model must fail.
+//! Runs publisher and reader under loom: every interleaving and every value that the memory model
+//! allows, within three preemptions. With each of the mistakes below, the model must fail.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ const WEAK_START: u8 = 4;
 /// The sequence number stays even while words are written.
 const NEVER_ODD: u8 = 5;
 
-/// A word, correct or with one mistake.
+/// A word of the model. `KIND` is 0 for correct code, or one of the mistakes above.
 struct ModelWord<const KIND: u8>(AtomicU64);
 
 impl<const KIND: u8> SeqlockWord for ModelWord<KIND> {
@@ -41,7 +41,7 @@ impl<const KIND: u8> SeqlockWord for ModelWord<KIND> {
     }
 }
 
-/// A sequence and two words.
+/// A sequence number and two words.
 type Published<const KIND: u8> = [ModelWord<KIND>; 3];
 
 struct ModelReader<'p, const KIND: u8> {

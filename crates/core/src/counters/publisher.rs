@@ -1,4 +1,4 @@
-//! The writing side.
+//! Publishes counters.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -56,7 +56,7 @@ impl Publisher {
     }
 
     /// Publishes values as of `at_ns` (CLOCK_MONOTONIC), the first one in word 0 and so on. Words
-    /// without a value keep theirs; values without a word are ignored.
+    /// after the last value keep their contents; values after the last word are ignored.
     pub fn publish(&mut self, at_ns: u64, values: impl IntoIterator<Item = u64>) {
         let words = self.memory.words();
         let time = (&words[at::PUBLISHED], at_ns);
@@ -64,7 +64,7 @@ impl Publisher {
         seqlock_write(&words[at::SEQUENCE], &mut self.sequence, values);
     }
 
-    /// Returns a descriptor that reports when the file is read.
+    /// Returns a descriptor that becomes readable when a reader opens or reads the file.
     ///
     /// # Errors
     /// The limit of inotify instances is reached (`fs.inotify.max_user_instances`).
@@ -125,9 +125,11 @@ impl UnpublishedFile {
             .open(&path)?;
         let new = Self { path, file };
         lock::acquire(&new.file)?;
-        // Set only now: an earlier reader could have taken a lock that conflicts with ours.
+        // The file becomes readable only now, because an earlier reader could have taken a lock
+        // that conflicts with the publisher's.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
-        // Allocated now, so that a full disk is an error here and not a signal at a later store.
+        // The space is allocated now, so that a full file system causes an error here and not a
+        // SIGBUS at a later store.
         rustix::fs::fallocate(&new.file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         Ok(new)
     }

@@ -1,4 +1,4 @@
-//! The reading side, which trusts nothing in the file.
+//! Reads counters. The reader checks every value in the file before using it.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,8 @@ use super::directory;
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 use super::seqlock::{SeqlockSource, seqlock_read};
 
-/// How often and at what interval a reader retries during an update, which takes microseconds.
+/// How often a reader retries if it meets an update, and the delay before each retry. An update
+/// takes microseconds.
 const MAX_READ_ATTEMPTS: u32 = 50;
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 
@@ -152,7 +153,8 @@ impl SeqlockSource for CountersReader {
 
     fn head(&mut self) -> Result<Self::Head, CountersReadError> {
         let head = read_header(&self.file)?;
-        // Acquire: the kernel's copy of the header is a load.
+        // Acquire: orders the read of the header, which the kernel does, before the reads of the
+        // words.
         fence(Ordering::Acquire);
         Ok(head)
     }
@@ -179,7 +181,7 @@ fn read_header(file: &File) -> Result<[u64; HEADER_WORDS], CountersReadError> {
     Ok(header)
 }
 
-/// Fills `bytes`, starting at word `first`.
+/// Reads the file from word `first` on until `bytes` is full.
 fn read_all(file: &File, bytes: &mut [u8], first: usize) -> Result<(), CountersReadError> {
     file.read_exact_at(bytes, (first * WORD_BYTES) as u64).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => CountersReadError::Cut,

@@ -2,10 +2,11 @@
 //! that `loom` checks the code that runs.
 //!
 //! ```text
-//!   publisher                                 reader
-//!   sequence := odd                            sequence, even
-//!   words, one by one              all words
-//!   sequence := next even one (Release)        sequence again: the same, or everything is thrown away
+//!   publisher                             reader
+//!   sets sequence to the next odd one     reads sequence; must be even
+//!   stores the words one by one           reads all words
+//!   sets sequence to the next even one    reads sequence again; discards the words if it has
+//!     (Release)                             changed
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -34,20 +35,20 @@ impl SeqlockWord for AtomicU64 {
     }
 }
 
-/// Publishes values together: `edition` is the last even edition, and grows by two.
+/// Publishes values together. `sequence` is the last even sequence number, which grows by two.
 pub(super) fn seqlock_write<'w, W: SeqlockWord + 'w>(
     sequence_word: &W,
     sequence: &mut u64,
     values: impl IntoIterator<Item = (&'w W, u64)>,
 ) {
     sequence_word.store_relaxed(*sequence + 1);
-    // A reader that sees a word of this publication also sees the odd number.
+    // A reader that sees a word of this publication also sees the odd number, or a later one.
     W::release_fence();
     for (word, value) in values {
         word.store_relaxed(value);
     }
     *sequence += 2;
-    // A reader that sees the even number also sees all of its words.
+    // A reader that sees the even number also sees all words published with it.
     sequence_word.store_release(*sequence);
 }
 
@@ -67,15 +68,16 @@ pub(super) trait SeqlockSource {
     fn acquire_fence();
 }
 
-/// Reads all words; returns their head, or `None` if they were written meanwhile.
+/// Reads all words; returns the header data read after them, or `None` if words were written
+/// meanwhile.
 pub(super) fn seqlock_read<S: SeqlockSource>(source: &mut S) -> Result<Option<S::Head>, S::Error> {
     let before = source.head()?;
     if S::sequence_of(&before) % 2 == 1 {
         return Ok(None);
     }
     source.read_words()?;
-    // Pairs with the release fence in `seqlock_write`: if a word is of a later edition, so is the
-    // edition that is read now.
+    // Pairs with the release fence in `seqlock_write`: if a word read above is of a later
+    // publication, the sequence number that is read now is a later one, too.
     S::acquire_fence();
     let after = source.head()?;
     Ok((S::sequence_of(&before) == S::sequence_of(&after)).then_some(before))

@@ -11,7 +11,7 @@ pub struct PortKindInfo {
     pub keeps: CapabilitySet,
     /// The part of an interface's frames that a port takes from the host.
     pub interface: InterfaceUse,
-    /// What happens to the daemon's port when the daemon is restarted.
+    /// What happens to a port served by the daemon when the daemon is restarted.
     pub restart: AfterRestart,
 }
 
@@ -55,12 +55,12 @@ pub enum InterfaceUse {
     IfInterface,
 }
 
-/// What happens to the daemon's port when the daemon is restarted.
+/// What happens to a port served by the daemon when the daemon is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRestart {
     /// The daemon has no such ports: a port of this kind ends with its program.
     NotServed,
-    /// The port is the daemon's own: rings and contents stay as they are.
+    /// The daemon itself implements the port: rings and frames stay as they are.
     GoesOn,
     /// The next daemon opens the port again over the same rings; if the device no longer exists,
     /// the port ends.

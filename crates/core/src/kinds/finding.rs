@@ -16,9 +16,9 @@ const PORT_CHECK: &str = "port";
 pub enum FindingState {
     /// The check found no problem.
     Ok,
-    /// Costs speed or a feature.
+    /// The problem costs speed or a feature.
     Warn,
-    /// Keeps slipring, or the port, from working.
+    /// The problem keeps slipring, or the port, from working.
     Fail,
 }
 
@@ -40,19 +40,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A check that found no problem.
+    /// Creates a finding without a problem.
     #[must_use]
     pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         Self { check, state: FindingState::Ok, finding: finding.into(), code: None, mend: None }
     }
 
-    /// Something could be better.
+    /// Creates a finding about something that costs speed or a feature.
     #[must_use]
     pub fn warn(check: &'static str, finding: impl Into<String>) -> Self {
         Self { state: FindingState::Warn, ..Self::ok(check, finding) }
     }
 
-    /// Something does not work.
+    /// Creates a finding about something that does not work.
     #[must_use]
     pub fn fail(check: &'static str, finding: impl Into<String>) -> Self {
         Self { state: FindingState::Fail, ..Self::ok(check, finding) }
@@ -65,31 +65,33 @@ impl Finding {
         self
     }
 
-    /// A port can be opened.
+    /// Creates the finding that a port can be opened.
     #[must_use]
     pub fn port_ok(finding: impl Into<String>) -> Self {
         Self::ok(PORT_CHECK, finding)
     }
 
-    /// A port of which this process cannot determine whether it can be opened.
+    /// Creates a finding about a port for which this process cannot determine whether it can be
+    /// opened.
     #[must_use]
     pub fn port_warn(finding: impl Into<String>) -> Self {
         Self::warn(PORT_CHECK, finding)
     }
 
-    /// A port cannot be opened.
+    /// Creates the finding that a port cannot be opened.
     #[must_use]
     pub fn port_fail(finding: impl Into<String>) -> Self {
         Self::fail(PORT_CHECK, finding)
     }
 
-    /// A port needs neither an interface nor a privilege.
+    /// Creates the finding that a port can be opened, because it needs neither an interface nor a
+    /// privilege.
     #[must_use]
     pub fn port_needs_nothing(port: &PortName) -> Self {
         Self::port_ok(format!("{port} needs no interface and no privilege"))
     }
 
-    /// The error that opening a port would return.
+    /// Converts the error that opening a port would return.
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {
         let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));

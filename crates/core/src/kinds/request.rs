@@ -8,11 +8,11 @@ use super::InterfaceUse;
 
 /// Allowed numbers of slots per ring: the limits of AF_XDP's rings and the longest chain of slots.
 const SLOTS_RANGE: std::ops::RangeInclusive<u32> = 64..=65_536;
-/// Maximum number of ring pairs of a port whose opener chooses it; the kernel's limit for TAP
+/// Maximum number of ring pairs that a name's `@conf:` may request; the kernel's limit for TAP
 /// devices.
 const MAX_RING_PAIRS: u32 = 256;
 
-/// A name and the options, for a driver. Requests that the kind does not support have been refused.
+/// A port name with its options, checked: the kind supports all features that it requests.
 #[derive(Debug)]
 pub struct PortRequest<'r> {
     display_name: String,
@@ -101,8 +101,8 @@ impl<'r> PortRequest<'r> {
         )
     }
 
-    /// The options for AF_XDP: with host rings not in the stack, where frames for the host would be
-    /// caught again.
+    /// Returns the options for AF_XDP. With host rings, generic mode is excluded, because XDP in
+    /// the stack would redirect the frames that the port sends to the host back to the port.
     ///
     /// # Errors
     /// [`OpenError`] if generic mode is requested with host rings.
@@ -148,7 +148,7 @@ impl<'r> PortRequest<'r> {
         Ok(())
     }
 
-    /// A netmap device checks names itself; these options would have to be passed along with them.
+    /// Refuses options that cannot be passed to a netmap device. The device itself checks the name.
     fn check_device_options(&self) -> Result<(), OpenError> {
         let foreign = !matches!(self.name.memory, None | Some(MemorySource::Region(_)));
         if foreign || self.name.offsets.is_some() {

@@ -12,7 +12,7 @@ pub(crate) fn acquire(file: &File) -> io::Result<()> {
 
 /// Whether another open file description has the write lock on a file.
 pub(crate) fn is_locked(file: &File) -> bool {
-    // Read locks held by others do not conflict with a read lock.
+    // The query is for a read lock, with which only write locks conflict.
     fcntl_lock(file, libc::F_OFD_GETLK, libc::F_RDLCK).is_ok_and(|found| found == libc::F_WRLCK)
 }
 
@@ -21,7 +21,7 @@ fn fcntl_lock(file: &File, command: i32, kind: i32) -> io::Result<i32> {
     let mut lock = libc::flock {
         l_type: kind as i16,
         l_whence: libc::SEEK_SET as i16,
-        // The whole file, whatever its length.
+        // Start and length 0: the whole file.
         l_start: 0,
         l_len: 0,
         // Required for open file description locks.

@@ -11,7 +11,7 @@ const SOCKET_BUFFER_BYTES: c_int = 8 << 20;
 /// The metadata of a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FrameInfo {
-    /// The frame's length in bytes, even if it did not fit.
+    /// The frame's length in bytes, which may exceed the buffer's.
     pub(crate) len: usize,
     /// Nanoseconds since 1970.
     pub(crate) ts_ns: u64,
@@ -23,8 +23,8 @@ pub(crate) struct FrameInfo {
 /// Opens a non-blocking socket that receives all frames of the interface with this index.
 pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // Protocol 0 receives nothing until the socket is bound to its interface.
-    // SAFETY: no pointers.
+    // Protocol 0 receives nothing until the socket is bound to its interface. SAFETY: the call
+    // takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -71,10 +71,10 @@ struct ControlBuffer([u8; 128]);
 /// Receives a frame into `buffer`; returns `None` if there is none.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<FrameInfo>> {
     let mut control = ControlBuffer([0; 128]);
-    // SAFETY: plain integers, for which zero is a value.
+    // SAFETY: the structure contains only integers, for which zero is valid.
     let mut from: libc::sockaddr_ll = unsafe { zeroed() };
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: integers and raw pointers, for which zero is a value.
+    // SAFETY: the structure contains only integers and raw pointers, for which zero is valid.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_name = (&raw mut from).cast();
     message.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;

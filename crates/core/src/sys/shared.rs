@@ -27,19 +27,19 @@ impl MappedWords {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
+        // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
         let base =
             unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self { base, words })
     }
 
-    /// Returns all of its words.
+    /// Returns all words of the mapping.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY:
         // - In bounds: `map` made the mapping `words` words long, of a file that is as long.
         // - Aligned: mappings begin at a page.
-        // - Mapped: until `Drop`, and so for as long as the borrow of `self`.
+        // - Mapped: until `Drop`, so during the whole borrow of `self`.
         // - Shared: other processes may write too; the words are atomics, and every bit pattern is
         //   valid.
         // - Complete: only a process that may write our files could shorten this one, which would
@@ -51,8 +51,8 @@ impl MappedWords {
 impl Drop for MappedWords {
     fn drop(&mut self) {
         let length = self.words * size_of::<AtomicU64>();
-        // SAFETY: `map` made exactly this mapping, and no borrow of it outlives `self`. A failure
-        // would only leave it mapped.
+        // SAFETY: `map` made exactly this mapping, and no borrow of it outlives `self`. If the call
+        // fails, the memory only stays mapped.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), length) };
     }
 }

@@ -14,7 +14,7 @@ pub(super) static DRIVER: KernelDriver = KernelDriver;
 pub(super) struct KernelDriver;
 
 static FACTS: PortKindInfo = PortKindInfo {
-    // Ports of switches and others that programs create are not interfaces.
+    // Ports of switches, and other ports that programs create, are not interfaces.
     interface: InterfaceUse::IfInterface,
     ..PortKindInfo::new(&[NameRow {
         name: "`kernel:NAME`",
@@ -29,7 +29,7 @@ impl PortDriver for KernelDriver {
         &FACTS
     }
 
-    /// No memory: the device provides it.
+    /// Returns no needs: the device provides the memory.
     fn needs(&self, _request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
         Ok(RegionNeeds::default())
     }

@@ -38,9 +38,9 @@ static FACTS: PortKindInfo = PortKindInfo {
             help: "the two ends of a pipe",
         },
     ],
-    // To restore the interface's settings at the end.
+    // The capability is needed to restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
-    // The port may use XDP, which redirects all frames to the port, shared or not.
+    // The port may use XDP, which redirects all frames to the port, even with `--shared`.
     interface: InterfaceUse::Whole,
     restart: AfterRestart::Reopened,
 };

@@ -14,7 +14,7 @@ pub(super) static DRIVER: PacketDriver = PacketDriver;
 pub(super) struct PacketDriver;
 
 static FACTS: PortKindInfo = PortKindInfo {
-    // To restore the interface's settings at the end.
+    // The capability is needed to restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
     interface: InterfaceUse::UnlessShared,
     ..PortKindInfo::new(&[NameRow {

@@ -63,7 +63,7 @@ fn file(port: &PortName) -> Finding {
     }
 }
 
-/// A pipe or a device.
+/// Returns the finding about a file that is a named pipe or a device.
 fn special(port: &PortName, path: &Path) -> Finding {
     let can = |rights| access(path, rights);
     match (can(Access::READ_OK), can(Access::WRITE_OK)) {

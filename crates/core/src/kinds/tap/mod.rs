@@ -83,7 +83,7 @@ fn link(name: &str) -> Option<NetlinkLink> {
     links.into_iter().find(|link| link.name == name)
 }
 
-/// Whether the device was created for this user; `None` if sysfs is of another network namespace.
+/// Whether the device was created for this user; `None` if sysfs shows another network namespace.
 /// The kernel reports -1 for a device without an owner.
 fn is_ours(link: &NetlinkLink) -> Option<bool> {
     let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;

@@ -27,7 +27,7 @@ impl PortDriver for VfioDriver {
         Err(absent(request))
     }
 
-    /// Nothing beyond the refusal of [`Self::needs`].
+    /// Returns no findings; the caller adds the error of [`Self::needs`].
     fn examine(&self, _port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         Vec::new()
     }

@@ -35,7 +35,7 @@ static FACTS: PortKindInfo = PortKindInfo {
 
 /// The common facts of both kinds.
 pub(super) const GUEST: PortKindInfo = PortKindInfo {
-    // To remove the socket at the end, or connect to it again.
+    // The capability is needed to remove the socket at the end, or to connect to it again.
     keeps: CapabilitySet::DAC_OVERRIDE,
     restart: AfterRestart::Reopened,
     ..PortKindInfo::new(&[])

@@ -12,7 +12,7 @@ use slipring_abi::name::PortName;
 use crate::kinds::Finding;
 use crate::kinds::pcap::in_directory;
 
-/// Reports why there can be no socket at `path`, whichever side creates it.
+/// Reports why neither side can create a socket at `path`, if so.
 pub(super) fn unusable(
     port: &PortName,
     path: &Path,
@@ -40,8 +40,8 @@ pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
     in_directory(port, path)
 }
 
-/// Reports on a socket that the guest's front-end creates; `absent` says why there is none. The port
-/// opens without one, and connects once it is there.
+/// Reports on a socket that the guest's front-end creates; `absent` is the error if there is no
+/// socket. The port opens without the socket, and connects once the socket exists.
 pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Error>) -> Finding {
     let shown = path.display();
     if let Some(error) = absent {
@@ -59,7 +59,8 @@ pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Err
 /// function does not connect, because the listener would take that for a guest.
 fn is_listened_to(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
-    // Of the calling thread, whose namespace may differ from that of the process's first.
+    // The file shows the network namespace of the calling thread, which may differ from that of the
+    // process's main thread.
     let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
     // Num RefCount Protocol Flags Type St Inode Path
     let is_it = |line: &str| {

@@ -14,9 +14,9 @@ pub(super) static DRIVER: XdpDriver = XdpDriver;
 pub(super) struct XdpDriver;
 
 static FACTS: PortKindInfo = PortKindInfo {
-    // To restore the interface's settings at the end.
+    // The capability is needed to restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
-    // XDP programs redirect all frames to the port, shared or not.
+    // XDP programs redirect all frames to the port, even with `--shared`.
     interface: InterfaceUse::Whole,
     ..PortKindInfo::new(&[NameRow {
         name: "`xdp:IF`",
