@@ -102,8 +102,8 @@ impl Host {
         options: &OpenOptions,
     ) -> Result<Vec<Port>, OpenError> {
         if names.iter().any(|name| name.kind.names_interface()) {
-            // Removes interfaces' settings and links that killed programs left. If that fails,
-            // opening continues.
+            // Removes hidden veth pairs that killed programs left. If that fails, opening
+            // continues.
             let _ = slipring_port::host::remove_stale();
         }
         // If both ends of a pipe are opened by this call, the pipe is created in this process even

@@ -2,12 +2,12 @@
 //! Wireshark captures from slipring's ports.
 //!
 //! ```text
-//!   command (flags) --> plan --> run:  source --> filter, direction --> sink
-//!                                       |                                |-- show: a line, an object
-//!                                       |                                '-- save: pcap, pcapng, rotated
-//!                                       |-- an interface to listen on: no frames are taken
-//!                                       |-- a capture
-//!                                       '-- any other port, whose frames are taken
+//! command (flags) --> plan --> run: source --> filter, direction --> sink
+//!                                    |                                |-- show: a line, an object
+//!                                    |                                '-- save: pcap, pcapng
+//!                                    |-- an interface to listen on: no frames are taken
+//!                                    |-- a capture
+//!                                    '-- any other port, whose frames are taken
 //! ```
 //!
 //! # Invariants

@@ -22,7 +22,8 @@ const SWEEP_BUCKETS: usize = 8;
 /// A learning switch; see the [crate documentation](crate).
 ///
 /// ```
-/// use slipring_switch::{SwitchBatch, SwitchConfig, DeliveryCounts, SlotMarks, SwitchPacket, SwitchPortConfig, FrameSlots, Switch};
+/// use slipring_switch::{DeliveryCounts, FrameSlots, SlotMarks, Switch, SwitchBatch};
+/// use slipring_switch::{SwitchConfig, SwitchPacket, SwitchPortConfig};
 ///
 /// let mut switch = Switch::new(SwitchConfig::default());
 /// let [a, b, c] = [(); 3].map(|()| switch.attach(SwitchPortConfig::default()).unwrap());

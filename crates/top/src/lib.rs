@@ -1,9 +1,9 @@
 //! Counters that a running program publishes, and their display on a terminal.
 //!
 //! ```text
-//!   the program                                    the watcher
-//!   MetricSchema + words ──> core::counters ──> AttachedProgram ──> TopSample ──> TopModel ──> view
-//!   meaning        values    PID.stats          two snapshots       figures       history
+//!  the program                                    the watcher
+//!  MetricSchema + words ──> core::counters ──> AttachedProgram ──> TopSample ──> TopModel ──> view
+//!  meaning        values    PID.stats          two snapshots       figures       history
 //! ```
 //!
 //! | module | contents |

@@ -1,8 +1,8 @@
 //! `slipring vale`, also called `vale-ctl`: the switches of `/dev/netmap` from the command line.
 //!
 //! ```text
-//!   slipring vale -a vale0:eth0   -- NIOCCTRL -->   /dev/netmap (of slipringd, or of netmap itself)
-//!   slipring vale --show    -- JSON line -->        control socket of slipringd --> SwitchService
+//!   slipring vale -a vale0:eth0  -- NIOCCTRL -->   /dev/netmap (of slipringd or of netmap itself)
+//!   slipring vale --show         -- JSON line -->  control socket of slipringd --> SwitchService
 //! ```
 //!
 //! Requests that netmap defines go to the device. Requests for counters, addresses and settings,
