@@ -33,15 +33,16 @@ use alloc::vec::Vec;
 
 use slipring_simd::{Simd, prefetch_address};
 
-/// The keys of a node: two cache lines.
+/// Maximum number of keys in a node; they fill two cache lines.
 const FANOUT: usize = 16;
-/// Keys in a node when it is made: the change of one prefix adds two.
+/// Number of keys in a new node, which leaves space for the two keys that the change of one prefix
+/// adds.
 const FILL: usize = 14;
 /// Set in entries that are not numbers.
 const NODE_FLAG: u32 = 1 << 31;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 64;
-/// Number of nodes that are never too many.
+/// A tree with at most this many nodes more than prefixes is not built again.
 const MIN_NODES: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ impl TreeNode {
         node
     }
 
-    /// The entries, without those that repeat the number before them.
+    /// Returns the entries, without entries that repeat the number before them.
     fn entries(&self) -> Vec<(u64, u32)> {
         let mut all: Vec<_> = self.keys.into_iter().zip(self.below).collect();
         all.dedup_by_key(|entry| entry.1);
@@ -89,8 +90,9 @@ pub struct IntervalTree {
 }
 
 impl IntervalTree {
-    /// Builds the tree from the values at which the number changes, ascending, the first at 0; uses
-    /// the instructions of `simd`. `None` if many of them are below the upper halves.
+    /// Builds the tree from the values at which the number changes, ascending, the first at 0;
+    /// lookups use the instructions of `simd`. Returns `None` if many of these values need trees of
+    /// lower halves.
     pub(crate) fn build<K: Copy + Into<u128>>(starts: &[(K, u32)], simd: Simd) -> Option<Self> {
         let is_deep = |start: &&(K, u32)| start.0.into() as u64 != 0;
         let deep = starts.iter().filter(is_deep).count();
@@ -104,15 +106,15 @@ impl IntervalTree {
         tree
     }
 
-    /// Replaces the numbers of the values from `first` to `last`. Starts are as in [`Self::build`], but
-    /// the first is `first`. Both bounds are those of a prefix of at most 64 bits.
+    /// Replaces the numbers of the values from `first` to `last`. Starts are as in [`Self::build`],
+    /// but the first is `first`. Both bounds are those of a prefix of at most 64 bits.
     pub(crate) fn replace<K: Copy + Into<u128>>(&mut self, last: K, starts: &[(K, u32)]) {
         let (first, last) = (upper(starts[0].0), upper(last));
         let mut entries = self.upper_entries(starts);
         entries.pop_if(|entry| entry.0 > last);
         if let Some(next) = last.checked_add(1) {
             let (start, number) = self.interval(next);
-            // What follows keeps its number.
+            // The values after `last` keep their number.
             entries.extend((start != next).then_some((next, number)));
         }
         let root = self.spliced(self.root, self.levels, (first, last), &entries);
@@ -120,8 +122,8 @@ impl IntervalTree {
         (self.root, self.levels) = (root, self.levels + added);
     }
 
-    /// Whether the tree should be built again for this many prefixes: a new one has at most two nodes
-    /// for three.
+    /// Whether the tree should be built again for this many prefixes: a new one has at most two
+    /// nodes for three.
     pub(crate) const fn needs_rebuild(&self, prefixes: usize) -> bool {
         self.nodes.len() - self.free.len() > prefixes + MIN_NODES
     }
@@ -136,14 +138,15 @@ impl IntervalTree {
         all[all.partition_point(|entry| entry.0 <= value) - 1]
     }
 
-    /// Makes the entries for upper halves, and the trees of lower halves that they lead to.
+    /// Makes the entries for the upper halves of `starts`, and the trees of lower halves to which
+    /// they refer.
     fn upper_entries<K: Copy + Into<u128>>(&mut self, starts: &[(K, u32)]) -> Vec<(u64, u32)> {
         let mut entries: Vec<(u64, u32)> = Vec::with_capacity(starts.len());
         let mut number = starts[0].1;
         for group in starts.chunk_by(|a, b| upper(a.0) == upper(b.0)) {
             let key = upper(group[0].0);
             let before = core::mem::replace(&mut number, group[group.len() - 1].1);
-            // The end of a tree of lower halves, if it is right before this one.
+            // Removes the entry after a tree of lower halves if another tree begins at its key.
             entries.pop_if(|entry| entry.0 == key);
             if let [(start, number)] = *group
                 && start.into() as u64 == 0
@@ -157,8 +160,8 @@ impl IntervalTree {
         entries
     }
 
-    /// Makes a tree of lower halves from the starts with the same upper half; `before` is the number
-    /// up to the first of them. Returns the entry of its root.
+    /// Makes a tree of lower halves from the starts with the same upper half; `before` is the
+    /// number up to the first of them. Returns the entry of its root.
     fn lower_tree<K: Copy + Into<u128>>(&mut self, starts: &[(K, u32)], before: u32) -> u32 {
         let mut entries: Vec<_> =
             starts.iter().map(|&(start, number)| (start.into() as u64, number)).collect();
@@ -175,7 +178,8 @@ impl IntervalTree {
         (root, added + 1)
     }
 
-    /// Makes nodes above others until one is left; returns its entry and the levels added.
+    /// Adds levels above the given nodes until one node is at the top; returns its entry and the
+    /// number of levels added.
     fn rooted_above(&mut self, mut nodes: Vec<(u64, u32)>) -> (u32, u32) {
         let mut added = 0;
         while nodes.len() > 1 {
@@ -185,7 +189,7 @@ impl IntervalTree {
         (nodes[0].1, added)
     }
 
-    /// Makes nodes of entries; returns the entries that lead to them.
+    /// Packs entries into nodes; returns the entries that refer to these nodes.
     fn packed(&mut self, entries: &[(u64, u32)]) -> Vec<(u64, u32)> {
         let nodes = if entries.len() <= FANOUT { 1 } else { entries.len().div_ceil(FILL) };
         let each = entries.len().div_ceil(nodes).max(1);
@@ -201,7 +205,8 @@ impl IntervalTree {
         NODE_FLAG | (self.nodes.len() - 1) as u32
     }
 
-    /// Frees a node and all below it, if the entry leads to one.
+    /// Frees the node to which an entry refers and all nodes below it; does nothing if the entry is
+    /// a number.
     fn release(&mut self, entry: u32) {
         if entry & NODE_FLAG != 0 {
             self.free.push(entry & !NODE_FLAG);
@@ -210,8 +215,9 @@ impl IntervalTree {
         }
     }
 
-    /// Puts `new` in place of what starts in `range`, both included, below the node at `entry`. Returns
-    /// the entries that lead to its successors: none if it became empty.
+    /// Replaces the entries whose keys are in `range` (both ends included), below the node at
+    /// `entry`, by `new`. Returns the entries of the nodes that replace this node; none if it
+    /// became empty.
     fn spliced(
         &mut self,
         entry: u32,
@@ -227,7 +233,7 @@ impl IntervalTree {
             old.iter().for_each(|&(_, entry)| self.release(entry));
             all.dedup_by_key(|entry| entry.1);
         } else {
-            // What starts in the range may begin within the node before it.
+            // Values of the range may be in the child whose key is before the range.
             let from = all.partition_point(|entry| entry.0 <= range.0).saturating_sub(1);
             let mut below = Vec::new();
             for (at, child) in all[from..end].iter().enumerate() {
@@ -282,7 +288,7 @@ impl IntervalTree {
         }
     }
 
-    /// Takes the entries of many searches from the root to the leaves' entries.
+    /// Advances many searches from the root to entries of leaves.
     fn descend(&self, keys: &[u64], entries: &mut [u32]) {
         let node = |entry| &self.node(entry).keys;
         let below = |entry, rank| self.node(entry).below(rank);
@@ -305,7 +311,7 @@ impl IntervalTree {
         }
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that the tree takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.nodes.len() * size_of::<TreeNode>() + self.free.len() * 4

@@ -18,10 +18,10 @@
 //! | [`rows`] | one row of bits for each class, with summaries |
 //! | [`matcher`] | the intersection of rows: rules that accept all fields |
 //!
-//! Values that no rule distinguishes are one class, so a field of any width becomes a small number,
-//! and each rule's condition on the field becomes one bit. The structures are built once from a
-//! list and then only read; after a change of the list they are built again. Only [`prefixes`]
-//! supports changes in place.
+//! Values that no rule distinguishes form one class, so the value of a field of any width becomes a
+//! small number, and each rule's condition on the field becomes one bit. The structures are built
+//! once from a list and then only read; after a change of the list they are built again. Only
+//! [`prefixes`] supports changes in place.
 //!
 //! Not for the actions of rules, conditions that are not a set of values of one field, or parsing
 //! packets.

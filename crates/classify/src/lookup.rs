@@ -7,19 +7,19 @@ use slipring_simd::Simd;
 use crate::intervals::IntervalTree;
 use crate::trie::{Trie, TrieKey, prefix};
 
-/// The bits that the keys of an interval tree hold.
+/// Number of bits in the keys of an interval tree.
 const UPPER_BITS: u32 = 64;
 
 /// Maps every value of `K` to a number.
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup<K> {
     Trie(Trie<K>),
-    /// For wide values, unless many starts need more than the upper half.
+    /// For values of 128 bits, unless many starts need more than the upper half.
     Intervals(IntervalTree),
 }
 
 impl<K: TrieKey> Lookup<K> {
-    /// Builds it from the values at which the number changes, as [`Trie::build`] does.
+    /// Builds the structure from the values at which the number changes, as [`Trie::build`] does.
     pub(crate) fn build(starts: &[(K, u32)]) -> Self {
         let tree =
             if K::BITS > UPPER_BITS { IntervalTree::build(starts, Simd::detect()) } else { None };
@@ -54,12 +54,13 @@ impl<K: TrieKey> Lookup<K> {
         }
     }
 
-    /// The bits that the values share which an interval tree patches for a prefix of `len` bits.
+    /// Returns how many leading bits the values share that an interval tree patches for a prefix of
+    /// `len` bits.
     pub(crate) fn patched_len(len: u32) -> u32 {
         len.min(UPPER_BITS)
     }
 
-    /// Whether it should be built again for this many prefixes.
+    /// Whether the structure should be built again for this many prefixes.
     pub(crate) fn needs_rebuild(&self, prefixes: usize) -> bool {
         match self {
             Self::Trie(trie) => trie.needs_rebuild(prefixes),

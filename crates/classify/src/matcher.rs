@@ -24,12 +24,12 @@ const CHUNK_WORDS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Matcher {
     rows: Vec<BitRows>,
-    /// The position within its band of the rule of each bit.
+    /// For each bit, the position of its rule in the rule's band.
     positions: Vec<u16>,
     dense: Option<DenseRows>,
 }
 
-/// Uncompressed rows for each field, class after class.
+/// Uncompressed rows: for each field, the rows of its classes one after the other.
 #[derive(Clone, Debug)]
 struct DenseRows {
     width: usize,
@@ -37,9 +37,9 @@ struct DenseRows {
 }
 
 impl Matcher {
-    /// Builds a matcher from the values that each rule accepts in each field:
-    /// `wants[field][rule]`, `None` for all. Also returns the classes of each field, from which
-    /// the caller builds lookups.
+    /// Builds a matcher from the values that each rule accepts in each field: `wants[field][rule]`,
+    /// where `None` means all values. Also returns the classes of each field, from which the caller
+    /// builds lookups.
     ///
     /// # Panics
     /// If there are more than [`MAX_FIELDS`] fields, or the fields have different numbers of rules.
@@ -48,7 +48,7 @@ impl Matcher {
         Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
-    /// As [`Self::build`], with dense rows for up to `most` rules.
+    /// As [`Self::build`], but with dense rows only if there are at most `most` rules.
     ///
     /// # Panics
     /// As [`Self::build`].
@@ -156,7 +156,7 @@ impl DenseRows {
             let classes = 0..field.classes() as u32;
             let word = |class, at: usize| match at / 64 {
                 band if band < field.bands() => field.row(class, band).word(at as u32 % 64),
-                // Padding that completes a chunk.
+                // The field has no more words: zeros complete the chunk.
                 _ => 0,
             };
             let words = |class| (0..width).map(move |at| word(class, at));
@@ -181,8 +181,8 @@ impl DenseRows {
     }
 }
 
-/// The rule of each bit. Bands are in order; within a band, rules are sorted by the fields that
-/// they do not restrict, then by the first value that they accept in each field.
+/// Returns the rule of each bit. Bands stay in rule order; within a band, rules are sorted by the
+/// fields that they do not restrict, then by the first value that they accept in each field.
 fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
     let shape = |rule: usize| {
         let open = wants.iter().map(|field| field[rule].is_none());
@@ -310,7 +310,8 @@ mod tests {
         assert!(is_short(256, 256) && !is_short(257, 257) && !is_short(256, 255));
     }
 
-    /// Bytes of rows of one band: summaries and wildcards, and `words` own words in all classes.
+    /// Returns the bytes of the rows of one band: the wildcard words, `words` own words of all
+    /// classes together, and the summaries of `classes` classes.
     fn row_bytes(words: usize, classes: usize) -> usize {
         (64 + words) * 8 + classes * 24
     }

@@ -11,7 +11,8 @@ use crate::trie::{Trie, TrieKey};
 /// The classes of a field, and the class of each of its values.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// The points at which the class changes, ascending; the first is [`FieldPoint::MIN`].
+    /// The points at which the class changes, with the new class, ascending; the first is
+    /// [`FieldPoint::MIN`].
     starts: Vec<(FieldPoint, u32)>,
     rows: BitRows,
 }
@@ -107,7 +108,7 @@ fn changes(sets: &[Option<&RangeSet>]) -> Vec<(FieldPoint, u32)> {
 struct ClassBuilder {
     rows: BitRows,
     own: Vec<u64>,
-    /// A hash of all bits that are set.
+    /// Hash of the set bits.
     hash: u64,
     /// Classes by hash; classes with equal hashes are compared.
     classes_by_hash: BTreeMap<u64, Vec<u32>>,

@@ -8,9 +8,10 @@
 //!                                             lookups, fast
 //! ```
 //!
-//! [`PrefixMap::settle`] builds what lookups read once for any number of changes, or patches it if
-//! few values have changed: then at a cost in proportion to the prefixes inside the changed ones, or
-//! in the same /64 as a longer one. Earlier lookups are correct too, but slow.
+//! [`PrefixMap::settle`] builds the fast lookup structure after any number of changes. If few
+//! values have changed, it patches the structure; the cost is then in proportion to the prefixes
+//! inside each changed prefix or, for a changed prefix longer than /64, in the same /64. Lookups
+//! before `settle` are correct too, but slow.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -19,25 +20,26 @@ use alloc::vec::Vec;
 use crate::lookup::Lookup;
 use crate::trie::{TrieKey, prefix};
 
-/// The number for values that no prefix contains.
+/// The result for a value that no prefix contains.
 pub const NO_PREFIX: u32 = (1 << 31) - 1;
 
 /// Maps prefixes to numbers below 2³¹ - 1.
 #[derive(Clone, Debug)]
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
-    /// `None` after many changes.
+    /// The fast lookup structure; `None` after so many changes that it must be built again.
     lookup: Option<Lookup<K>>,
-    /// Prefixes changed since the lookup was up to date.
+    /// Prefixes changed since `lookup` was last up to date.
     changed: Vec<(K, u8)>,
-    /// The cost of patching the lookup, as by [`Self::patch_cost`].
+    /// Sum of [`Self::patch_cost`] over `changed`.
     patches: usize,
 }
 
-/// Maximum number of entries that are patched one by one. Each costs some lookups in the map;
-/// building a large table takes a tenth of a second.
+/// Maximum sum of patch costs; with more, the structure is built again. A unit of cost takes a few
+/// lookups in the map; building a large structure takes a tenth of a second.
 const MAX_PATCHES: usize = 2048;
-/// Number of prefixes that an interval tree sweeps over in the time of one patch.
+/// Number of prefixes over which a patch of an interval tree sweeps in the time of one unit of
+/// patch cost.
 const PREFIXES_PER_PATCH: usize = 64;
 
 impl<K: TrieKey> Default for PrefixMap<K> {
@@ -53,7 +55,7 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no prefixes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
@@ -75,8 +77,8 @@ impl<K: TrieKey> PrefixMap<K> {
         self.insert_if((key, len), number, true, true).unwrap_or_default()
     }
 
-    /// Same as [`Self::insert`] if the prefix exists and `changes`, or does not exist and `grows`;
-    /// otherwise nothing changes.
+    /// Does [`Self::insert`] if the prefix exists and `changes` is true, or does not exist and
+    /// `grows` is true; otherwise changes nothing.
     ///
     /// # Errors
     /// Returns the present number, if any.
@@ -106,7 +108,8 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.remove(&(prefix(key, len.into()), len))
     }
 
-    /// Records that a prefix changes.
+    /// Records that a prefix changes, and drops the lookup structure if patching has become too
+    /// expensive.
     fn mark_changed(&mut self, key: K, len: u8) {
         let Some(lookup) = &self.lookup else { return };
         self.patches += self.patch_cost(lookup, key, len);
@@ -117,8 +120,9 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// The cost of patching the values of a prefix: in entries of a trie's root, or in as many sweeps
-    /// of [`PREFIXES_PER_PATCH`] for an interval tree.
+    /// Returns the cost of patching the values of a prefix: the number of root entries in a trie,
+    /// or the number of prefixes to sweep over, in units of [`PREFIXES_PER_PATCH`], in an interval
+    /// tree.
     fn patch_cost(&self, lookup: &Lookup<K>, key: K, len: u8) -> usize {
         match lookup {
             Lookup::Trie(trie) => trie.slots_of(len.into()),
@@ -141,9 +145,10 @@ impl<K: TrieKey> PrefixMap<K> {
         self.longest_up_to(key, K::BITS)
     }
 
-    /// The same among prefixes of at most `len` bits. Each step leads to the last prefix before those
-    /// known not to contain `key`: it does contain it, or the longest that does is no longer than what
-    /// both share.
+    /// Returns the longest prefix of at most `len` bits that contains `key`, from the ordered map.
+    /// Each step takes the last prefix that sorts at or before the first `len` bits of `key`. If
+    /// that prefix does not contain `key`, no prefix longer than the bits that both share contains
+    /// `key`, so `len` becomes that number of bits.
     fn longest_up_to(&self, key: K, mut len: u32) -> Option<(u8, u32)> {
         loop {
             let until = (prefix(key, len), len as u8);
@@ -202,7 +207,8 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// The values at which the number changes, among those with the first `len` bits of `first`.
+    /// Returns the values at which the number changes, among the values with the first `len` bits
+    /// of `first`.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let shorter = len.checked_sub(1).and_then(|len| self.longest_up_to(first, len));
         let base = shorter.map_or(NO_PREFIX, |found| found.1);
@@ -215,9 +221,9 @@ impl<K: TrieKey> PrefixMap<K> {
         self.lookup.as_ref().map_or(0, Lookup::size_bytes)
     }
 
-    /// The values at which the number changes, from the prefix `from` up to `end`, with the number
-    /// `base` where no prefix is. Sweeps over the prefixes in order; a prefix precedes those that
-    /// it contains.
+    /// Returns the values at which the number changes, from the first value of the prefix `from` up
+    /// to `end`. Values outside all prefixes have the number `base`. Sweeps over the prefixes in
+    /// order; a prefix precedes those that it contains.
     fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
         let mut starts = RunStarts { all: Vec::new(), end, base };
         starts.set(from.0, base);
@@ -241,7 +247,7 @@ struct RunStarts<K> {
     all: Vec<(K, u32)>,
     /// The last value of the sweep.
     end: K,
-    /// The number where there is no prefix.
+    /// The number of values outside all prefixes.
     base: u32,
 }
 
@@ -253,7 +259,7 @@ impl<K: TrieKey> RunStarts<K> {
         }
     }
 
-    /// After the last value of a prefix, the enclosing prefix applies again.
+    /// Adds the change after the last value of a prefix, where the enclosing prefix applies again.
     fn end_prefix(&mut self, last: K, around: &[(K, u32)]) {
         if let Some(next) = last.after().filter(|next| *next <= self.end) {
             self.set(next, around.last().map_or(self.base, |around| around.1));
@@ -336,7 +342,7 @@ mod tests {
         }
     }
 
-    /// Prefixes of eight bits, as a list.
+    /// The model of a test: prefixes of eight-bit values in a map, searched one by one.
     #[derive(Default)]
     struct PrefixList(BTreeMap<(u32, u8), u32>);
 
@@ -453,7 +459,7 @@ mod tests {
         map.settle();
         assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
         assert!(map.lookup_bytes() > before && map.lookup_bytes() < before + 1024);
-        // All of these are below one entry of the root.
+        // All these prefixes are below one entry of the root.
         let mut wide = PrefixMap::default();
         for number in 0..100_000_u128 {
             wide.insert(0x2001 << 112 | (number * 0x9e37) << 60, 64, number as u32);

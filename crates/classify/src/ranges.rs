@@ -6,7 +6,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A value of a field, in one of several families: an IPv4 address, an IPv6 address, none at all.
+/// A value of a field, in one of several families: for example an IPv4 address, an IPv6 address, or
+/// no address.
 ///
 /// Points are ordered by family first. One set of ranges can therefore hold values of all families,
 /// and its complement contains all other values of the field, of every family.

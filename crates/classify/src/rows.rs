@@ -1,9 +1,9 @@
 //! Rows of bits: for each class of values of a field, the rules that accept it.
 //!
-//! Bits are grouped in bands of 64 words of 64 bits. One summary word per band tells which of its
-//! words have any bit set. Most rules of a long list have a condition on some field, so a row only
-//! stores the bits that are not in all rows. The bits of rules that accept every value are in all
-//! rows, and are stored once, in `wildcard`.
+//! Bits are grouped in bands of 64 words of 64 bits. One summary word per band says which words of
+//! the band have any bit set. Most rules of a long list have a condition on some field, so a row
+//! only stores the bits that are not in all rows. The bits of rules that accept every value are in
+//! all rows, and are stored once, in `wildcard`.
 //!
 //! ```text
 //!   class --> band 0: live own first | band 1: live own first | …
@@ -138,7 +138,7 @@ impl BitRows {
     }
 }
 
-/// Zeroed words for `bits` bits.
+/// Returns as many zeroed words as `bits` bits need.
 #[must_use]
 pub(crate) fn zeroed_bits(bits: usize) -> Vec<u64> {
     vec![0; bits.div_ceil(64)]
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Words, most of them 0, at the ends of bands and between.
+    /// Generates words, most of them 0; words that are not 0 are at the ends of bands and between.
     fn words() -> impl Strategy<Value = Vec<u64>> {
         let places = prop::sample::select(vec![0, 1, 5, 62, 63, 64, 65, 127, 129]);
         let bits = prop::sample::select(vec![1, 2, 3, u64::MAX]);

@@ -10,9 +10,9 @@
 //!
 //! A node covers 64 values of its six bits, but stores one entry for each run of equal ones, as the
 //! poptrie of Asai and Ohara does for its leaves. The entries follow the runs, mostly in the same
-//! cache line. If all values that differ share more bits than a node decides on, a guard compares
-//! those bits at once; values without them get the entry outside. An entry is a number, or the
-//! index in `words` of a node or guard.
+//! cache line. If all values of a block with a different number share more leading bits than a node
+//! decides on, a guard compares these bits at once; values with other bits get the entry outside.
+//! An entry is a number, or the index in `words` of a node or guard.
 //!
 //! # Invariants
 //! 1. Bit 0 of `runs` is set, so every slot belongs to a run.
@@ -24,7 +24,7 @@ use core::marker::PhantomData;
 
 use slipring_simd::prefetch_element;
 
-/// The bits that a node decides on.
+/// Number of bits that a node decides on.
 const STRIDE: u32 = 6;
 const SLOTS: usize = 1 << STRIDE;
 /// Set in entries that are not numbers.
@@ -32,7 +32,7 @@ const NODE_FLAG: u32 = 1 << 31;
 /// Set in entries that refer to guards.
 const GUARD_FLAG: u32 = 1 << 30;
 const INDEX_MASK: u32 = GUARD_FLAG - 1;
-/// The unused words that patches may always leave.
+/// Number of unused words that patches may leave before a rebuild is considered.
 const MIN_PATCH_WORDS: usize = 1 << 12;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 32;
@@ -41,7 +41,7 @@ const LOOKUP_BATCH: usize = 32;
 pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
     /// The number of bits.
     const BITS: u32;
-    /// The first value.
+    /// The lowest value.
     const ZERO: Self;
 
     /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is at most 31.
@@ -54,7 +54,7 @@ pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
     fn after(self) -> Option<Self>;
     /// The previous value; `None` before the first one.
     fn before(self) -> Option<Self>;
-    /// The number of leading bits that both share.
+    /// The number of leading bits that two values share.
     fn common(self, other: Self) -> u32;
     /// Appends the value to `words`.
     fn write(self, words: &mut Vec<u32>);
@@ -127,7 +127,7 @@ pub struct Trie<K> {
     root: Vec<u32>,
     root_bits: u32,
     words: Vec<u32>,
-    /// The length of `words` before the first patch.
+    /// The length of `words` when the trie was built.
     built: usize,
     key: PhantomData<K>,
 }
@@ -150,8 +150,8 @@ impl<K: TrieKey> Trie<K> {
         trie
     }
 
-    /// The number of root entries for the values with the same first `len` bits: the cost of a
-    /// patch of these values.
+    /// The number of root entries for the values with the same first `len` bits, which is the cost
+    /// of patching these values.
     pub(crate) const fn slots_of(&self, len: u32) -> usize {
         1 << self.root_bits.saturating_sub(len)
     }
@@ -169,8 +169,9 @@ impl<K: TrieKey> Trie<K> {
         }
     }
 
-    /// Returns an entry for the values of a block; those of `changed` have new numbers. Both are
-    /// given by a first value and the number of bits that their values share.
+    /// Returns an entry for the values of `block`, in which the values of `changed` have new
+    /// numbers. A block is given by its first value and the number of leading bits that its values
+    /// share.
     fn patched(
         &mut self,
         entry: u32,
@@ -190,7 +191,7 @@ impl<K: TrieKey> Trie<K> {
         let (guarded, end) = K::read(&self.words, at);
         let &[bits, around, within] = self.words[end..].first_chunk().expect("a guard has them");
         if key_len < bits || key.common(guarded) < bits {
-            // The differences are no longer within the guard alone.
+            // Values outside the guard's block have changed, so the block needs a new entry.
             return self.patched(0, block, changed, starts);
         }
         let within = self.patched(within, (guarded, bits), changed, starts);
@@ -232,26 +233,28 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | at
     }
 
-    /// Whether the trie should be rebuilt for this many starts: patches leave unused words, and
-    /// more values need a wider root.
+    /// Whether the trie should be rebuilt for this many starts, because patches have left too many
+    /// unused words, or because more starts need a wider root.
     pub(crate) fn needs_rebuild(&self, starts: usize) -> bool {
         self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
 
-    /// Returns the starts after `first` that share its first `len` bits, and the number at `first`.
-    /// Removes from `rest` all starts before the last of them.
+    /// Returns the starts in `rest` that are greater than `first` and share its first `len` bits,
+    /// and the number at `first`. Removes from `rest` all starts before the last start returned.
     fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
         let last = first.last_of(len);
         let skipped = rest.iter().take_while(|start| start.0 <= first).count();
         let number = skipped.checked_sub(1).map_or(0, |at| rest[at].1);
         let inside = &rest[skipped..];
         let count = inside.iter().take_while(|start| start.0 <= last).count();
-        // The last start up to here gives the number at the next value.
+        // The last start of this block stays, because it gives the number at the first value of the
+        // next block.
         *rest = &rest[(skipped + count).saturating_sub(1)..];
         (&inside[..count], number)
     }
 
-    /// Makes the entry for the values with the first `len` bits of `first`.
+    /// Makes the entry for the values with the first `len` bits of `first`. `inside` are the starts
+    /// in the block after its first value, `number` is the number at the first value.
     fn entry(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> u32 {
         if inside.is_empty() {
             return number;
@@ -268,7 +271,7 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | at
     }
 
-    /// Makes the entry for values of which only those with the first `len` bits of `low` have a
+    /// Makes the entry for a block in which only values with the first `len` bits of `low` have a
     /// number other than `around`.
     fn guard(&mut self, low: K, len: u32, inside: &[(K, u32)], around: u32) -> u32 {
         let first = prefix(low, len);
@@ -283,14 +286,14 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | GUARD_FLAG | at
     }
 
-    /// The runs of a node and the entry of each run.
+    /// Returns the bit mask of the runs of a node, and the entry of each run.
     fn slots(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> (u64, Vec<u32>) {
         let (mut runs, mut entries) = (0, Vec::new());
         let mut all = Vec::with_capacity(inside.len() + 1);
         all.push((first, number));
         all.extend_from_slice(inside);
         let mut rest = all.as_slice();
-        // If fewer bits remain than a node decides on, slots are in groups of equals.
+        // If fewer bits remain than a node decides on, several adjacent slots have the same value.
         let group = SLOTS >> STRIDE.min(K::BITS - len);
         for slot in (0..SLOTS).step_by(group) {
             let start = first.with_bits(len, STRIDE, slot);
@@ -355,7 +358,8 @@ impl<K: TrieKey> Trie<K> {
         }
     }
 
-    /// Prefetches what an entry leads to; returns whether that is a node or guard.
+    /// Prefetches the node or guard to which an entry refers; returns false if the entry is a
+    /// number.
     #[inline(always)]
     fn prefetch(&self, entry: u32) -> bool {
         let leads_on = entry & NODE_FLAG != 0;
@@ -365,14 +369,15 @@ impl<K: TrieKey> Trie<K> {
         leads_on
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that the trie takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         (self.root.len() + self.words.len()) * 4
     }
 }
 
-/// The first and the last value whose number differs from `number`, the one at the start.
+/// Returns the first and the last value of a block whose number differs from `number`, the number
+/// at the start of the block.
 fn bounds<K: TrieKey>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
     let end = inside.last().filter(|end| end.1 == number).and_then(|end| end.0.before());
     (inside[0].0, end.unwrap_or(last))

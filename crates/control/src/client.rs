@@ -49,8 +49,8 @@ impl ControlClient {
     }
 
     /// As [`Self::find`], but without a target it only considers runs that `hello` identifies as
-    /// `program`. A run that does not answer within a second, or refuses this user, might be one,
-    /// so it counts as one too.
+    /// `program`. A run that does not answer within a second, or refuses this user, might be a run
+    /// of `program`, so it is considered too.
     ///
     /// # Errors
     /// As for [`Self::find`].
@@ -102,8 +102,8 @@ impl ControlClient {
         self.answer()
     }
 
-    /// Requests a value once per period, and passes each to `show`, until that returns false or the
-    /// run ends.
+    /// Requests a value once per period, and passes each value to `show`, until `show` returns
+    /// false or the run ends.
     ///
     /// # Errors
     /// The program's refusal, or a missing answer.

@@ -1,4 +1,5 @@
-//! One client: handles its requests in turn, and sends updates of its subscription in between.
+//! One client's connection: answers requests one after the other, and sends the updates of a
+//! subscription in between.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -97,7 +98,8 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// Sends the next update. If a client reads slowly, only its own updates are skipped.
+    /// Sends the next update. A client that reads slowly misses updates, without an effect on other
+    /// clients.
     fn send_update(&mut self) -> io::Result<()> {
         let Some(watch) = &mut self.subscription else { return Ok(()) };
         watch.next_due = (watch.next_due + watch.period).max(Instant::now());

@@ -91,7 +91,7 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// Wraps a socket that another process created and removes.
+    /// Wraps a socket that another process created and will remove.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
         Self { listener, path: None, name: None }
     }
@@ -112,13 +112,13 @@ impl Drop for ControlSocket {
 /// [`ControlError::Untrusted`].
 pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
     match trust::check_dir(dir) {
-        // Other errors show up when the directory is used.
+        // Any other error occurs again, and is reported, when the directory is used.
         Err(error) if TrustError::of(&error).is_some() => Err(refused("look into", dir)(error)),
         _ => Ok(()),
     }
 }
 
-/// Connects to a run.
+/// Connects to the run with this name or process id in `dir`; without a target, to the only run.
 pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, ControlError> {
     check_trust(dir)?;
     let name = match target {
@@ -153,8 +153,8 @@ pub(crate) fn single(
     }
 }
 
-/// Whether a name is valid: characters that need no quoting, and not only digits, as for a process
-/// id.
+/// Whether a name is valid: it has only characters that need no quoting, and not only digits,
+/// because it could then be a process id.
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let well = name.chars().all(allowed) && !name.starts_with(['.', '-']);
@@ -176,7 +176,8 @@ fn available_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
     }
 }
 
-/// Converts the error of a step with this path; an untrusted path has its own error.
+/// Returns a function that converts the I/O error of the operation `what` on `path`; an untrusted
+/// path becomes [`ControlError::Untrusted`].
 fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
     move |error| match TrustError::of(&error) {
         Some(why) => ControlError::Untrusted(why.clone()),
@@ -211,7 +212,8 @@ fn pid_of(path: &Path) -> Option<u32> {
     stem(path)?.parse().ok()
 }
 
-/// Connects without blocking: a stopped program accepts no connection, but is alive.
+/// Connects without blocking, because a program that is stopped (SIGSTOP) accepts no connection
+/// although it is alive.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream =
         UnixStream::from(trust::connect_to(path, SocketType::STREAM, SocketFlags::NONBLOCK)?);

@@ -1,8 +1,8 @@
 //! The OpenMetrics endpoint: a small HTTP server in a separate thread.
 //!
 //! It answers `GET /metrics` with the result of the closure, `GET /` with a reference to that path,
-//! and all other requests with an error; one request per connection. A client has two seconds and
-//! eight kilobytes for its request, and two seconds to read the answer.
+//! and any other request with an error. Each connection carries one request. A client has two
+//! seconds and eight kilobytes for its request, and two seconds to read the answer.
 //!
 //! ```text
 //!   metrics.rs          address, start, end
@@ -38,7 +38,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: MetricsAddress,
-    /// Readable from the end on.
+    /// Becomes readable when the endpoint ends, which stops the thread.
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -73,7 +73,7 @@ impl MetricsEndpoint {
         }
     }
 
-    /// Listens on `place`: an address with a port, or the path of a socket.
+    /// Listens on `address`: an address with a port, or the path of a socket.
     ///
     /// A socket that a killed program left at the path is replaced.
     ///
@@ -125,7 +125,7 @@ impl Drop for MetricsEndpoint {
         // A counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let MetricsAddress::Unix(path) = &self.address {
-            // The socket may have been removed by hand.
+            // The user may have removed the socket.
             let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
@@ -286,7 +286,7 @@ mod tests {
         let mut silent = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         assert!(ask(&endpoint, b"GET / HTTP/1.1\r\n\r\n").contains("200 OK"));
         drop(endpoint);
-        // The connection was closed, not answered after its time.
+        // The server has closed the connection; it did not answer after the timeout.
         silent.set_nonblocking(true).unwrap();
         assert!(
             !matches!(silent.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -30,15 +30,15 @@ const MAX_HALF_OPEN_PER_PEER: usize = 16;
 pub enum ConnectionPeer {
     /// A program of this user or of root. Rule 1 does not apply to it.
     Trusted,
-    /// Another user of this machine; `None` stands for all users that could not be determined.
+    /// Another user of this machine. `None` is one peer for all users that could not be determined.
     User(Option<u32>),
-    /// Another machine, by its IPv4 address or its IPv6 network, in which it may use many
-    /// addresses.
+    /// Another machine, identified by its IPv4 address, or by its IPv6 network because a machine
+    /// may use many addresses in it.
     Host(IpAddr),
 }
 
 impl ConnectionPeer {
-    /// A machine by its address.
+    /// Returns the peer for a machine: its IPv4 address, or its IPv6 network.
     #[must_use]
     pub fn machine(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -75,7 +75,7 @@ struct PeerEntry<T> {
     value: T,
 }
 
-/// All connections in order of creation, each with a value of the server.
+/// All connections in order of creation, each with a value that the server assigns.
 #[derive(Debug)]
 pub struct PeerTable<T> {
     next: u64,

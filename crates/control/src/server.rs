@@ -34,8 +34,8 @@ pub trait ControlService: Send + Sync {
 }
 
 /// A reserved socket and name in a run directory, for a program that cannot answer yet: clients
-/// that connect wait. A program reserves them before any other action, so that it ends at once if
-/// the name or the directory is unavailable.
+/// that connect wait for [`Self::serve`]. A program reserves them before any other action, so that
+/// it ends at once if the name or the directory is unavailable.
 #[derive(Debug)]
 pub struct Reservation {
     socket: ControlSocket,
@@ -174,12 +174,12 @@ fn refuse(mut stream: &UnixStream, own: u32) {
     let _ = stream.write_all(&answer_line(&serde_json::Value::Null, &Err(refusal)));
 }
 
-/// Whether a peer is trusted: only the same user and root.
+/// Whether a peer is trusted: true for the same user and root only.
 fn is_allowed(peer_uid: u32, own_uid: u32) -> bool {
     peer_uid == own_uid || peer_uid == 0
 }
 
-/// Locks the list, which is consistent at any time, even if a thread panicked with the lock.
+/// Locks a mutex. A poisoned lock is fine, because the data is consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

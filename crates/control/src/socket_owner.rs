@@ -1,13 +1,13 @@
 //! Determines the user at the other end of a TCP connection within this machine.
 //!
-//! The kernel knows the owner of each socket, and both ends of such a connection are sockets of
-//! this machine. So a server can apply the rule of the control socket: it admits this user and
-//! root, and under sudo the user who called sudo.
+//! The kernel knows the owner of each socket, and both ends of a connection within this machine are
+//! sockets of this machine. So a TCP server can apply the rule of the control socket: it admits
+//! this user and root, and under sudo the user who called sudo.
 //!
-//! The owner is queried by sock_diag(7), which looks up that socket. If sock_diag is not available,
-//! the table of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst). It is read
-//! again if the socket is not found: the kernel delivers the table in parts, and sockets that are
-//! opened or closed in between shift others out of the parts that are read.
+//! The owner is queried by sock_diag(7), which looks up the client's socket. If sock_diag is not
+//! available, the table of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst). It
+//! is read again if the socket is not found: the kernel delivers the table in parts, and sockets
+//! that are opened or closed in between shift others out of the parts that are read.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,12 +43,13 @@ fn allowed(owner: u32, own: u32, caller: Option<u32>) -> bool {
     owner == own || owner == 0 || (own == 0 && caller == Some(owner))
 }
 
-/// The user who called sudo. Only root may rely on this: any user can set the variable.
+/// Returns the user who called sudo, from `SUDO_UID`. Only root may rely on this variable, because
+/// any user can set it.
 fn caller() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// Returns the owner by sock_diag; an error if the kernel does not answer such queries.
+/// Returns the owner by sock_diag; an error if the kernel does not support sock_diag.
 fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result<Option<u32>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -71,7 +72,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `NLMSG_ERROR`.
 const NLMSG_ERROR: u16 = 2;
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`: which socket is at `local`, connected to `remote`?
+/// Returns the query for the socket at `local` that is connected to `remote`: `struct nlmsghdr` and
+/// `struct inet_diag_req_v2`.
 fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let mut asked = Vec::with_capacity(72);
     asked.extend(72u32.to_ne_bytes());
@@ -102,7 +104,7 @@ fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     asked
 }
 
-/// The owner in an answer: `struct inet_diag_msg`, or an error.
+/// Parses the owner from an answer: `struct inet_diag_msg`, or an error.
 fn diagnosis(
     answer: &[u8],
     client: SocketAddr,
@@ -124,7 +126,7 @@ fn diagnosis(
     let ports = answer.get(HEADER + 4..HEADER + 8);
     let same = ports == Some(&[client.port().to_be_bytes(), server.port().to_be_bytes()].concat());
     let established = answer.get(HEADER + 1) == Some(&ESTABLISHED);
-    // The socket's name is followed by its timer and queues, and then by the owner.
+    // The socket's addresses are followed by its timer and queues, and then by the owner.
     Ok(word(HEADER + 4 + 48 + 12).filter(|_| same && established))
 }
 
@@ -134,7 +136,7 @@ fn tables() -> [String; 2] {
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())
 }
 
-/// The user whose socket is at `local` and connected to `remote`.
+/// Returns the user whose socket in the table is at `local` and connected to `remote`.
 fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let forms = [proc_address(local), proc_address(remote)].map(|[own, mapped]| (own, mapped));
     let [(local, local_mapped), (remote, remote_mapped)] = forms;
@@ -149,8 +151,8 @@ fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32
     })
 }
 
-/// An address in the notation of the tables, words in host byte order: the address itself, and for
-/// IPv4 its IPv4-mapped IPv6 address, as IPv6 sockets have it.
+/// Returns an address in the notation of the tables, as words in host byte order: in the IPv4
+/// table's form and, because an IPv6 socket can have an IPv4 peer, as an IPv4-mapped IPv6 address.
 fn proc_address(address: SocketAddr) -> [String; 2] {
     let port = address.port();
     let word = |bytes: &[u8]| {

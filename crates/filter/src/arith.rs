@@ -27,7 +27,8 @@ impl Parser<'_> {
         Ok(Expr::Test(Primitive::Relation(relation)))
     }
 
-    /// Precedence climbing: takes operators that bind at least as tightly as `min_power`.
+    /// Parses an expression whose operators all bind at least as tightly as `min_power` (precedence
+    /// climbing).
     fn arith(&mut self, min_power: u8) -> ArithParseResult<Arith> {
         let depth = self.depth;
         self.enter()?;
@@ -99,7 +100,8 @@ impl Parser<'_> {
         Ok(size)
     }
 
-    /// Whether arithmetic follows. After a parenthesis, the token that follows its end decides.
+    /// Whether an arithmetic expression starts here. If a parenthesis opens here, the token after
+    /// the closing one decides.
     pub(crate) fn arithmetic_starts_here(&self) -> bool {
         match self.peek() {
             FilterToken::Number(_) | FilterToken::OpenParen => self.operator_follows(),
@@ -109,7 +111,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an operator follows the current token, or the parenthesis that opens here.
+    /// Whether an operator follows the current token or, if a parenthesis opens here, the closing
+    /// parenthesis.
     fn operator_follows(&self) -> bool {
         let (mut ahead, mut open) = (0, 0usize);
         loop {
@@ -131,7 +134,8 @@ impl Parser<'_> {
     }
 }
 
-/// Binding powers of an operator: to its left, and the minimum within its right operand.
+/// Returns how tightly an operator binds its left operand, and the minimum binding power of
+/// operators in its right operand.
 fn binding_power(op: BinaryOp) -> (u8, u8) {
     match op {
         BinaryOp::Or => (1, 2),

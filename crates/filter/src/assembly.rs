@@ -38,7 +38,7 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// The content that both states have in common.
+    /// Keeps the content of each register that is the same in both states.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
     }
@@ -136,7 +136,7 @@ impl Assembly {
 /// [ja false]`.
 struct JumpLayout<'a> {
     assembly: &'a Assembly,
-    /// For each operation, whether its targets are far: true, false.
+    /// For each operation, whether its true and its false target are farther than a branch reaches.
     far: Vec<(bool, bool)>,
     /// The position of each operation, and a final entry for the end.
     starts: Vec<usize>,

@@ -37,7 +37,7 @@ pub(crate) enum BoolOp {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Primitive {
-    /// An Ethernet type, or at most 1500: the service access point of an LLC frame.
+    /// An Ethernet type if above 1500; otherwise the service access point of an LLC frame.
     EtherProto(u32),
     IpProto {
         layer: IpLayer,
@@ -302,7 +302,7 @@ impl FieldSize {
     }
 }
 
-/// Qualifiers print with a separating space, so that the default prints nothing.
+/// Implements `Display` for a qualifier: its keyword and a space, or nothing for the default.
 macro_rules! prints_as {
     ($type:ty { $($variant:ident => $text:literal),* $(,)? }) => {
         impl Display for $type {

@@ -39,7 +39,7 @@ pub enum CbpfProgramError {
     NoSuchSlot {
         /// Index of the instruction.
         at: usize,
-        /// The slot.
+        /// Index of the memory slot.
         slot: u32,
     },
     /// A memory slot that is not written on every path to its read.
@@ -47,7 +47,7 @@ pub enum CbpfProgramError {
     SlotNotWritten {
         /// Index of the instruction.
         at: usize,
-        /// The slot.
+        /// Index of the memory slot.
         slot: u32,
     },
     /// Division or remainder by the constant 0.

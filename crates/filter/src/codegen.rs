@@ -37,7 +37,7 @@ impl Filter {
     }
 }
 
-/// Generated code can fail the check only because of its length.
+/// Converts the error of the check, which generated code can fail only because of its length.
 fn too_long(error: CbpfProgramError, insns: usize) -> FilterError {
     debug_assert!(matches!(error, CbpfProgramError::TooLong { .. }), "{error}");
     FilterError::TooLong { insns, limit: MAX_INSNS }
@@ -63,8 +63,9 @@ impl CbpfGenerator<'_> {
         }
     }
 
-    /// Each part but the last jumps to the next part or out of the chain; the last part jumps out
-    /// in both cases.
+    /// Compiles the parts of an `and` or `or` in order. Each part except the last jumps either to
+    /// the next part or out of the chain, as `to_next` says; the last part jumps to `on_true` or
+    /// `on_false`.
     fn chain(
         &mut self,
         parts: &[Cond<'_>],
@@ -138,7 +139,7 @@ impl CbpfGenerator<'_> {
         Ok(())
     }
 
-    /// Leaves a value in A; may overwrite scratch memory from `slot` on.
+    /// Emits code that computes a value in A. The code may overwrite scratch memory from `slot` on.
     fn value(&mut self, arith: &Arith, offsets: LayerOffsets, slot: usize) -> CodegenResult {
         if let Some(number) = fold(arith) {
             self.assembly.emit(insn::LD_IMM, number);
@@ -167,7 +168,7 @@ impl CbpfGenerator<'_> {
         Ok(())
     }
 
-    /// Leaves `left` in A and `right` in X.
+    /// Emits code that computes `left` in A and `right` in X.
     fn pair(
         &mut self,
         left: &Arith,
@@ -243,7 +244,7 @@ fn fold(arith: &Arith) -> Option<u32> {
     }
 }
 
-/// Matches `field & mask` with a constant mask.
+/// Returns field and mask of an expression `field & mask` with a constant mask; otherwise `None`.
 fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     let Arith::Binary(BinaryOp::And, field, mask) = arith else {
         return None;

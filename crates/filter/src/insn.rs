@@ -14,7 +14,7 @@ pub struct CbpfInsn {
     pub k: u32,
 }
 
-// The caller of SO_ATTACH_FILTER passes a pointer to these.
+// The kernel reads these structures: the caller of SO_ATTACH_FILTER passes a pointer to them.
 const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
 impl CbpfInsn {

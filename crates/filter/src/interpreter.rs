@@ -12,13 +12,13 @@ use crate::insn::{self, CbpfInsn, MEM_SLOTS};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodedInsn {
     op: DecodedOp,
-    /// The next step; for comparisons, the step to take if they hold.
+    /// Index of the next step; for a comparison, of the step to take if it holds.
     next: u16,
-    /// For comparisons, the step to take if they do not hold.
+    /// For a comparison, the index of the step to take if it does not hold.
     otherwise: u16,
     /// Offset of a load, in bytes.
     at: u32,
-    /// Constant, or memory slot.
+    /// Constant operand, or index of a memory slot.
     k: u32,
 }
 
@@ -92,7 +92,7 @@ fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
     DecodedInsn { op: op(insn.code), next, otherwise, at: insn.k, k: insn.k }
 }
 
-/// The fused step of a load and the comparison after it.
+/// Returns the operation that combines a load and the comparison after it, if there is one.
 fn fused(load: u16, branch: u16) -> Option<DecodedOp> {
     match (load, branch) {
         (insn::LD_B_ABS, insn::JEQ) => Some(DecodedOp::ByteEq),

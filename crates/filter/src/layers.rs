@@ -40,7 +40,7 @@ pub(crate) struct LayerOffsets {
 enum NextProtocolField {
     Ethernet,
     Ppp,
-    /// Without a type field: by the bottom-of-stack bit and the IP version.
+    /// There is no type field: the bottom-of-stack bit and the IP version identify the protocol.
     Mpls,
 }
 
@@ -260,7 +260,8 @@ impl LayerOffsets {
         Cond::Any(vec![in_ip6, in_ip])
     }
 
-    /// Tests that this fragment contains the transport header.
+    /// Tests that the IPv4 packet is not fragmented, or is the first fragment, which contains the
+    /// transport header.
     fn is_first_fragment(&self) -> Cond<'static> {
         Cond::Field(FieldTest::masked(FieldSize::Half, self.network + 6, 0x1fff, 0))
     }
@@ -301,7 +302,8 @@ impl LayerOffsets {
         }
     }
 
-    /// Whether the label before the current position is the last of its stack.
+    /// Tests whether the MPLS label before the current position is (`last`) or is not the last of
+    /// its stack.
     fn is_last_label(&self, last: bool) -> Cond<'static> {
         let at = self.network - 2;
         Cond::Field(FieldTest::masked(FieldSize::Byte, at, 1, last.into()))
@@ -321,7 +323,8 @@ impl LayerOffsets {
         }
     }
 
-    /// A relation holds only for frames that have all the headers that it indexes.
+    /// Compiles a relation. It holds only for frames that have all headers that the relation
+    /// indexes.
     fn relation<'f>(&self, relation: &'f Relation) -> Cond<'f> {
         let mut parts = Vec::new();
         self.require_headers(&relation.left, &mut parts);
@@ -365,7 +368,7 @@ impl LayerOffsets {
         }
     }
 
-    /// The start of an indexable protocol's header.
+    /// Returns where the header of an indexable protocol starts.
     pub(crate) fn header(&self, base: FilterProtocol) -> FieldLocation {
         match base {
             FilterProtocol::Link => FieldLocation::Frame(self.link),
@@ -378,7 +381,8 @@ impl LayerOffsets {
     }
 }
 
-/// A test of the source, the destination, or both; `test` gets `true` for the source.
+/// Combines tests of source and destination as `direction` requires; `test` gets `true` for the
+/// source.
 fn in_direction<'f>(direction: AddressDirection, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
     match direction {
         AddressDirection::Src => test(true),

@@ -81,7 +81,7 @@ const KEYWORDS: &[(&str, FilterKeyword)] = &[
     ("pppoes", FilterKeyword::Pppoes),
 ];
 
-/// The operators; a longer operator precedes its own prefix.
+/// The operators. An operator precedes any operator that is a prefix of it.
 const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     ("&&", FilterToken::And),
     ("||", FilterToken::Or),
@@ -137,7 +137,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
     }
 }
 
-/// The first token of `rest` and its length in bytes.
+/// Returns the first token of `rest` and its length in bytes.
 fn next(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let Some(first) = rest.chars().next() else {
         return Ok((FilterToken::End, 0));
@@ -160,14 +160,15 @@ fn next(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterErr
     })
 }
 
-/// The leading letters, digits, `-`, `_` and `.`, without a `-` or `_` at the end.
+/// Returns the longest start of `rest` that consists of letters, digits, `-`, `_` and `.`, and does
+/// not end in `-` or `_`.
 fn leading_word(rest: &str) -> &str {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     rest[..end].trim_end_matches(['-', '_'])
 }
 
-/// A backslash turns a keyword into a plain name.
+/// Parses a backslash and a word, which is then a name even if it is a keyword.
 fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
     match &rest[1..end] {
@@ -180,7 +181,8 @@ fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), F
     }
 }
 
-/// An IPv6 or Ethernet address with colons. A single colon belongs to `ip[0:2]`.
+/// Parses an IPv6 or Ethernet address with colons. A single colon is no address, because it occurs
+/// in `ip[0:2]`.
 fn colon_address(
     rest: &str,
     column: usize,
@@ -251,7 +253,8 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     }
 }
 
-/// Two to four dotted numbers, as the leading bits of an address.
+/// Parses two to four dotted numbers; returns the address and how many leading bits the numbers
+/// specify.
 fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let count = text.split('.').count();
@@ -268,7 +271,7 @@ fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
     Ok(Some((leading, 8 * count as u32)))
 }
 
-/// An Ethernet address in any of its usual spellings.
+/// Parses an Ethernet address in any of its usual spellings.
 fn mac(text: &str) -> Option<[u8; 6]> {
     let Some(separator) = text.chars().find(|c| matches!(c, ':' | '-' | '.')) else {
         return mac_of_groups(text, None, 12);

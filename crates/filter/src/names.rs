@@ -16,7 +16,7 @@ pub(crate) enum IpLayer {
 pub(crate) enum FilterProtocol {
     /// The link layer itself.
     Link,
-    /// An Ethernet type, or at most 1500: the service access point of an LLC frame.
+    /// An Ethernet type if above 1500; otherwise the service access point of an LLC frame.
     Ether(u16),
     /// A protocol on top of IP.
     Transport { layer: IpLayer, number: u8 },
@@ -391,7 +391,7 @@ pub(crate) fn find<V: Copy>(table: &[(&str, V)], word: &str) -> Option<V> {
     table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
 }
 
-/// The keyword printed for a protocol.
+/// Returns the keyword that is printed for a protocol.
 pub(crate) fn keyword(protocol: FilterProtocol) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, value)| *value == protocol).map(|(name, _)| *name)
 }

@@ -119,7 +119,8 @@ impl<'t> Parser<'t> {
         Ok((Expr::Test(primitive), None))
     }
 
-    /// Parses the qualifiers before an id: protocol, direction, kind. `None` if there are none.
+    /// Parses the qualifiers before an id: protocol, direction, kind. Returns `None` if there are
+    /// no qualifiers.
     fn qualifiers(&mut self, protocol: Option<FilterProtocol>) -> ParseResult<Option<Qualifiers>> {
         let direction = self.direction()?;
         let kind = match self.peek() {
@@ -197,7 +198,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A protocol keyword without an id.
+    /// Parses a protocol keyword that no id follows.
     fn protocol(&mut self, protocol: FilterProtocol, start: Lexeme<'t>) -> ParseResult<Primitive> {
         match protocol {
             FilterProtocol::Link => Err(self.unexpected("`host`, `src`, `dst`, `proto` or `[`")),
@@ -208,7 +209,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// An Ethernet type, if the headers at this position have one.
+    /// Returns the test for an Ethernet type; after `mpls`, only `ip` and `ip6` are possible.
     pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls && kind != names::IP.into() && kind != names::IP6.into() {
             return Err(refused(start, "MPLS labels say nothing but `ip` and `ip6`"));
@@ -331,8 +332,8 @@ impl<'t> Parser<'t> {
         self.here().token
     }
 
-    /// The lexeme that is `ahead` tokens further; after the end of the filter, the end is returned
-    /// again.
+    /// Returns the lexeme that is `ahead` tokens after the current one; beyond the last token, the
+    /// end lexeme.
     pub(crate) fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.at + ahead).min(last)]

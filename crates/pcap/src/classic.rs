@@ -15,8 +15,8 @@ pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 pub(crate) const VERSION: (u16, u16) = (2, 4);
 const RECORD_LEN: usize = 16;
-/// Flag in the word of the link type: the top four bits are the number of 16-bit words of the frame
-/// check sequence.
+/// Flag in the word that contains the link type: the word's top four bits are valid, and contain
+/// the length of the frame check sequence in units of 16 bits.
 const FCS_LEN_PRESENT: u32 = 0x0400_0000;
 
 /// The file header.
@@ -36,7 +36,8 @@ pub(crate) struct PcapMagic {
 impl PcapFileHeader {
     pub(crate) const HEADER_LEN: usize = 24;
 
-    /// Byte order and unit of time, if `magic` is one of the four magic numbers of classic pcap.
+    /// Returns byte order and unit of time; `None` unless `magic` is one of the four magic numbers
+    /// of classic pcap.
     pub(crate) fn unit(magic: [u8; 4]) -> Option<PcapMagic> {
         [Endian::Little, Endian::Big].into_iter().find_map(|endian| {
             let per_second = match endian.u32(magic) {

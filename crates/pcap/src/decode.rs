@@ -65,7 +65,7 @@ enum CaptureFormat {
 /// The result of decoding from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeProgress<'b> {
-    /// Bytes at the start of the buffer that are no longer needed.
+    /// Number of bytes at the start of the buffer that are no longer needed.
     pub consumed: usize,
     /// A packet, or the number of missing bytes.
     pub step: DecodeStep<'b>,
@@ -77,7 +77,7 @@ pub enum DecodeStep<'b> {
     /// The next packet of the file.
     Packet(CapturedPacket<'b>),
     /// No packet yet: the buffer must hold this many bytes *after* the consumed ones are dropped.
-    /// If the file has ended, [`Decoder::finish`] returns whether it may end here.
+    /// If the file has ended, [`Decoder::finish`] checks whether it may end here.
     NeedMore(usize),
 }
 
@@ -143,7 +143,8 @@ impl Decoder {
         Err(PcapError::Truncated { offset: self.offset, what: missing.what, need, have })
     }
 
-    /// Advances by one record. Skipped records are never empty.
+    /// Decodes or skips one record. A skipped record has at least one byte, so decoding always
+    /// advances.
     #[inline]
     fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         match &mut self.format {

@@ -32,7 +32,7 @@ impl Endian {
         }
     }
 
-    /// The `N` words at the start of `bytes`; `None` if there are fewer.
+    /// Reads `N` 32-bit words at the start of `bytes`; `None` if `bytes` is too short.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (words, _) = bytes.as_chunks::<4>();
@@ -40,7 +40,7 @@ impl Endian {
         Some(words.map(|word| self.u32(word)))
     }
 
-    /// Two 16-bit values that share a word.
+    /// Reads two 16-bit values at the start of `bytes`.
     #[inline]
     pub(crate) fn halves(self, bytes: &[u8]) -> Option<(u16, u16)> {
         let [a, b, c, d] = *bytes.first_chunk::<4>()?;

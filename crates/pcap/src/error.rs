@@ -45,17 +45,17 @@ pub enum PcapError {
         /// The claimed captured length.
         found: u32,
     },
-    /// More bytes captured than the packet had.
+    /// The captured length of a packet exceeds its original length.
     #[error("byte {offset}: {captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
         /// Offset of the record in the file.
         offset: u64,
         /// The claimed captured length.
         captured: u32,
-        /// The claimed original length.
+        /// The original length in the record, in bytes.
         original: u32,
     },
-    /// A fraction of a second that is a second or more.
+    /// The fraction of a second in a timestamp is a second or more.
     #[error("byte {offset}: sub-second time {found}, less than {limit} expected")]
     Fraction {
         /// Offset of the record in the file.
@@ -110,7 +110,7 @@ pub enum PcapError {
         code: u16,
         /// The option's length in bytes.
         len: usize,
-        /// Number of bytes in the block that are left for the packet.
+        /// Number of bytes that remain in the block for the option.
         room: usize,
     },
     /// An option whose length is wrong for its kind.
@@ -149,13 +149,13 @@ pub enum PcapError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Classic pcap counts seconds in 32 bits.
+    /// The time does not fit in the 32 bits that classic pcap has for seconds.
     #[error("time {ts_ns} ns is beyond the year 2106, where pcap ends")]
     Time {
         /// The time in nanoseconds since 1970.
         ts_ns: u64,
     },
-    /// More bytes than the packet's original length.
+    /// The caller passed more bytes than the packet's original length.
     #[error("{captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
         /// Captured bytes.
@@ -171,7 +171,7 @@ pub enum WriteError {
         /// Number of interfaces described so far.
         count: u32,
     },
-    /// Option lengths have 16 bits.
+    /// An option is longer than the 16 bits for its length allow.
     #[error("option {code} of {len} bytes, at most 65535 can be written")]
     OptionTooLong {
         /// Number of the option.

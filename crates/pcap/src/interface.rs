@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::time::InterfaceClock;
 
-/// The protocol of a packet's first byte (a "DLT" or "LINKTYPE" number).
+/// The protocol of a packet's first header (a "DLT" or "LINKTYPE" number).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 

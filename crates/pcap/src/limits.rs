@@ -1,6 +1,7 @@
 //! Limits on numbers in a capture file.
 
-/// Longest captured packet that is believed, in bytes: the limit of libpcap.
+/// Maximum captured length of a packet, in bytes; a longer one means that the file is corrupt. The
+/// limit is libpcap's.
 pub const MAX_PACKET_LEN: u32 = 262_144;
 /// Maximum length of a block that is parsed, in bytes, and so the largest buffer that a caller
 /// needs.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The section header, interface descriptions and the three kinds of packet block are decoded; all
-//! others are skipped.
+//! other blocks are skipped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,18 +19,18 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// This value is the same in both byte orders.
+/// Block type of a section header; the number is the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
-/// Obsolete packet block.
+/// Block type of the obsolete packet block.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 pub(crate) const STATISTICS: u32 = 5;
 pub(crate) const ENHANCED_PACKET: u32 = 6;
 pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Type and length.
+/// Bytes of a block's type and length, which precede the body.
 const HEAD_LEN: usize = 8;
-/// Head and trailing length.
+/// Bytes of a block without a body: type, length and the trailing length.
 const MIN_LEN: usize = 12;
 const MAX_INTERFACES: usize = 4096;
 
@@ -41,7 +41,7 @@ pub(crate) struct PcapngSection {
     skip: Option<SkippedBlock>,
 }
 
-/// A block without packets whose head has been consumed.
+/// A block that contains no packet and is being skipped; its head has been consumed.
 #[derive(Clone, Copy, Debug)]
 struct SkippedBlock {
     /// Remaining bytes of the body.
@@ -108,8 +108,8 @@ impl PcapngSection {
         PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
-    /// Takes over the byte order if a section starts here, because the block's length cannot be
-    /// read before.
+    /// If a section header starts here, sets the byte order of the section, without which the
+    /// block's length cannot be read.
     fn begin_section<'b>(
         &mut self,
         rest: &'b [u8],
@@ -175,7 +175,7 @@ impl<'b> PcapngBlock<'b> {
         // Byte-order mark, versions, and 64 bits of section length, which are not needed.
         let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
         let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
-        // Some writers use "1.2" for 1.0.
+        // Some writers write version 1.2 in files of version 1.0.
         if major != 1 || !matches!(minor, 0 | 2) {
             let expected = "1.0";
             return Err(PcapError::Version { offset: self.offset, major, minor, expected });
@@ -211,8 +211,8 @@ impl<'b> PcapngBlock<'b> {
         self.timed(interfaces, interface, [high, low, captured, original])
     }
 
-    /// Like the enhanced packet block, but the first word contains 16 bits of interface and 16 bits
-    /// of drops.
+    /// Reads an obsolete packet block. It is like the enhanced packet block, but its first word
+    /// contains 16 bits of interface and 16 bits of drops.
     fn obsolete(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
@@ -245,7 +245,8 @@ impl<'b> PcapngBlock<'b> {
         Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
-    /// The block has no time, interface or captured length; the snap length of interface 0 applies.
+    /// Reads a simple packet block, which has no time, interface or captured length; the snap
+    /// length of interface 0 applies.
     fn simple(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 16 for a simple packet"));
@@ -279,7 +280,8 @@ impl<'b> PcapngBlock<'b> {
         interfaces.get(found as usize).ok_or(unknown)
     }
 
-    /// `captured` is at most [`MAX_PACKET_LEN`], so the sum cannot wrap.
+    /// Returns the `captured` bytes of the body from `start` on. `captured` is at most
+    /// [`MAX_PACKET_LEN`], so the sum cannot wrap.
     #[inline]
     fn data(&self, start: usize, captured: u32) -> Result<&'b [u8], PcapError> {
         debug_assert!(captured <= MAX_PACKET_LEN);

@@ -3,9 +3,9 @@
 use crate::endian::Endian;
 use crate::error::PcapError;
 
-/// Ends a list of options.
+/// Number of the option that ends a list of options.
 pub(crate) const END: u16 = 0;
-/// UTF-8 text, in any block.
+/// Number of the comment option: UTF-8 text, allowed in any block.
 pub(crate) const COMMENT: u16 = 1;
 pub(crate) const IF_NAME: u16 = 2;
 pub(crate) const IF_DESCRIPTION: u16 = 3;

@@ -20,7 +20,7 @@ pub struct CapturedPacket<'b> {
     pub link_type: LinkType,
     /// Further options in the file; empty in classic pcap.
     pub options: PcapngOptions<'b>,
-    /// The start of its record in the file, in bytes.
+    /// Offset of the packet's record in the file, in bytes.
     pub offset: u64,
 }
 
@@ -44,10 +44,10 @@ pub enum TcVerdict {
 }
 
 impl TcVerdict {
-    /// First byte of the option: a Linux traffic control verdict of eight bytes follows.
+    /// First byte of the verdict option: a Linux traffic control verdict of eight bytes follows.
     pub(crate) const TC: u8 = 1;
 
-    /// Linux's number for the verdict.
+    /// Returns Linux's number for the verdict (`TC_ACT_*`).
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Passed => 0,

@@ -1,4 +1,4 @@
-//! The result of a decoder of one format for the start of a buffer.
+//! What the decoder of one file format returns for the start of a buffer.
 
 use crate::error::PcapError;
 use crate::limits::MAX_PACKET_LEN;
@@ -6,11 +6,11 @@ use crate::packet::CapturedPacket;
 
 /// The record or block at the start of a buffer.
 pub(crate) enum RecordScan<'b> {
-    /// A packet in a record of that many bytes.
+    /// A packet, and the length of its record in bytes.
     Packet(usize, CapturedPacket<'b>),
-    /// This many bytes without a packet.
+    /// This many bytes contain no packet and can be skipped.
     Skip(usize),
-    /// The record needs this many bytes in all.
+    /// The record is incomplete; the field says how many bytes it has in total.
     NeedMore(MissingBytes),
 }
 

@@ -2,7 +2,7 @@
 
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// The tick of an interface's clock, and its zero.
+/// The unit of an interface's timestamps, and the time of timestamp 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceClock {
     tick: ClockTick,
@@ -11,9 +11,9 @@ pub(crate) struct InterfaceClock {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClockTick {
-    /// 10^-n seconds.
+    /// A tick has 10^-n seconds.
     Decimal(u8),
-    /// 2^-n seconds.
+    /// A tick has 2^-n seconds.
     Binary(u8),
 }
 
@@ -38,7 +38,8 @@ impl InterfaceClock {
         self.offset_s = seconds;
     }
 
-    /// Nanoseconds since 1970, with fractions dropped; `None` if they do not fit in 64 bits.
+    /// Converts ticks to nanoseconds since 1970, rounded down; `None` if the result does not fit in
+    /// 64 bits.
     #[inline]
     pub(crate) fn to_ns(self, ticks: u64) -> Option<u64> {
         match (self.tick, self.offset_s) {

@@ -53,12 +53,14 @@ impl PcapWriter {
     }
 }
 
-/// The snap length to write; 0 ("all") becomes the maximum, because classic pcap has no 0.
+/// Returns the snap length for the file header: 0 ("all bytes") becomes [`MAX_PACKET_LEN`], because
+/// classic pcap has no value for it.
 pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_PACKET_LEN } else { snaplen.min(MAX_PACKET_LEN) }
 }
 
-/// The part of `data` to write.
+/// Returns the bytes of `data` to write: at most `snaplen`. Fails if `data` is longer than the
+/// packet's `original` length.
 #[inline]
 pub(crate) fn cut(data: &[u8], original: u32, snaplen: u32) -> Result<&[u8], WriteError> {
     let captured = data.len();

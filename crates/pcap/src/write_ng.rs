@@ -20,7 +20,7 @@ const ISB_ENDTIME: u16 = 3;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
-/// Ticks of 10^-9 s.
+/// Value of the option if_tsresol: timestamps in units of 10^-9 s.
 const TSRESOL_NANOSECONDS: u8 = 9;
 
 /// The origin of a capture; empty texts are omitted.
@@ -60,7 +60,7 @@ pub struct InterfaceId(pub u32);
 pub struct PacketRecord<'a> {
     /// The interface that captured the packet.
     pub interface: InterfaceId,
-    /// The time in nanoseconds since 1970.
+    /// When the packet was captured, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// The packet's original length in bytes.
     pub orig_len: u32,
@@ -126,7 +126,7 @@ pub struct InterfaceStats {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PcapngWriter {
-    /// Snap lengths of the interfaces described so far.
+    /// Snap length of each interface described so far, by id.
     snaplens: Vec<u32>,
 }
 
@@ -275,12 +275,12 @@ fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     }
 }
 
-/// Splits a time into two words, first the high one, in either byte order.
+/// Splits a time into two 32-bit words. The high word is first, whatever the byte order.
 fn halves(ts_ns: u64) -> [u32; 2] {
     [(ts_ns >> 32) as u32, ts_ns as u32]
 }
 
-/// Pads `len` bytes to a multiple of four.
+/// Appends zeros that pad `len` bytes to a multiple of four.
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }

@@ -29,7 +29,7 @@ pub(crate) struct BatchEntry {
     pub(crate) tagged: FrameTag,
     /// The frame's flood set, if the frame goes to several ports.
     pub(crate) set: u8,
-    /// The next entry of its chain.
+    /// Number of the next entry in the chain; [`NO_INDEX`] at its end.
     next: u32,
 }
 
@@ -39,14 +39,14 @@ impl BatchEntry {
     }
 }
 
-/// The frames for one ring only.
+/// The frames whose only destination is one ring, as a linked list.
 #[derive(Debug, Clone, Copy)]
 struct RingFrameList {
     head: u32,
     tail: u32,
     /// The number of frames in the list.
     count: u32,
-    /// Index of the ring's destination; [`NO_INDEX`] while it has none.
+    /// Index of the ring in [`SwitchBatch::destinations`]; [`NO_INDEX`] until it has a frame.
     dest: u32,
 }
 
@@ -57,7 +57,7 @@ const EMPTY: RingFrameList =
 #[derive(Debug)]
 pub(crate) struct BatchRing {
     pub(crate) target: DeliveryTarget,
-    /// The flood sets that the destination belongs to.
+    /// Bit mask of the flood sets to which the destination belongs.
     sets: u64,
     pub(crate) delivered: DeliveryCounts,
 }
@@ -85,7 +85,7 @@ pub struct DeliveryCounts {
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
-    /// Indexed by ring, over all ports.
+    /// One list per ring, indexed by the ring's number among those of all ports.
     chains: Vec<RingFrameList>,
     floods: Vec<u32>,
     dests: Vec<BatchRing>,
@@ -125,8 +125,9 @@ impl SwitchBatch {
         BatchDestination { batch: self, dest: &self.dests[index] }
     }
 
-    /// Records how many frames were delivered to the `index`-th destination. The other frames count
-    /// as dropped because the destination was full. Without a report, no frame counts as delivered.
+    /// Records how many frames were delivered to the `index`-th destination. The remaining frames
+    /// for it count as dropped because the destination was full. Without a report, no frame for a
+    /// destination counts as delivered.
     ///
     /// # Panics
     /// If `index` is not less than [`Self::len`].
@@ -155,7 +156,7 @@ impl SwitchBatch {
         self.chains.resize(queues, EMPTY);
     }
 
-    /// Whether a ring is a destination already.
+    /// Whether a ring is already a destination of this batch.
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: u32) -> bool {
         self.chains[queue as usize].dest != NO_INDEX
@@ -258,9 +259,9 @@ pub struct FrameCopy {
 #[derive(Debug, Clone)]
 pub struct Copies<'b> {
     entries: &'b [BatchEntry],
-    /// The next of the frames for this ring only.
+    /// Entry number of the next frame for this ring only; [`NO_INDEX`] after the last one.
     next: u32,
-    /// The remaining flooded frames.
+    /// Entry numbers of the remaining flooded frames of the batch.
     floods: &'b [u32],
     sets: u64,
     egress: VlanEgress,

@@ -8,9 +8,10 @@ pub enum SwitchDropReason {
     Runt,
     /// The destination is at the port that the frame came from.
     SamePort,
-    /// The address is unknown, and such frames are not flooded.
+    /// The destination address is unknown, and the switch does not flood frames to unknown
+    /// addresses.
     UnknownUnicast,
-    /// The frame would be flooded, but no port takes it.
+    /// The frame would be flooded, but no port receives this class of flooded frames.
     NoDestination,
     /// The slot names a port that does not exist.
     NoSuchPort,
@@ -30,11 +31,11 @@ pub enum SwitchDropReason {
     Lookup,
     /// The destination ring was full; counted at the destination.
     DestinationFull,
-    /// Longer than the maximum frame length, so it never reached the
-    /// switch ([`crate::Switch::refuse`]).
+    /// The frame is longer than the maximum, so it never reached the switch
+    /// ([`crate::Switch::refuse`]).
     TooLong,
-    /// In transit when the switch's process was killed; reported by its successor
-    /// ([`crate::Switch::refuse`]). Some may have been delivered.
+    /// The frame was in transit when the switch's process was killed; the next process reports it
+    /// ([`crate::Switch::refuse`]). It may have been delivered.
     Restart,
 }
 

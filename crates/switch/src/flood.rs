@@ -53,7 +53,7 @@ impl FloodSets {
         &mut self.sets[at]
     }
 
-    /// The number of frames in all sets of a mask.
+    /// The number of frames in all sets whose bits are set in `mask`.
     pub(crate) fn packets(&self, mask: u64) -> u32 {
         let in_mask = |at: usize| mask >> at & 1 != 0;
         self.sets.iter().enumerate().filter(|(at, _)| in_mask(*at)).map(|(_, s)| s.packets).sum()

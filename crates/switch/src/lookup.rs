@@ -38,13 +38,14 @@ pub struct SwitchPacket<'a> {
 /// The destination that a [`SwitchLookup`] selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchRoute {
-    /// The port that the address table has.
+    /// The port at which the address table has the destination; unknown and group addresses are
+    /// flooded.
     Learned,
-    /// A port. The ring is the source ring's index modulo the number of rings.
+    /// A port. The ring is the source ring's index modulo the port's number of rings.
     Port(SwitchPortId),
-    /// A ring of a port, modulo the number of rings.
+    /// A ring of a port; the ring's index is taken modulo the port's number of rings.
     Ring(SwitchPortId, u32),
-    /// All ports that take unknown addresses.
+    /// All ports that receive frames to unknown addresses.
     Flood,
     /// No destination.
     Drop,
@@ -53,7 +54,8 @@ pub enum SwitchRoute {
 /// Decides instead of the address table; see [`crate::Switch::forward_by`].
 pub trait SwitchLookup {
     /// Selects the destination of a frame from `source`. Isolation and VLANs are checked
-    /// afterwards. Not called for frames without a complete header, or whose slot names a port.
+    /// afterwards. Not called for a frame without a complete header, or a frame whose slot names a
+    /// port.
     fn route(&mut self, source: SwitchPortId, packet: &SwitchPacket<'_>) -> SwitchRoute;
 }
 

@@ -40,7 +40,7 @@ pub struct SwitchPortConfig {
 }
 
 impl Default for SwitchPortConfig {
-    /// One ring, learning, receiving everything, without limits.
+    /// One ring; the port learns, receives every class of flooded frames, and has no storm limits.
     fn default() -> Self {
         Self {
             rings: 1,
@@ -55,10 +55,10 @@ impl Default for SwitchPortConfig {
     }
 }
 
-/// The data that a decision about a port needs, close together in memory.
+/// The data about a port that decisions need, in few cache lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortForwarding {
-    /// The index of its ring 0 among the rings of all ports.
+    /// The index of the port's ring 0 among the rings of all ports.
     pub(crate) first_queue: u32,
     /// Number of rings; 0 if there is no port.
     pub(crate) rings: u32,

@@ -49,9 +49,10 @@ pub struct Switch {
     ports: Vec<Option<SwitchPort>>,
     /// Indexed by port number.
     forwarding: Vec<PortForwarding>,
-    /// The numbers of the attached ports.
+    /// The numbers of all attached ports.
     present: Vec<u32>,
-    /// The same lists by VLAN, for each VLAN that was flooded since the ports last changed.
+    /// By VLAN, the numbers of the ports that may receive its frames. Computed when a frame is
+    /// first flooded in the VLAN after ports have changed.
     members: BTreeMap<u16, Vec<u32>>,
     /// The number of rings of all ports.
     queues: u32,
@@ -118,13 +119,13 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets how long addresses without frames are remembered; `None`: for ever.
+    /// Sets after how many ns without frames an address is forgotten; `None` means never.
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
         self.table.set_ageing(ageing_ns);
     }
 
-    /// Switches VLAN awareness. A change forgets all addresses, because their VLANs have a
+    /// Turns VLAN awareness on or off. A change forgets all addresses, because their VLANs have a
     /// new meaning.
     pub fn set_vlan_aware(&mut self, is_vlan_aware: bool) {
         if self.config.is_vlan_aware != is_vlan_aware {
@@ -199,7 +200,7 @@ impl Switch {
         self.table.remove(key_of(mac.to_u64(), vlan))
     }
 
-    /// Forgets the addresses that `which` selects; returns their number.
+    /// Forgets the addresses for which `which` returns true; returns how many.
     pub fn flush(&mut self, now_ns: u64, which: impl FnMut(&MacEntry) -> bool) -> usize {
         self.table.flush(now_ns, which)
     }
@@ -219,7 +220,7 @@ impl Switch {
         self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
-    /// As [`Self::forward`], but consults `lookup` first.
+    /// As [`Self::forward`], but `lookup` selects the destination of each frame.
     #[inline]
     pub fn forward_by<'p>(
         &mut self,
@@ -239,7 +240,8 @@ impl Switch {
         turn.end(self);
     }
 
-    /// Counts the delivered frames, and empties the batch.
+    /// Adds the frames reported as delivered, and those dropped, to the ports' counters, and
+    /// empties the batch.
     pub fn settle(&mut self, batch: &mut SwitchBatch) {
         for dest in batch.dests() {
             let asked = u64::from(batch.copies_to(dest));

@@ -1,13 +1,14 @@
 //! Maps addresses to ports.
 //!
 //! A bucket holds four addresses and is one cache line; an address that does not fit in its bucket
-//! goes to the next one. The array doubles when five eighths of the slots are taken. A slot records
-//! when its address was last seen, to within 17 ms, so a busy address is written sixty times a
-//! second and not once per frame.
+//! goes to the next one. The number of buckets doubles when five eighths of the slots are taken. A
+//! slot records when its address was last seen, to within 17 ms, so a busy address is written sixty
+//! times a second and not once per frame.
 //!
 //! # Invariants
-//! 1. From the bucket that its hash selects to the one before its own, all buckets are full.
-//! 2. No address is [`MAX_PROBES`] buckets or more from its hashed position.
+//! 1. For each address, all buckets from the one that its hash selects up to the one that holds the
+//!    address are full, the last not included.
+//! 2. Each address is less than [`MAX_PROBES`] buckets after the one that its hash selects.
 //!
 //! Old addresses count as absent at once. Their slots are freed by [`MacTable::sweep`], a few at a
 //! time, or reused for new addresses.
@@ -21,7 +22,7 @@ use crate::port::SwitchPortId;
 
 /// Nanoseconds in a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
-/// Number of buckets that may be probed from an address's hashed position on.
+/// Maximum number of buckets that a search reads, from the one that the hash selects.
 const MAX_PROBES: usize = 32;
 const MIN_BUCKETS: usize = 256;
 /// Slots in a bucket.
@@ -33,9 +34,9 @@ pub(crate) struct MacKey {
     hash: u64,
 }
 
-/// Set in the key of a taken slot; above 48 bits of address and 12 of VLAN.
+/// Bit set in the key of a taken slot. It is above the address (48 bits) and the VLAN (12 bits).
 const TAKEN_FLAG: u64 = 1 << 63;
-/// Set in the port of an address that neither ages nor moves.
+/// Bit set in the port number of a static address, which neither ages nor moves.
 const PINNED_FLAG: u32 = 1 << 31;
 
 /// An address in the table.
@@ -62,7 +63,7 @@ pub(crate) enum LearnOutcome {
     Full,
 }
 
-/// One address.
+/// One slot of a bucket: an address, its port, and when it was last seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct MacSlot {
     /// 0 if the slot is free.
@@ -80,7 +81,7 @@ struct MacBucket {
     last_seen: [u32; SLOTS_PER_BUCKET],
 }
 
-/// A slot's bucket, and its index there.
+/// The position of a slot: its bucket, and its index in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MacSlotIndex {
     bucket: usize,
@@ -94,7 +95,8 @@ impl MacBucket {
 
     #[inline(always)]
     fn find(&self, key: u64) -> Option<usize> {
-        // Compares all four at once, because the position of a key in its bucket is unpredictable.
+        // All four keys are compared at once, because the position of a key in its bucket is
+        // unpredictable.
         let mask =
             (0..SLOTS_PER_BUCKET).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
         (mask != 0).then(|| mask.trailing_zeros() as usize & (SLOTS_PER_BUCKET - 1))
@@ -146,7 +148,7 @@ pub struct MacTable {
     buckets: Vec<MacBucket>,
     len: usize,
     limit: usize,
-    /// In ticks; `u32::MAX` means never.
+    /// Maximum age of an address in ticks; `u32::MAX` means that addresses do not age.
     max_age: u32,
     secret: [u64; 2],
     /// The bucket where the next sweep starts.
@@ -243,7 +245,7 @@ impl MacTable {
         found.is_some()
     }
 
-    /// Forgets the addresses that `which` selects, including old ones; returns their number.
+    /// Forgets the addresses for which `which` returns true, including old ones; returns how many.
     pub(crate) fn flush(&mut self, now_ns: u64, mut which: impl FnMut(&MacEntry) -> bool) -> usize {
         let tick = tick_of(now_ns);
         let picked = self.taken().filter(|slot| which(&slot.entry(tick)));
@@ -363,7 +365,8 @@ impl MacTable {
         true
     }
 
-    /// Doubles the array, repeatedly if addresses still crowd in one region.
+    /// Doubles the number of buckets, repeatedly if an address still fits no bucket within
+    /// [`MAX_PROBES`].
     fn grow(&mut self) {
         let old: Vec<MacSlot> = self.taken().collect();
         let mut count = self.buckets.len();
@@ -377,8 +380,8 @@ impl MacTable {
         self.swept = 0;
     }
 
-    /// Frees a slot, and moves back addresses that are further on only because this bucket
-    /// was full.
+    /// Frees a slot, and moves addresses into it that were put into later buckets only because this
+    /// bucket was full.
     fn free(&mut self, at: MacSlotIndex) {
         self.len -= 1;
         let mut hole = at.bucket;
@@ -397,7 +400,8 @@ impl MacTable {
         }
     }
 
-    /// The slot in bucket `from` of an address whose probe path passed bucket `hole`.
+    /// Returns the slot in bucket `from` of an address that could have been in bucket `hole`, which
+    /// its probe path passes.
     fn displaced_entry(&self, from: usize, hole: usize) -> Option<usize> {
         let distance = |to: usize| from.wrapping_sub(to) & self.mask();
         let bucket = &self.buckets[from];

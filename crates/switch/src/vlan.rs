@@ -64,11 +64,12 @@ impl FromIterator<VlanId> for VlanSet {
 /// The VLAN membership of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VlanMembership {
-    /// In one VLAN: frames leave untagged; they enter untagged or tagged with that VLAN.
+    /// The port is in one VLAN: frames leave untagged; they enter untagged or tagged with this
+    /// VLAN.
     Access(VlanId),
-    /// In several VLANs: frames are tagged, except those of the native VLAN.
+    /// The port is in several VLANs: frames are tagged, except those of the native VLAN.
     Trunk {
-        /// The VLAN of untagged frames; without one they are dropped.
+        /// The VLAN of untagged frames; if `None`, untagged frames are dropped.
         native: Option<VlanId>,
         /// The permitted VLANs.
         allowed: VlanSet,
@@ -98,7 +99,7 @@ pub enum TagAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameTag {
     No,
-    /// With a VLAN id, or 0 for priority only.
+    /// A tag with this VLAN id; 0 for a tag with a priority only.
     With(u16),
 }
 

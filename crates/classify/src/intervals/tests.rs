@@ -17,7 +17,7 @@ fn prefix(value: u128, len: u32) -> u128 {
 struct ListModel(Vec<(u128, u32, u32)>);
 
 impl ListModel {
-    /// Maps a prefix to a number, or to none.
+    /// Maps a prefix to a number; `NO_PREFIX` removes it.
     fn set(&mut self, key: u128, len: u32, number: u32) {
         let key = prefix(key, len);
         self.0.retain(|one| (one.0, one.1) != (key, len));
@@ -60,7 +60,8 @@ impl IntervalTree {
         self.replace(first.last_of(len.min(64)), &model.starts(first, len.min(64)));
     }
 
-    /// Counts the nodes from an entry downwards, and checks their keys and the distance of leaves.
+    /// Counts the nodes from an entry downwards, and checks their keys and that all leaves are on
+    /// the same level.
     fn counted(&self, entry: u32, levels: u32) -> usize {
         if entry & NODE_FLAG == 0 {
             assert_eq!(levels, 0, "a number above the leaves");
@@ -82,7 +83,8 @@ fn agree(tree: &IntervalTree, model: &ListModel, probes: &[u128]) {
     assert_eq!(tree.counted(tree.root, tree.levels) + tree.free.len(), tree.nodes.len());
 }
 
-/// Prefixes that nest, adjoin and repeat, at both ends of the space and around the middle of values.
+/// Generates prefixes that nest, adjoin and repeat, at both ends of the value range and around bit
+/// 64.
 fn prefixes(numbers: core::ops::Range<u32>) -> impl Strategy<Value = (u128, u32, u32)> {
     let stem = prop::sample::select(vec![0, u128::MAX, 0x2001_0db8 << 96, 0xffff << 48]);
     let shift = prop::sample::select(vec![0, 56, 62, 66, 92, 120]);
@@ -138,7 +140,7 @@ proptest! {
     }
 }
 
-/// A /48 of a thousand, in an order that jumps.
+/// Returns one of a thousand /48 prefixes. Successive values of `at` give prefixes far apart.
 fn drawn(at: u32) -> (u128, u32) {
     (0x2001_0db8 << 96 | u128::from(at * 389 % 1000) << 80, 48)
 }
@@ -161,7 +163,7 @@ fn a_tree_that_grows_and_shrinks_by_single_changes_stays_right() {
         tree.set(&model, key, len);
     }
     agree(&tree, &model, &probes);
-    // A prefix around all that is left clears it away.
+    // A change of a prefix that contains all remaining prefixes removes them from the tree.
     tree.set(&model, 0x2001 << 112, 16);
     assert!(tree.nodes.len() - tree.free.len() < 10);
     agree(&tree, &model, &probes);

@@ -54,7 +54,7 @@ fn one_value_of_its_own_needs_a_guard_and_no_node() {
     let trie = Trie::build(&[(0, 1), (0x0a00_0001_u32, 2), (0x0a00_0002, 1)]);
     let found = [0x0a00_0000, 0x0a00_0001, 0x0a00_0002].map(|key| trie.get(key));
     assert_eq!(found, [1, 2, 1]);
-    // The bits to compare, their count, and two entries.
+    // A guard has four words: the bits to compare, their count, and two entries.
     assert_eq!(trie.size_bytes(), (64 + 4) * 4);
 }
 
@@ -81,7 +81,7 @@ fn two_levels() -> Trie<u32> {
 
 #[test]
 fn a_patch_copies_the_path_to_what_has_changed_and_nothing_else() {
-    // Both nodes on the way, and a guard or node for the value.
+    // A patch copies both nodes on the path, and adds a guard or a node for the value.
     for (key, len, most) in [(0x0a00_8000, 28, 2 * 66), (0x0a00_8003, 32, 2 * 66 + 5)] {
         let mut trie = two_levels();
         let before = trie.words.len();
@@ -105,7 +105,7 @@ fn patches_may_leave_as_much_as_was_built_and_four_thousand_words() {
     let starts = [(0, 1), (0x0a00_0001_u32, 2), (0x0a00_0002, 1)];
     let mut trie = Trie::build(&starts);
     let most = 2 * trie.words.len() + 4096;
-    // Each copies the guard, which has 4 words.
+    // Each patch copies the guard, which has 4 words.
     for _ in 0..(most - trie.words.len()) / 4 {
         trie.patch(0x0a00_0001, 32, |first, _| vec![(first, 2)]);
         assert!(!trie.needs_rebuild(3));

@@ -10,7 +10,7 @@ pub(super) fn is_complete(request: &[u8]) -> bool {
     request.len() >= MAX_REQUEST_BYTES || request.windows(4).any(|end| end == b"\r\n\r\n")
 }
 
-/// The whole answer to a request.
+/// Returns the complete HTTP answer to a request.
 pub(super) fn answer(request: &[u8], metrics: &Metrics) -> Vec<u8> {
     let plain = "text/plain; charset=utf-8";
     let (status, kind, body) = match target(request) {

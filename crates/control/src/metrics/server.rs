@@ -36,7 +36,7 @@ pub(super) struct MetricsServer {
     /// Connections of this server are always half-open in the sense of [`PeerTable`]: a client that
     /// reads its answer slowly costs as little effort to create as a silent one.
     clients: PeerTable<MetricsConnection>,
-    /// No connection is accepted before this time.
+    /// If set, no connection is accepted before this time.
     accept_after: Option<Instant>,
 }
 
@@ -104,12 +104,13 @@ impl MetricsServer {
         let deadlines = self.clients.iter().map(|(_, client)| client.deadline);
         let next = deadlines.chain(self.accept_after).min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
-        // One millisecond more, because poll would otherwise return repeatedly in the last fraction
-        // of one.
+        // One millisecond is added, because poll would otherwise return repeatedly during the last
+        // fraction of a millisecond.
         let timeout =
             timeout.and_then(|timeout| Timespec::try_from(timeout + Duration::from_millis(1)).ok());
         if poll(&mut polled, timeout.as_ref()).is_err() {
-            // Interrupted: ready descriptors will still be ready at the next poll.
+            // A signal interrupted the poll. Ready descriptors will still be ready at the next
+            // poll.
             return Some(Vec::new());
         }
         if !polled[0].revents().is_empty() {
@@ -140,7 +141,7 @@ impl MetricsServer {
                 // The client disconnected before its connection was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The process is out of descriptors; others may be closed in the meantime.
+                // The process is out of descriptors; some may be closed before the next attempt.
                 Err(_) => self.accept_after = Some(Instant::now() + ACCEPT_RETRY_DELAY),
             }
         }

@@ -83,7 +83,7 @@ fn binary_op() -> impl Strategy<Value = BinaryOp> {
     select(vec![Add, Sub, Mul, Div, Mod, And, Or, Xor, Shl, Shr])
 }
 
-/// Replaces constants that the parser rejects on the right by 1.
+/// Replaces a constant by 1 if the parser rejects it as the right operand of `op`.
 fn valid_right(op: BinaryOp, right: Arith) -> Arith {
     match (op, &right) {
         (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0))
@@ -147,7 +147,7 @@ fn expr() -> impl Strategy<Value = Expr> {
     prop_oneof![4 => joined(primitive().prop_map(Expr::Test)), 1 => encapsulated()]
 }
 
-/// Words of the language in any order, some of them concatenated.
+/// Generates words of the language in random order, some of them concatenated.
 fn word_salad() -> impl Strategy<Value = String> {
     let words: Vec<&str> = "and or not ( ) [ ] : / \\ - + & | < = != >> % ^ ! src dst host net \
         mask port portrange proto ip ip6 tcp udp icmp6 ether arp vlan mpls pppoes less greater \
@@ -358,7 +358,7 @@ fn the_empty_filter_accepts_everything() {
 
 #[test]
 fn no_arp_header_follows_mpls_labels() {
-    // An IPv6 packet with 10.0.0.1 where ARP has its sender.
+    // An IPv6 packet that has 10.0.0.1 at the offset of ARP's sender address.
     let mut frame = [0; 80];
     frame[12..19].copy_from_slice(&[0x88, 0x47, 0, 0, 0x11, 64, 0x60]);
     frame[32..36].copy_from_slice(&[10, 0, 0, 1]);

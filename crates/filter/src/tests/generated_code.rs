@@ -1,4 +1,5 @@
-//! The instructions that filters compile to: none that is not needed, and jumps of any length.
+//! Tests the instructions to which filters compile: no instruction is superfluous, and jumps of any
+//! length work.
 
 use std::vec;
 use std::vec::Vec;
@@ -71,7 +72,8 @@ fn both_targets_of_a_branch_may_be_far() {
     assert_eq!([60, 61].map(|len| program.run(&[], len)), [1, 2]);
 }
 
-/// The distance of one jump grows when another becomes long, so layout repeats until none does.
+/// The distance of one jump grows when another jump becomes long, so the layout is repeated until
+/// no jump changes.
 #[test]
 fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
     for filler in 240..260 {
@@ -98,7 +100,8 @@ fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
     }
 }
 
-/// Two paths that meet; each loads into the registers what `load` loads for it.
+/// Assembles two paths that meet. On each path `load` loads the registers; `after` is the code
+/// where they meet.
 fn meeting(load: impl Fn(&mut Assembly, u32), after: impl Fn(&mut Assembly)) -> CbpfProgram {
     let mut assembly = Assembly::default();
     let labels = [assembly.label(), assembly.label(), assembly.label()];

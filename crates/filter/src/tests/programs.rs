@@ -1,5 +1,5 @@
-//! Programs: compares the check with a check of all paths, and the interpreter with a simple
-//! interpreter.
+//! Compares the check of programs with a check that tries every path, and the interpreter with a
+//! simple interpreter.
 
 use std::collections::BTreeSet;
 use std::format;

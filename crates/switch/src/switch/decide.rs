@@ -20,7 +20,8 @@ const TAG_TYPE: u64 = 0x8100;
 const GROUP_BIT: u64 = 1 << 40;
 const BROADCAST: u64 = (1 << 48) - 1;
 
-/// State that is constant over a batch, or shared by runs of similar frames.
+/// State of a batch: values that do not change during the batch, and results that consecutive
+/// similar frames reuse.
 pub(super) struct BatchForwarder {
     now_ns: u64,
     tick: u32,
@@ -30,7 +31,7 @@ pub(super) struct BatchForwarder {
     learns: bool,
     is_isolated: bool,
     floods_unknown: bool,
-    /// The key learned last: a run of frames from one station is learned once.
+    /// The source that was learned last: consecutive frames from one station are learned once.
     last_source: u64,
     rx: SwitchTraffic,
     flooded: u64,
@@ -40,7 +41,7 @@ pub(super) struct BatchForwarder {
 /// The contents of a frame's header.
 #[derive(Clone, Copy)]
 struct SwitchHeader {
-    /// The destination in its VLAN.
+    /// The destination address in the frame's VLAN.
     to: MacKey,
     from: MacKey,
     vlan: u16,
@@ -229,7 +230,8 @@ impl BatchForwarder {
         Ok(())
     }
 
-    /// Makes a ring a destination, if its port is in the frame's VLAN.
+    /// Makes a ring a destination of the batch. Fails if its port does not exist or is not in the
+    /// frame's VLAN.
     #[inline(never)]
     fn open_one(
         &self,
@@ -288,7 +290,7 @@ impl BatchForwarder {
         batch.sets.get_mut(set).ports
     }
 
-    /// The fallback when a batch has too many flood sets: one entry per port.
+    /// Floods a frame in a batch that has too many flood sets: adds one entry per port.
     fn flood_one_by_one(
         &self,
         switch: &mut Switch,
@@ -304,7 +306,8 @@ impl BatchForwarder {
         targets.len() as u32
     }
 
-    /// Ring 0 of every port that receives frames of a class and VLAN from this source.
+    /// Returns ring 0 of every port that receives flooded frames of this class and VLAN from the
+    /// source.
     fn targets(&self, switch: &mut Switch, class: FloodClass, vlan: u16) -> Vec<DeliveryTarget> {
         let is_vlan_aware = self.is_vlan_aware;
         let members: Vec<u32> = switch.members(vlan).to_vec();

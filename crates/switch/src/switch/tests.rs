@@ -13,7 +13,7 @@ mod model;
 const ALL: u64 = (1 << 48) - 1;
 const SECOND: u64 = 1_000_000_000;
 
-/// A frame with these addresses, tagged if there is a `vlan`.
+/// Returns a frame with these addresses, with a VLAN tag if `vlan` is given.
 pub(super) fn frame(to: u64, from: u64, vlan: Option<u16>) -> Vec<u8> {
     let mut frame = Vec::from(&to.to_be_bytes()[2..]);
     frame.extend_from_slice(&from.to_be_bytes()[2..]);

@@ -94,7 +94,8 @@ fn an_older_clock_takes_nothing_away() {
 #[test]
 fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
     let mut table = table(100);
-    // One more than a bucket holds: the last is in the next bucket until there is room.
+    // One address more than a bucket holds: the last one is in the next bucket until this one has
+    // space.
     for mac in neighbours(&table, SLOTS_PER_BUCKET + 1) {
         learn(&mut table, mac, 1, 0);
     }
@@ -151,7 +152,7 @@ fn a_static_address_needs_a_free_place() {
     assert_eq!([7, 8].map(|mac| find(&table, mac, 0)), [Some(2), None]);
 }
 
-/// Addresses with the same hashed position.
+/// Returns addresses whose hashes select the same bucket.
 fn neighbours(table: &MacTable, count: usize) -> Vec<u64> {
     let home = table.home(key_of(0, 0));
     (0..).filter(|&mac| table.home(key_of(mac, 0)) == home).take(count).collect()

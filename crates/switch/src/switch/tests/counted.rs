@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Sends a frame of `len` bytes, of which the switch sees the first 18.
+/// Sends a frame of `len` bytes with this header; returns whether the frame has a destination.
 fn sends(fixture: &mut Fixture, frame: &[u8], len: u32) -> bool {
     let packet = SwitchPacket { len, ..packet(frame, 0) };
     fixture.switch.forward(0, SwitchPortId(0), 0, [packet], &mut fixture.batch);

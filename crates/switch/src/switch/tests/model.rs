@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// The frames by (port, ring): slot and tag.
+/// The frames sent to each (port, ring): first slot and change of the tag.
 type Sent = BTreeMap<(u32, u32), Vec<(u32, TagAction)>>;
 
 struct Model {
