@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Backlog {
     queues: Vec<VecDeque<Vec<u8>>>,
-    /// Buffers for reuse; they keep their memory.
+    /// Buffers without a frame, which keep their allocated memory for reuse.
     free: Vec<Vec<u8>>,
     /// The number of buffers that may still be allocated.
     unallocated: usize,
@@ -56,8 +56,8 @@ impl Backlog {
         self.free.len() + self.unallocated
     }
 
-    /// Enqueues a frame. Returns the output that lost a frame to make space, if any. Without
-    /// buffers, that is this output, and the frame itself is lost.
+    /// Enqueues a frame. Returns the output that lost a frame to make space, if any. If there are
+    /// no buffers at all, `frame` is lost and `output` is returned.
     pub fn push(&mut self, output: usize, frame: &[u8]) -> Option<usize> {
         let (mut buffer, loser) = match self.take() {
             Some(buffer) => (buffer, None),
@@ -95,7 +95,7 @@ impl Backlog {
     }
 
     fn evict(&mut self) -> Option<(Vec<u8>, usize)> {
-        // The first of the longest queues.
+        // If several queues are longest, the first one is taken.
         let longest = (0..self.queues.len()).rev().max_by_key(|&at| self.queues[at].len())?;
         let buffer = self.queues[longest].pop_front()?;
         self.waiting -= 1;

@@ -8,7 +8,7 @@ const TABLE_LEN: usize = 1 << 14;
 /// A map from each hash to one of several outputs.
 #[derive(Debug, Clone)]
 pub enum OutputSpread {
-    /// Equal parts of the range of hashes.
+    /// Each of this many outputs gets an equal part of the range of hashes.
     Even(u32),
     /// A table in which each entry is the output with the greatest weight for that entry.
     Table(Vec<u16>),
@@ -22,8 +22,8 @@ impl OutputSpread {
     }
 
     /// Distributes over outputs with these identities (for example hashes of their names). When an
-    /// output is added or removed, only its own flows move, within a run and between runs. Uses
-    /// rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
+    /// output is added or removed, only the flows of this output move. The mapping is the same in
+    /// every run. Uses rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
     #[must_use]
     pub fn consistent(identities: &[u64]) -> Self {
         let winner = |slot: usize| {
@@ -38,7 +38,8 @@ impl OutputSpread {
     #[must_use]
     #[inline]
     pub fn output(&self, hash: u64) -> usize {
-        // Scales the upper half of the hash, which is cheaper than a division and just as even.
+        // Scales the upper half of the hash to `0..count`, which is cheaper than a division and as
+        // even.
         let scaled = |count: u64| (((hash >> 32) * count) >> 32) as usize;
         match self {
             Self::Even(outputs) => scaled(u64::from(*outputs)),

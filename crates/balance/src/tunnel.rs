@@ -43,14 +43,16 @@ fn inner(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Geneve header: version and length of the options in words, flags, type, network, options.
+/// Returns the frame after a Geneve header: version and length of the options in words, flags,
+/// type, network, options.
 fn geneve(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<8>()?;
     let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERTYPE_TEB;
     is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
 }
 
-/// GRE header: flags for checksum, (routing), key and sequence number; each adds a word.
+/// Returns the frame after a GRE header. Each of the flags for checksum, key and sequence number
+/// adds a word to the header.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<4>()?;
     let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;

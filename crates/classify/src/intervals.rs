@@ -146,7 +146,8 @@ impl IntervalTree {
         for group in starts.chunk_by(|a, b| upper(a.0) == upper(b.0)) {
             let key = upper(group[0].0);
             let before = core::mem::replace(&mut number, group[group.len() - 1].1);
-            // Removes the entry after a tree of lower halves if another tree begins at its key.
+            // Removes the entry that ends the previous tree of lower halves if this group has the
+            // same key.
             entries.pop_if(|entry| entry.0 == key);
             if let [(start, number)] = *group
                 && start.into() as u64 == 0

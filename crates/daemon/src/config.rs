@@ -24,7 +24,7 @@ use crate::settings::DaemonSettings;
 use config_text::ConfigText;
 pub(crate) use values::{permissions, uring};
 
-/// The path that is used if no flag names one and the file exists.
+/// The file that is read, if it exists, when no flag names a file.
 pub(crate) const DEFAULT_PATH: &str = "/etc/slipring/daemon.toml";
 
 /// The file's contents.

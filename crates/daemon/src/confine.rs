@@ -1,8 +1,8 @@
 //! Drops privileges before the daemon serves clients.
 //!
-//! All threads inherit the restrictions from the first one, so they are applied before any other
-//! thread starts. Serving needs mounts, namespaces, BPF and access to clients' memory; system calls
-//! that no slipring program needs are forbidden as well ([`slipring_confine::FORBIDDEN_CALLS`]).
+//! The restrictions are applied before the first thread starts others, so that all threads inherit
+//! them. Serving needs mounts, namespaces, BPF and access to clients' memory; system calls that no
+//! slipring program needs are forbidden as well ([`slipring_confine::FORBIDDEN_CALLS`]).
 //!
 //! Landlock is not used: a thread restricted by it may neither read the memory of clients
 //! (`process_vm_readv` counts as tracing them) nor unmount the device at the end.
@@ -21,8 +21,8 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Drops all other capabilities; returns, as text, what could not be restricted. `metrics` is the
-/// address on which metrics will be served, if any.
+/// Drops all capabilities except [`KEPT_CAPABILITIES`]; returns descriptions of the restrictions
+/// that could not be applied. `metrics` is the address on which metrics will be served, if any.
 pub(crate) fn confine(metrics: Option<&str>) -> Vec<String> {
     let listening = match metrics.is_some_and(is_reserved) {
         true => CapabilitySet::NET_BIND_SERVICE,

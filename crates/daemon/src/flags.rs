@@ -91,7 +91,8 @@ fn of_the_end() -> [Arg; 2] {
 }
 
 fn of_the_file() -> [Arg; 1] {
-    // Not named `config`: that is the file from which other commands read their flags.
+    // The flag is not named `config`, because other commands read their flags from the file of that
+    // name.
     [Arg::new("file")
         .long("config")
         .value_name("FILE")

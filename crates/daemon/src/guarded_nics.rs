@@ -37,7 +37,7 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // The refusal concerns an interface only if an interface of this name exists.
+            // If no interface of this name exists, the error says so instead of EPERM.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),
                 _ => Ok(()),

@@ -8,9 +8,9 @@
 //!                                              MAX_MISSED_PERIODS in a row: the worker hangs
 //! ```
 //!
-//! Missed signals are counted by waits of the supervisor, not by elapsed time: a supervisor that
-//! got no processor time or was stopped has waited only once. Unlike a datagram, an eventfd never
-//! blocks the worker while the supervisor is stopped.
+//! Misses are counted in waits of the supervisor, not in elapsed time: a supervisor that got no
+//! processor time or was stopped counts only one wait. Unlike a datagram, an eventfd never blocks
+//! the worker while the supervisor is stopped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -83,7 +83,7 @@ impl Heartbeat {
 }
 
 impl ThreadStates {
-    /// A worker that has ended meanwhile has no threads.
+    /// Reads the states of the worker's threads; none if the worker has ended.
     fn read_threads(worker: Pid) -> Self {
         let pid = worker.as_raw_nonzero().get() as u32;
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -96,11 +96,11 @@ impl ThreadStates {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// Whether a thread was runnable but got no processor, or waits for a slow disk: a new worker
-    /// would have to wait too.
+    /// Whether a thread has been runnable since `before` but got no processor, or waits for a disk.
+    /// A new worker would have to wait too.
     fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
-            // A thread that was not seen before may not have run yet.
+            // A thread that is not in `before` may not have run yet.
             'R' => before.0.get(tid).is_none_or(|&(_, had)| had == time),
             'D' => true,
             _ => false,
@@ -108,8 +108,8 @@ impl ThreadStates {
     }
 }
 
-/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`fuse-loop`) run
-/// only when nothing else does, so they do not count.
+/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`fuse-loop`) do not
+/// count, because they run only when no other thread does.
 fn is_serving_thread(name: &str) -> bool {
     let rest = name.strip_prefix("fuse-").unwrap_or_default();
     rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
@@ -127,7 +127,7 @@ fn parse(stat: &str) -> Option<(&str, char, u64)> {
     Some((name, state, times.next()? + times.next()?))
 }
 
-/// The worker's end: signals that it is alive.
+/// Sends the worker's signal that it is alive.
 pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
     // The counter cannot fill up within any realistic time.
     let _ = rustix::io::write(to, &1u64.to_ne_bytes());

@@ -41,7 +41,8 @@ impl Journal {
 
     /// Removes and returns all queued events.
     pub(crate) fn take_events(&self) -> Vec<AdapterEvent> {
-        // Cleared first: an event that is queued meanwhile signals again.
+        // The counter is cleared before the events are taken, so that an event queued meanwhile
+        // makes the descriptor readable again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }

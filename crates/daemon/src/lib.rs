@@ -69,7 +69,7 @@ pub fn answers(
     let domains = Arc::new(domains);
     let same = domains.clone();
     let switches = Box::new(slipring_vale::SwitchService::new(move || same()));
-    // No file was opened through a device here.
+    // No file is open through a device, so there is no memory to release.
     let tidy = Box::new(|| ());
     Box::new(service::DaemonService::new(
         Arc::new(reload),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipring_netmap::{Domain, Parameters};
 
-/// Divisor of the machine's memory that gives a user's default limit.
+/// A user's default limit is the machine's memory divided by this number.
 const SHARE_DIVISOR: u64 = 4;
 /// Limits are multiples of this number of bytes.
 const LIMIT_GRANULARITY_BYTES: u64 = 2 << 20;
@@ -28,7 +28,7 @@ pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
-        // A count too small for any memory is refused here; the first bind then fails.
+        // If the number is too small for netmap, `set` refuses it, and the first bind then fails.
         let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }

@@ -1,5 +1,5 @@
 //! Removes ports that outlive their programs. Only root and the daemon's own user can use the
-//! control socket, so removal is on behalf of one of them.
+//! control socket, and they may remove ports of any user.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use slipring_netmap::{Domain, Errno};
 use crate::accounts::Accounts;
 
 /// Performs `remove-port` (a persistent port) or `detach-port` (a port in a switch) for the user
-/// named by `owner`. If the namespace `netns` has no such port, the only one that has it is used.
+/// named by `owner`. If the network namespace `netns` has no port of this name, the port in the
+/// only namespace that has one is used.
 pub(crate) fn remove(
     domains: &[Arc<Domain>],
     request: &ControlRequest,

@@ -1,8 +1,8 @@
-//! Decides who may bind which port.
+//! Decides which user may bind which port.
 //!
 //! A rule names users and ports; a rule that names no users applies to all users, and one that
 //! names no ports applies to all ports. `deny` overrides `allow`. If no rule applies, root may bind
-//! any port and other users any but interfaces.
+//! any port, and other users any port except interfaces.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -26,7 +26,7 @@ pub(crate) struct PortAccess<'n> {
 
 #[cfg(test)]
 impl<'n> PortAccess<'n> {
-    /// The port of this name.
+    /// Returns the port with this name.
     pub(crate) fn of_port(name: &'n str) -> Self {
         Self { name, kind: PortKind::of_name(name) }
     }
@@ -39,7 +39,7 @@ pub(crate) struct Requester<'g> {
     pub(crate) gids: &'g [u32],
 }
 
-/// One rule; an empty list does not restrict.
+/// One rule. An empty list does not restrict anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,
@@ -73,8 +73,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // The last `*` in the pattern and the first character that it does not cover yet, for
-    // backtracking.
+    // For backtracking: the position of the last `*` in the pattern, and the position in the name
+    // up to which this `*` matches so far.
     let mut again = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -114,7 +114,7 @@ impl AccessRules {
         !any(&self.deny) && (without_rules || any(&self.allow))
     }
 
-    /// Whether the user may also take over the interface of the default route.
+    /// Whether the user may bind the port even if it is the interface of the default route.
     fn may_take_over(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
         self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(requester, port))
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(
     settings: DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // Before any other thread exists.
+    // The class is set before any other thread exists, so that all threads inherit it.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
@@ -91,12 +91,14 @@ pub(crate) fn run(
     if device.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
-    // Dropped last, so that a client that waits for the daemon's end can send requests until now.
+    // The control socket is closed last, so that a client that waits for the daemon's end can send
+    // requests until then.
     drop(control);
     Ok(Exit::Done)
 }
 
-/// Returns the directory that contains the device and all sockets. Links elsewhere point into it.
+/// Returns the directory that contains the device and all sockets. Links in other places point into
+/// this directory.
 pub(crate) fn run_dir(
     sources: &SettingsSources,
     settings: &DaemonSettings,
@@ -228,8 +230,8 @@ fn monotonic_usec() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1000
 }
 
-/// Opens the control socket: the manager's if it passed one, else our own. On failure the device is
-/// served without it.
+/// Opens the control socket: the one passed by the manager, or else a new one. On failure, the
+/// device is served without a control socket.
 fn control(
     run_dir: &Path,
     held: Option<OwnedFd>,
@@ -249,7 +251,8 @@ fn control(
     }
 }
 
-/// Warns about a transport that a reader of the mode line would not expect.
+/// Warns if FUSE over io_uring had to be enabled for this device, or if the kernel supports it but
+/// refuses an io_uring.
 fn report_transport(
     transport: RequestTransport,
     wanted: UringMode,
@@ -304,8 +307,8 @@ fn report_mode(
     ))
 }
 
-/// Locks the run directory for this process. Only root and our user can open the lock file, so no
-/// other user can block us.
+/// Locks the run directory for this process. Only root and the daemon's user can open the lock
+/// file, so no other user can block the daemon.
 fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = trust::make_dir(run_dir, 0o755)
@@ -320,8 +323,8 @@ fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Lets every user traverse the directory to the device, whose own mode restricts access. The rest
-/// of the directory's mode stays, since it may have other uses as well.
+/// Lets every user traverse the directory to the device, whose own mode restricts access. The other
+/// bits of the directory's mode stay unchanged, because other programs may use the directory too.
 fn make_traversable(dir: &Path) -> std::io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))

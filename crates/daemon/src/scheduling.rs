@@ -1,8 +1,8 @@
 //! How the kernel schedules the daemon.
 //!
 //! The first thread changes its class before it starts others, so all threads inherit it, including
-//! the supervisor's worker. Only sync loops, which a program may let spin for ever, return to
-//! normal.
+//! the supervisor's worker. Only sync loops, which a program may let spin for ever, return to the
+//! normal class.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0303;
@@ -18,7 +18,7 @@ const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr
 /// A scheduling class and the priority in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchedulingClass {
-    /// Unchanged from how the daemon was started.
+    /// The class with which the daemon was started.
     Normal,
     /// Ordinary (SCHED_OTHER), with a nice value from -20, the most processor time, to 19.
     Nice(i32),

@@ -26,8 +26,8 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Reads the configuration again and applies either all of it or none. Workers, link and run
-    /// directory stay as they were at the start.
+    /// Reads the configuration again and applies either all of it or none. The number of workers,
+    /// the link and the run directory cannot be changed this way.
     pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
         self.sources.read().map(|settings| self.apply(&settings))
     }
@@ -54,7 +54,7 @@ pub(crate) struct DaemonService {
     switches: Box<dyn ControlService>,
     /// Lists all users with memory.
     domains: Domains,
-    /// Frees memory after something was removed.
+    /// Frees memory that is no longer used after a port was removed or detached.
     release_memory: Box<dyn Fn() + Send + Sync>,
 }
 

@@ -1,4 +1,4 @@
-//! The service manager that started us, if any, spoken to by systemd's protocol.
+//! The service manager that started this process, if any. It speaks systemd's protocol.
 //!
 //! ```text
 //!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
@@ -24,7 +24,8 @@ use slipring_netmap::FdStore;
 
 use crate::heartbeat;
 
-/// The variable in which systemd (254 and newer) passes how many descriptors it stores for us.
+/// The variable in which systemd (254 and newer) passes how many descriptors it stores for this
+/// service.
 pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 
 /// The connection to the manager, if there is one.
@@ -32,13 +33,14 @@ pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 pub(crate) struct ServiceManager {
     notify_socket: Option<(OwnedFd, SocketAddrUnix)>,
     watchdog: Option<Duration>,
-    /// The eventfd that replaces WATCHDOG=1, under our own supervisor.
+    /// The eventfd that replaces WATCHDOG=1 under slipring's own supervisor.
     heartbeat: Option<OwnedFd>,
     stores: bool,
 }
 
 impl ServiceManager {
-    /// Finds the manager in the environment, which may have passed us a `heartbeat`.
+    /// Finds the manager through environment variables. `heartbeat` is the eventfd that it has
+    /// passed, if any.
     pub(crate) fn from_environment(heartbeat: Option<OwnedFd>) -> Self {
         let notify_socket =
             env::var("NOTIFY_SOCKET").ok().and_then(|name| connect_notify_socket(&name));
@@ -53,7 +55,8 @@ impl ServiceManager {
         self.stores
     }
 
-    /// How often the manager wants WATCHDOG=1: twice within its timeout.
+    /// Returns the period in which to send WATCHDOG=1: half of the manager's timeout. `None` if the
+    /// manager has no watchdog.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }

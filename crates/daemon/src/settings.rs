@@ -52,8 +52,8 @@ impl SettingsSources {
 }
 
 impl DaemonSettings {
-    /// Takes from `below` the settings that are not set here. Rules and parameters are only in the
-    /// file.
+    /// Takes from `below` the settings that are not set in `self`. Rules and parameters can only be
+    /// set in the file.
     fn or(&self, below: Self) -> Self {
         Self {
             mode: self.mode.or(below.mode),

@@ -1,4 +1,4 @@
-//! `slipring daemon --supervise`: our own service manager, for one daemon.
+//! `slipring daemon --supervise`: a built-in service manager for one daemon.
 //!
 //! ```text
 //!   supervisor                          worker: the daemon, as any manager would start it
@@ -8,11 +8,12 @@
 //! ```
 //!
 //! The supervisor does nothing that could fail: no frame, client or configuration passes through
-//! it. When a worker ends unexpectedly, the supervisor starts the next one at once with everything
-//! that the first had stored. A worker that no longer answers is killed, and thus replaced as well.
-//! If ten workers end within ten seconds, the stored state is assumed to be the cause: the next
-//! worker starts without it, and after ten more the supervisor ends too. All other notifications of
-//! a worker are forwarded to the manager that started the supervisor, if any.
+//! it. When a worker ends unexpectedly, the supervisor starts the next worker at once, with all
+//! descriptors that the ended worker had stored. A worker that no longer answers is killed, and
+//! thus replaced as well. If ten workers end within ten seconds, the stored state is assumed to be
+//! the cause: the next worker starts without it, and after ten more the supervisor ends too. All
+//! other notifications of a worker are forwarded to the manager that started the supervisor, if
+//! any.
 //!
 //! The socket is in a directory that no other user can enter: a user who could fill it would keep
 //! the worker from storing what it must store before it answers a program.
@@ -53,7 +54,8 @@ const FIRST_PASSED_FD: i32 = 3;
 /// Maximum size of a notification in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Number of deaths within [`DEATH_WINDOW`] that are no accident.
+/// Number of worker ends within [`DEATH_WINDOW`] from which on the stored state is assumed to be
+/// the cause.
 const MAX_RECENT_DEATHS: usize = 10;
 const DEATH_WINDOW: Duration = Duration::from_secs(10);
 /// Timeout of one wait for the worker.
@@ -68,8 +70,8 @@ pub(crate) fn run(
     settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // The supervisor needs the same class: without processor time it could not replace a worker
-    // that has it.
+    // The supervisor needs the worker's scheduling class: a worker of a higher class could leave it
+    // no processor time to replace the worker.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
@@ -105,8 +107,8 @@ pub(crate) fn run(
                 .warn(format_args!("the worker has ended ({how}): another takes over"))?;
             continue;
         }
-        // Closed here, so that programs get errors now: the connection to the kernel ends with its
-        // last descriptor.
+        // Closes the stored descriptors, so that programs get errors now: the FUSE connection ends
+        // with its last descriptor.
         supervisor.stored_fds.clear();
         if is_afresh {
             return Err(Diagnostic::new(SR0303, "no worker stays alive")
@@ -163,14 +165,14 @@ impl WorkerExit {
     }
 }
 
-/// Our own exit status, the same as the worker's.
+/// Converts the worker's exit status to that of the supervisor.
 fn exit_of(ended: ExitStatus) -> Exit {
     let same = |exit: &Exit| ended.code() == Some(*exit as i32);
     Exit::ALL.into_iter().find(same).unwrap_or(Exit::Machine)
 }
 
 struct Supervisor {
-    /// The manager that started us.
+    /// The service manager that started the supervisor, if any.
     manager: ServiceManager,
     stored_fds: BTreeMap<String, OwnedFd>,
     is_ready: bool,
@@ -190,24 +192,25 @@ impl Supervisor {
     }
 
     fn start(&self, socket: &NotifySocket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
-        // Only the shell knows its process id, which `exec` keeps for the worker.
+        // A shell sets LISTEN_PID to its own process id, which the worker that it executes keeps.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
         command.args(worker_args(env::args_os()));
         let kept = self.stored_fds.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
         let (names, fds): (Vec<_>, Vec<_>) =
             kept.chain([(heartbeat::HEARTBEAT_FD_NAME, heartbeat.fd())]).unzip();
-        // A worker signals twice in this time that it is alive.
+        // The worker sends two heartbeats in this time.
         let watchdog = (heartbeat::HEARTBEAT_PERIOD * 2).as_micros();
         command
             .env("NOTIFY_SOCKET", socket.dir.join(NotifySocket::SOCKET_NAME))
             .env(service_manager::FDSTORE_VARIABLE, MAX_STORED_FDS)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
-            // Our own manager's watchdog gets the worker's heartbeat through us.
+            // The supervisor forwards the worker's heartbeat to the watchdog of its own manager.
             .env("WATCHDOG_USEC", watchdog.to_string())
             .env_remove("WATCHDOG_PID")
-            // A terminal's signal to its process group must reach the worker only once, through us.
+            // A signal that a terminal sends to its process group must reach the worker once only:
+            // through the supervisor.
             .process_group(0);
         let mapped = |(fd, child_fd): (BorrowedFd<'_>, i32)| {
             Ok(FdMapping { parent_fd: fd.try_clone_to_owned()?, child_fd })
@@ -233,7 +236,7 @@ impl Supervisor {
         loop {
             let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            // Whether interrupted or not, all descriptors are checked below.
+            // Even if poll was interrupted, all descriptors are checked below.
             let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
@@ -263,8 +266,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports to the supervisor's own manager, if it wants that, that worker and supervisor are
-    /// alive.
+    /// Reports to the supervisor's own manager, if its watchdog is on, that worker and supervisor
+    /// are alive.
     fn notify_manager(&mut self) {
         let now = Instant::now();
         let is_due = |often: Duration| now.duration_since(self.last_notified) >= often;
@@ -295,8 +298,8 @@ impl Supervisor {
 fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");
-    // A program of that name is the daemon without the word `daemon`; its executable's name
-    // differs.
+    // A program called `slipringd` is the daemon even without the word `daemon`. The executable
+    // that the supervisor runs has another name, so the word is needed.
     let implied =
         name.file_name().is_some_and(|name| name.to_string_lossy().ends_with("slipringd"));
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()

@@ -84,8 +84,8 @@ impl Dedup {
         Self { is_holding: true, ..self }
     }
 
-    /// Decides about a frame that arrived at `now_ns`. A time before that of the last call counts
-    /// as the latter.
+    /// Decides about a frame that arrived at `now_ns`. A time earlier than that of the previous
+    /// call is replaced by the latter.
     pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> DedupVerdict {
         self.latest_ns = self.latest_ns.max(now_ns);
         if !self.is_holding {
@@ -119,15 +119,15 @@ impl Dedup {
             .then(|| self.store.frame(entry))
     }
 
-    /// When the oldest frame leaves the window; `None` if there are no frames or there is no time
-    /// limit.
+    /// When the oldest frame leaves the window, in ns on the caller's clock; `None` if there are no
+    /// frames or there is no time limit.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let (_, entry) = self.store.oldest()?;
         Some(entry.arrival_ns.saturating_add(self.limits.window_ns?).saturating_add(1))
     }
 
-    /// The oldest frame, due or not.
+    /// The oldest frame, even if it is still within the window.
     #[must_use]
     pub fn oldest(&self) -> Option<&[u8]> {
         self.store.oldest().map(|(_, entry)| self.store.frame(entry))

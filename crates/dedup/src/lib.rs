@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A frame is a *duplicate* if a frame with the same bytes was accepted within the window's time
-//! and within its number of frames. Duplicates do not count as accepted, so of a continuous series
-//! of copies, one passes per window.
+//! and within its number of frames. Duplicates do not count as accepted, so if copies of a frame
+//! arrive continuously, one copy per window passes.
 //!
 //! # Invariants
 //! 1. Frames are equal if all their bytes are: the hash only finds candidates.

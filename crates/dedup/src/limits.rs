@@ -32,7 +32,7 @@ pub enum DedupLimitError {
     /// The window would be limited by memory only.
     #[error("neither time nor number of frames bounds the window")]
     Unbounded,
-    /// The longest frame must fit.
+    /// The memory is too small for the longest possible frame.
     #[error("{0} bytes hold no frame of the longest kind (at least 128 KiB)")]
     Memory(usize),
 }

@@ -20,7 +20,7 @@ pub(crate) struct DedupEntry {
     len: usize,
 }
 
-/// Frames, numbered from the first one ever stored.
+/// The remembered frames, numbered in the order in which they were stored, from 0.
 #[derive(Debug, Default)]
 pub(crate) struct DedupStore {
     buf: Vec<u8>,
@@ -36,7 +36,7 @@ impl DedupStore {
         self.entries.len()
     }
 
-    /// Bytes of all frames.
+    /// Number of bytes of all stored frames.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -75,7 +75,7 @@ impl DedupStore {
         }
     }
 
-    /// An offset with `len` contiguous free bytes.
+    /// Returns an offset with `len` contiguous free bytes; `None` if there is none.
     fn find_space(&self, len: usize) -> Option<usize> {
         let Some(oldest) = self.entries.front() else {
             return (len <= self.buf.len()).then_some(0);

@@ -169,8 +169,8 @@ fn port_of(listed: &str) -> Result<PortName, Failure> {
     PortName::parse(&name).map_err(|error| unknown(error.to_string()))
 }
 
-/// Returns the name by which frames are taken from the host: the interface is then opened instead
-/// of listened on.
+/// Returns the port name that takes an interface's frames from the host: it opens the interface
+/// instead of listening on it.
 fn takeover_name(port: PortName) -> Result<PortName, Failure> {
     let name = port.to_string();
     let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };

@@ -10,9 +10,9 @@ use serde::Serialize;
 /// A port to capture from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DumpInterface {
-    /// The name that only listens, or the only name.
+    /// The port name to capture from. For an interface, this name only listens.
     pub port: String,
-    /// The name by which frames are taken from the host, if it is a different one.
+    /// The port name that takes the interface's frames from the host, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taking: Option<String>,
     /// The name for people.

@@ -42,7 +42,7 @@ impl DumpMetrics {
         Ok(endpoint.map(|_endpoint| Self { last, _endpoint }))
     }
 
-    /// Replaces the figures; first reads the counters of `source` that only the kernel has.
+    /// Replaces the figures. First updates the counters of `source` that only the kernel keeps.
     pub fn update(&self, source: &mut DumpSource, figures: impl FnOnce(PortReport) -> DumpFigures) {
         source.update_stats();
         let figures = figures(source.report());

@@ -1,4 +1,4 @@
-//! From flags to the plan.
+//! Turns flags into the plan of a capture.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub enum FrameOrigin {
         /// Path of the file.
         path: String,
     },
-    /// A port whose frames are taken.
+    /// A port that is opened; it receives the frames instead of the host.
     Take {
         /// The port.
         port: Box<PortName>,
@@ -52,14 +52,14 @@ pub enum FrameOrigin {
 }
 
 impl FrameOrigin {
-    /// Whether this is a port that only monitors another one.
+    /// Whether the source is a monitor of another port.
     #[must_use]
     pub fn is_monitor(&self) -> bool {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Whether frames end here although they are not taken from an interface; for an interface,
-    /// opening prints a notice.
+    /// Whether the capture takes the frames of a port without taking an interface from its host. If
+    /// it takes an interface, opening prints a notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))
@@ -74,7 +74,7 @@ impl FrameOrigin {
         }
     }
 
-    /// Opens the source. First prints a notice if this takes an interface from its host.
+    /// Opens the source. First prints a notice if opening takes an interface from its host.
     ///
     /// # Errors
     /// If the source cannot be opened.
@@ -158,7 +158,7 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
-/// Parses a port name as typed here: a name without a kind is an interface to listen on, and may
+/// Parses a port name for this command: a name without a kind is an interface to listen on, and may
 /// contain any character, as for tcpdump.
 ///
 /// # Errors
@@ -282,7 +282,8 @@ impl DumpPlan {
         check_distinct(&files)
     }
 
-    /// Refuses filters for frames that can never arrive, instead of showing nothing.
+    /// Refuses combinations of flags with which the capture could show or write nothing, or not
+    /// what the flags ask for.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
         let lone_files = rotation.is_some_and(|rotation| {

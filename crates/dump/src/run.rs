@@ -26,9 +26,9 @@ struct DumpReportExtra {
     captured: u64,
     /// Frames that reached the filter.
     received_by_filter: u64,
-    /// Frames lost before they reached the filter.
+    /// Number of frames lost before they reached the filter.
     dropped: u64,
-    /// The captured frames, if they are in a single JSON document.
+    /// The captured frames, if the output is a single JSON document.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
@@ -131,8 +131,8 @@ impl DumpPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the confinement. Rotated captures open files later, so they keep the capability for
-    /// that.
+    /// Returns the privileges that the program keeps. A rotated capture opens files later, so it
+    /// keeps the capability to open files.
     fn confinement(&self, source: &DumpSource) -> Confinement {
         let confinement = Confinement::for_ports(source.port());
         let saving = self.output.saving.as_ref();

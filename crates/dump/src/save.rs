@@ -17,7 +17,7 @@ use crate::source::DumpFrame;
 
 pub use names::FileRotation;
 
-/// Bytes of a capture written at a time.
+/// Number of buffered bytes after which a capture is written to its file.
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
 /// How a capture is written.
@@ -25,7 +25,7 @@ const WRITE_CHUNK_BYTES: usize = 64 << 10;
 pub struct SaveOptions {
     /// The file, or the pattern of its names; `-` is stdout.
     pub path: String,
-    /// pcapng instead of pcap.
+    /// Whether the format is pcapng; otherwise it is pcap.
     pub pcapng: bool,
     /// Maximum bytes captured of a frame.
     pub snaplen: u32,
@@ -36,7 +36,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// Whether a file of this name is pcapng.
+    /// Whether a file of this name is written as pcapng.
     #[must_use]
     pub fn is_pcapng(path: &str) -> bool {
         path.ends_with(".pcapng") || path.ends_with(".ntar")
@@ -61,7 +61,7 @@ pub struct CaptureSaver {
     current: Option<CurrentFile>,
     /// Number of files opened so far.
     files: u64,
-    /// Number of files opened since the last change of the period.
+    /// Number of files opened in the current period.
     in_slice: u64,
     buffer: Vec<u8>,
 }
@@ -71,7 +71,7 @@ struct CurrentFile {
     path: String,
     out: Box<dyn Write>,
     format: SaverFormat,
-    /// The file's size in bytes, including buffered ones.
+    /// The file's size in bytes, including bytes that are still buffered.
     size: u64,
     /// When the file was opened, in nanoseconds since 1970.
     since_ns: u64,

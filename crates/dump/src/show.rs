@@ -32,7 +32,7 @@ pub struct PrintStyle {
     pub bytes: PrintedBytes,
     /// Whether the printed bytes include those of the link layer.
     pub whole: bool,
-    /// Level of detail of the summary.
+    /// How detailed the summary is.
     pub detail: Detail,
     /// Whether lines are numbered.
     pub numbered: bool,
@@ -89,7 +89,7 @@ fn described(
     summary.with_detail(style.detail).write(style.link, conversations)
 }
 
-/// Returns the same information as a JSON object.
+/// Returns the contents of a printed line as a JSON object.
 #[must_use]
 pub fn object(frame: &DumpFrame<'_>, port: &str, style: &PrintStyle) -> Value {
     let mut object = json!({

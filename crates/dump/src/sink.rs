@@ -10,7 +10,7 @@ use crate::save::{CaptureSaver, CaptureTotals};
 use crate::show::{FramePrinter, PrintStyle, object};
 use crate::source::DumpFrame;
 
-/// Bytes of lines written at a time.
+/// Number of buffered bytes after which lines are written.
 const WRITE_CHUNK_BYTES: usize = 32 << 10;
 
 pub(crate) struct DumpSink {
@@ -26,11 +26,11 @@ pub(crate) struct DumpSink {
 
 enum LineOutput {
     None,
-    /// Text lines.
+    /// Prints text lines.
     Text(FramePrinter),
-    /// One JSON object per frame.
+    /// Prints one JSON object per frame.
     Objects,
-    /// Collected for the single document at the end.
+    /// Collects the frames for the single JSON document at the end.
     Collected(Vec<Value>),
 }
 

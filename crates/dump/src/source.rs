@@ -18,10 +18,10 @@ use slipring_port::netlink::LinkEvents;
 use slipring_port::{Interest, OpenError, Port, Queue, RunCause, RunError, WaitStrategy, Waiter};
 use slipring_ring::{RxRing, SlotFlags};
 
-/// Frames processed at a time, after which signals are checked.
+/// Maximum number of frames processed before signals are checked.
 const MAX_BATCH: u32 = 256;
 
-/// A passing frame.
+/// A frame as seen by a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct DumpFrame<'f> {
     /// Nanoseconds since 1970.
@@ -48,7 +48,7 @@ pub enum DumpSource {
         /// The file.
         reader: FileReader,
     },
-    /// A port whose frames are taken.
+    /// A port that is opened; it receives the frames instead of the host.
     Opened(Box<PortSource>),
 }
 
@@ -66,7 +66,7 @@ pub struct ListenSource {
     dropped: u64,
 }
 
-/// A port whose frames are taken.
+/// A port that is opened; it receives the frames instead of the host.
 pub struct PortSource {
     port: Port,
     /// Whether the port shows the frames that another port sends and receives.
@@ -104,7 +104,7 @@ impl DumpSource {
     /// Sets whether the capture ends when an interface to listen on goes down.
     ///
     /// # Errors
-    /// If the capture should end, because the interface is already down.
+    /// If `ends` is true and the interface is already down.
     pub fn exit_on_link_down(mut self, ends: bool) -> Result<Self, Failure> {
         if let Self::Listening(listening) = &mut self
             && ends
@@ -134,7 +134,7 @@ impl DumpSource {
         Ok(Self::Reading { name: shown.to_owned(), reader })
     }
 
-    /// Takes the frames of a port, which may be a monitor.
+    /// Receives the frames of an opened port, which may be a monitor.
     ///
     /// # Errors
     /// The system's error.
@@ -155,7 +155,7 @@ impl DumpSource {
         }
     }
 
-    /// Whether this is an opened port.
+    /// Whether the source is an opened port.
     #[must_use]
     pub fn takes(&self) -> bool {
         matches!(self, Self::Opened(_))
@@ -184,10 +184,10 @@ impl DumpSource {
         }
     }
 
-    /// Passes available frames to `look`; returns false if no more frames will come.
+    /// Passes available frames to `visit`; returns false if no more frames will come.
     ///
     /// # Errors
-    /// If the port is lost, or the error of `look`.
+    /// If the port is lost, or the error of `visit`.
     pub fn take(&mut self, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
             Self::Listening(listening) => listening.take(visit),
@@ -225,7 +225,8 @@ impl DumpSource {
     }
 }
 
-/// Processes received frames. The outer error is the system's, the inner error that of `look`.
+/// Processes received frames. The outer error is the system's, the inner one comes from the
+/// visitor.
 fn listen(
     listener: &mut InterfaceListener,
     visit: FrameVisitor<'_>,

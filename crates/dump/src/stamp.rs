@@ -91,7 +91,8 @@ impl TimestampPrinter {
         let _ = write!(out, "{:02}:{:02}:{:02}", local.hour(), local.minute(), local.second());
     }
 
-    /// Appends the time since the reference; it may be negative, as with frames of several sources.
+    /// Appends the time since the reference. It may be negative, because frames of several sources
+    /// need not be in order of time.
     fn delta(&mut self, out: &mut String, ts_ns: u64, previous: bool) {
         let reference = *self.reference.get_or_insert(ts_ns);
         let sign = if ts_ns < reference { '-' } else { ' ' };

@@ -22,7 +22,8 @@ pub struct NativeClient {
     buffer: Mutex<Box<[u8]>>,
 }
 
-/// Dummy address of a request's body.
+/// Address that a request's body has in its messages; it need not be a real one, because the body
+/// is sent as a fragment.
 const BODY_ADDR: u64 = 0x1000;
 
 impl NativeClient {
@@ -72,7 +73,8 @@ impl NativeClient {
         }
     }
 
-    /// Binds the port in `header` as `register` requests; returns what was granted.
+    /// Binds the port named in `header` as `register` requests; returns `register` as the daemon
+    /// has filled it in.
     ///
     /// # Errors
     /// The error that netmap returns.
@@ -115,7 +117,7 @@ impl NativeClient {
         ))
     }
 
-    /// Makes the daemon send the queued frames.
+    /// Makes the daemon send the frames queued in the tx rings.
     ///
     /// # Errors
     /// The error that netmap returns.
@@ -123,7 +125,7 @@ impl NativeClient {
         self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCTXSYNC)).map(|_| ())
     }
 
-    /// Makes the daemon deliver frames that have arrived.
+    /// Makes the daemon put arrived frames into the rx rings.
     ///
     /// # Errors
     /// The error that netmap returns.

@@ -13,24 +13,27 @@ pub const MAX_RINGS: usize = 64;
 pub struct DelegatedRing {
     /// Whether the ring is an rx ring.
     pub receives: bool,
-    /// The port's number of the ring.
+    /// The number of the ring in its port.
     pub ring: u32,
-    /// Layout of its direction, in bytes from the start of the user's memory.
+    /// Layout of the ring and its control words, as offsets in bytes from the start of the user's
+    /// memory.
     pub layout: DirectionLayout,
-    /// Signalled when frames or slots are available for a program that has marked itself asleep.
+    /// The eventfd that the other end signals when frames or slots become available and this
+    /// program has marked itself asleep.
     pub doorbell: OwnedFd,
-    /// The program signals it if the program at the other end sleeps.
+    /// The eventfd that this program signals if the program at the other end sleeps.
     pub peer_doorbell: OwnedFd,
 }
 
 /// All rings lent to a program.
 #[derive(Debug)]
 pub struct RingDelegation {
-    /// The program's id among all clients that sync.
+    /// The number that identifies this program among all clients that sync.
     pub client_id: u32,
     /// Whether each rx sync writes its timestamp to the ring unconditionally.
     pub writes_timestamps: bool,
-    /// To be signalled if the host has listeners to wake.
+    /// The eventfd that this program signals to make the daemon wake other threads that wait for
+    /// the ports.
     pub kick: OwnedFd,
     /// The lent rings.
     pub rings: Vec<DelegatedRing>,

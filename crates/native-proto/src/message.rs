@@ -3,15 +3,17 @@
 /// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NativeOp {
-    /// An ioctl; `cmd` is its number.
+    /// An ioctl; `cmd` is the ioctl's request number.
     Ioctl = 1,
-    /// A poll; `cmd` is the event mask, `arm` whether a wake is wanted.
+    /// A poll; `cmd` is the event mask, `arm` is whether to send [`NativeMessage::Wake`] when
+    /// another poll is worthwhile.
     Poll = 2,
     /// Returns the user's memory: its size, and a descriptor.
     Memory = 3,
     /// Lends the bound rings, to be synced by the program itself.
     Lend = 4,
-    /// Returns the sockets of queues that were lent on the device; the argument is the token.
+    /// Returns the AF_XDP sockets of queues that the device has lent; the argument is the token
+    /// that came with the queues.
     Sockets = 5,
 }
 
@@ -39,7 +41,7 @@ pub struct NativeCall {
     pub op: NativeOp,
     /// The parameter of the operation; see [`NativeOp`].
     pub cmd: u32,
-    /// Whether a poll requests a wake-up message; see [`NativeOp`].
+    /// For a poll, whether to send a wake-up message; see [`NativeOp::Poll`].
     pub arm: bool,
     /// The bytes that the ioctl's argument points to.
     pub argument: Vec<u8>,
@@ -54,7 +56,7 @@ pub struct NativeAnswer {
     pub result: i32,
     /// The argument after the call.
     pub argument: Vec<u8>,
-    /// The fragments after the call.
+    /// The fragments of memory after the call.
     pub fragments: Vec<MemoryFragment>,
 }
 
@@ -63,7 +65,7 @@ pub struct NativeAnswer {
 pub enum NativeMessage {
     /// The answer to a call.
     Answer(NativeAnswer),
-    /// Another poll is worthwhile.
+    /// A poll that found no event is worth repeating.
     Wake,
 }
 

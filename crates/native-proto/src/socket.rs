@@ -1,4 +1,4 @@
-//! The socket: whole messages, with descriptors.
+//! The SOCK_SEQPACKET socket, which carries whole messages with descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use rustix::net::{
 use crate::delegation::MAX_RINGS;
 use crate::trust::{connect_to, connect_within};
 
-/// Maximum size of a message in bytes: netmap's longest request and its framing.
+/// Maximum size of a message in bytes: fits netmap's longest request with all headers.
 pub const MAX_MESSAGE: usize = 16 << 10;
 /// Maximum number of descriptors in a message.
 const MAX_FDS: usize = 1 + 2 * MAX_RINGS;

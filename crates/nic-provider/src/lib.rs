@@ -96,7 +96,8 @@ impl Provider for Nics {
 }
 
 impl Nics {
-    /// Finds an interface for a requester with the rights `access`: `all_users` includes it.
+    /// Finds an interface for a requester with the rights `access`, whose `all_users` applies to
+    /// this requester.
     ///
     /// # Errors
     /// As [`Provider::find`].
@@ -129,7 +130,7 @@ impl Nics {
     }
 }
 
-/// Opens a virtual machine as a port, with as many ring pairs as the request wants.
+/// Opens the port of a virtual machine, with the requested number of ring pairs.
 fn open_vhost(
     wanted: &AdapterRequest<'_>,
     name: PortName,
@@ -175,7 +176,8 @@ fn options(wanted: &AdapterRequest<'_>, access: NicAccess) -> OpenOptions {
     }
 }
 
-/// Finds the interface and the memory needed to open it; caps the requested host rings.
+/// Finds the interface and the memory needed to open it; reduces the requested host rings to the
+/// allowed number.
 fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeeds), Errno> {
     let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
     options.host_rings = slipring_port::host::rings(&iface, options.host_rings);

@@ -26,18 +26,20 @@ use crate::poller::NicPoller;
 use crate::queue_loans::{MonitorForwarder, QueueLoans};
 use crate::ring_counts::NicRingCounts;
 
-/// How often and at what interval the queues of a killed process are requested again.
+/// How often the queues of a killed process are requested again, and the delay before each request.
 const MAX_BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
-/// How long a monitor's opener waits for a running sync of the program; longer than a sync takes.
+/// Maximum time that opening a monitor waits for the end of a sync that the program is doing in its
+/// own process; longer than a sync takes.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// The port. Each of its two sides is taken with its first bind.
+/// A network interface as a port. The NIC side and the host side are each opened when they are
+/// first bound.
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's interface index, which is stable while the interface exists; a virtual machine
-    /// has none.
+    /// The kernel's interface index, which is stable while the interface exists; `None` for a
+    /// virtual machine.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -46,14 +48,14 @@ pub(crate) struct Nic {
     opening: Mutex<()>,
     nic: OnceLock<LiveQueues>,
     host: OnceLock<LiveQueues>,
-    /// After the queues, which must be dropped first.
+    /// Declared after the queues, because the queues must be dropped first.
     base: AdapterBase,
 }
 
 /// The open ring pairs of one side: NIC or host.
 #[derive(Debug)]
 struct LiveQueues {
-    /// Dropped before the queues.
+    /// Declared before the queues, so that the thread ends before they are dropped.
     _poller: NicPoller,
     queues: Arc<Vec<NicQueue>>,
     monitor_minder: Arc<MonitorForwarder>,
@@ -78,7 +80,7 @@ pub(crate) struct NicQueue {
     pub(crate) listeners: [Listeners; 2],
     /// Set when the interface no longer exists; a driver does not report that at every sync.
     vanished: AtomicBool,
-    /// The monitors of this ring pair's frames, and its number.
+    /// The monitors of this ring pair.
     monitor_taps: Arc<MonitorTaps>,
     number: usize,
     /// First tx slot not yet shown to monitors. Accessed only with the driver's lock.
@@ -110,13 +112,13 @@ impl NicQueue {
         }
     }
 
-    /// Shows monitors the frames that the next sync sends. The program waits in its own call
-    /// meanwhile.
+    /// Copies the frames that the next sync will send to the monitors. The program's own call waits
+    /// meanwhile, so the frames do not change.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
             (self.tx_observed.load(Ordering::Relaxed), view.head(), view.num_slots());
-        // Invalid indices: the ring is about to be reinitialised.
+        // With invalid indices, there are no frames to show; the sync will reinitialise the ring.
         if head >= n || from >= n {
             return;
         }
@@ -134,7 +136,8 @@ impl NicQueue {
             let lent = self.holder.load(Ordering::Acquire) != 0;
             let Some(lender) = driver.lender().filter(|_| lent) else { return };
             let free = lender.set_host_only(self.monitor_taps.has_monitors());
-            // Frames that the program has sent itself are not shown.
+            // Monitors do not see frames that the program sent while it synced the rings in its own
+            // process.
             self.tx_observed.store(self.views[TxRx::Tx as usize].hwcur(), Ordering::Relaxed);
             if free || start.elapsed() > SYNC_DRAIN_TIMEOUT {
                 return;
@@ -172,9 +175,10 @@ impl NicQueue {
         if self.vanished.load(Ordering::Relaxed) {
             return SyncStatus::Gone;
         }
-        // The lock is waited for, not skipped: both directions share it, and a sync is short.
+        // The call waits for the lock, because both directions share it and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        // Frames that a program has received itself are not shown.
+        // Monitors do not see frames that the program received while it synced the rings in its own
+        // process.
         driver.catch_up();
         let tail = self.views[TxRx::Rx as usize].tail();
         self.monitor_taps.observe_releases(dir, self.number, &self.views[TxRx::Rx as usize]);
@@ -282,7 +286,7 @@ impl Nic {
     pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
         let nic_rings = usize::from(self.expected.rings[0]);
         let ring = |dir: TxRx, i: usize| rings[dir as usize].get(i).cloned().flatten();
-        // `None` if a ring lacks its other half; this code leaves no such ring.
+        // `None` if a tx ring has no rx ring or the reverse, which this code never creates.
         let pairs = |range: Range<usize>| {
             let pairs = range.filter_map(|i| match (ring(TxRx::Tx, i), ring(TxRx::Rx, i)) {
                 (None, None) => None,
@@ -299,13 +303,13 @@ impl Nic {
         let nic_options =
             OpenOptions { uses_host_rings: !host.is_empty(), rings: nic, ..options.clone() };
         let host_options = OpenOptions { rings: host, ..options };
-        // Removes the host connection of the previous process.
+        // Removes the hidden veth pair of the previous process.
         let _ = in_netns(&self.netns, slipring_port::host::remove_stale);
         self.reopen(&self.nic, self.name.rings, &nic_options)
             && self.reopen(&self.host, RingSelection::Host, &host_options)
     }
 
-    /// Opens a side with the rings in the options, if there are any.
+    /// Opens one side with the rings of a previous process, if it had any.
     fn reopen(
         &self,
         side: &OnceLock<LiveQueues>,
@@ -337,16 +341,18 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Host rings are numbered after the interface's rings, and may be bound already.
+        // If host rings are bound already, their numbers follow the expected number of NIC rings,
+        // which must not change.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }
-        // The lock is held, so no other thread has set it.
+        // The lock is held, so no other thread has set the value.
         let _ = self.nic.set(live);
         Ok(())
     }
 
-    /// Whether host rings may be taken: without its default route the host is cut off.
+    /// Whether host rings may be taken. Taking them from the interface of the default route would
+    /// cut off the host.
     fn allows_host(&self) -> bool {
         let leads_out = || Iface::find(&self.name.name).is_ok_and(|iface| iface.default_route());
         self.options.take_over || in_netns(&self.netns, leads_out) == Some(false)
@@ -361,7 +367,7 @@ impl Nic {
             return Err(Errno::BUSY);
         }
         let live = self.open(RingSelection::Host, &self.options)?;
-        // As in `open_nic`.
+        // The lock is held, so no other thread has set the value.
         let _ = self.host.set(live);
         Ok(())
     }
@@ -376,7 +382,7 @@ impl Nic {
 }
 
 impl Drop for Nic {
-    /// The host connection is in the interface's namespace and must be removed there.
+    /// Removes the host's side in the interface's network namespace, where its veth pair is.
     fn drop(&mut self) {
         if let Some(host) = self.host.take() {
             // If the namespace cannot be entered, it no longer exists, and neither does anything in
@@ -440,7 +446,7 @@ impl Adapter for Nic {
             || self.index.is_some_and(|index| match in_netns(&self.netns, find) {
                 Some(Ok(now)) => now != index,
                 Some(Err(OpenCause::NoInterface { .. })) => true,
-                // Unknown: the bound interface may well exist.
+                // If the state is unknown, the interface is assumed to exist.
                 _ => false,
             })
     }
@@ -479,7 +485,7 @@ impl DelegatingPort for Nic {
         client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
         let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
-        // Host rings are synced here.
+        // Host rings cannot be lent: this process syncs them.
         if rings.iter().any(|rings| rings.end > live.queues.len()) {
             return Err(Errno::OPNOTSUPP);
         }

@@ -64,7 +64,7 @@ impl Drop for NicPoller {
     }
 }
 
-/// Duplicates the queue's descriptors, so that no lock is held while polling them.
+/// Duplicates the queue's descriptors, so that the thread holds no lock while it polls.
 fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
     let driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
     let fds = driver.wait_fds();

@@ -8,7 +8,7 @@ use slipring_netmap::{Errno, MonitorListener, QueueDelegation};
 
 use crate::nic::NicQueue;
 
-/// The queues lent to one program; returned on drop.
+/// The queues lent to one program. Dropping the value takes the queues back.
 #[derive(Debug)]
 pub(crate) struct QueueLoans {
     queues: Arc<Vec<NicQueue>>,
@@ -17,7 +17,7 @@ pub(crate) struct QueueLoans {
 }
 
 impl QueueLoans {
-    /// Lends all queues that have a bound ring, or none.
+    /// Lends all queues that have a bound ring. If one cannot be lent, lends no queue.
     pub(crate) fn lend(
         queues: &Arc<Vec<NicQueue>>,
         rings: &[Range<usize>; 2],

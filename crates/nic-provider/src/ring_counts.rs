@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NicRingCounts {
     pub(crate) nic: u16,
-    /// Number of rings that lead to the host, and of those that come from it.
+    /// Number of rings to the host, and number of rings from the host.
     pub(crate) host: [u16; 2],
 }
 

@@ -42,7 +42,7 @@ pub enum PcapError {
     PacketLength {
         /// Offset of the record in the file.
         offset: u64,
-        /// The claimed captured length.
+        /// The captured length in the record, in bytes.
         found: u32,
     },
     /// The captured length of a packet exceeds its original length.
@@ -50,7 +50,7 @@ pub enum PcapError {
     CapturedExceedsOriginal {
         /// Offset of the record in the file.
         offset: u64,
-        /// The claimed captured length.
+        /// The captured length in the record, in bytes.
         captured: u32,
         /// The original length in the record, in bytes.
         original: u32,
@@ -130,7 +130,7 @@ pub enum PcapError {
     UnknownInterface {
         /// Offset of the block in the file.
         offset: u64,
-        /// The interface named.
+        /// The index of the interface in the packet.
         found: u32,
         /// Number of interfaces described so far.
         count: usize,
@@ -166,7 +166,7 @@ pub enum WriteError {
     /// An interface that was not described to this writer.
     #[error("interface {found} has not been described, {count} have")]
     UnknownInterface {
-        /// The interface named.
+        /// The index of the interface in the packet.
         found: u32,
         /// Number of interfaces described so far.
         count: u32,

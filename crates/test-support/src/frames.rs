@@ -1,10 +1,10 @@
-//! Frames, and bytes that repeat from run to run.
+//! Frames and reproducible bytes for tests.
 
-/// The EtherType of our frames, which no stack answers (IEEE 802, local experimental).
+/// The EtherType of test frames, which no stack answers (IEEE 802, local experimental).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 4] = b"slip";
 
-/// Returns `len` bytes that depend on their place and on `number`.
+/// Returns `len` bytes: the byte at index `i` is `number + i`, modulo 256.
 #[must_use]
 pub fn pattern(number: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| number.wrapping_add(i as u8)).collect()

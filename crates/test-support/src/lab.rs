@@ -87,7 +87,8 @@ impl Lab {
 
     fn build(port: LabPort, mtu: u32, quiet: bool) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
-        // TAP devices are created here, and must not send before they are moved to their place.
+        // TAP devices are created in `mid`, and must not send before they are moved to the two
+        // sides.
         mid.silence("default");
         let lab = Self { left, mid, right, port, mtu, quiet };
         if port != LabPort::Tap {
@@ -100,7 +101,7 @@ impl Lab {
         Some(lab)
     }
 
-    /// Returns the words that open both ports.
+    /// Returns the command-line words that open both ports.
     pub fn ports(&self) -> String {
         let prefix = self.port.prefix();
         format!("-i {prefix}:la -i {prefix}:ra {}", self.port.flags())
@@ -116,7 +117,7 @@ impl Lab {
         }
     }
 
-    /// Waits until the kernel has taken note that both cables are up at both ends, also after one was
+    /// Waits until the kernel reports a carrier at both ends of both cables, also after a cable was
     /// down. See [`Namespace::wait_for_carrier`].
     pub fn wait_for_carriers(&self) {
         for (namespace, ifname) in
@@ -141,7 +142,8 @@ impl Lab {
     }
 
     /// Stacks VLAN links on both sides, outermost first, and gives the last one an address:
-    /// 10.8.0.1 and 10.8.0.2. Returns false, and prints that, if the kernel has no VLANs.
+    /// 10.8.0.1 and 10.8.0.2. Returns false, and prints the reason, if the kernel does not support
+    /// VLANs.
     pub fn tag(&self, tags: &[(&str, u16)]) -> bool {
         for (side, number) in [(&self.left, 1), (&self.right, 2)] {
             let mut below = "e0".to_owned();

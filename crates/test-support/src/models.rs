@@ -37,8 +37,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Threads that loom may interrupt in one run. Most mistakes need one or two interruptions; each
-/// further one multiplies the run time.
+/// Maximum number of times that loom interrupts a thread in one run. Most mistakes need one or two
+/// interruptions; each further one multiplies the run time.
 pub const PREEMPTIONS: usize = 3;
 
 /// Runs `model` over all schedules within [`PREEMPTIONS`].

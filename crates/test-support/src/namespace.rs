@@ -1,4 +1,4 @@
-//! The tests' own network namespaces, each held by a thread that runs jobs inside it.
+//! Network namespaces for tests. A thread holds each namespace open and runs jobs inside it.
 //!
 //! A namespace has no name on disk, so a killed test leaves nothing behind.
 
@@ -103,8 +103,9 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Creates a veth pair: `here` in this namespace, silent and up, and `there` in `other`, down.
-    /// `options` are words of `ip link` for both ends, such as `mtu 9000`.
+    /// Creates a veth pair: the end `here` in this namespace, up and [silent](Self::silence), and
+    /// the end `there` in `other`, down. `options` are words of `ip link` for both ends, such as
+    /// `mtu 9000`.
     pub fn veth(&self, here: &str, other: &Self, there: &str, options: &str) {
         let tid = other.tid;
         self.ip(&format!(
@@ -123,14 +124,14 @@ impl Namespace {
         other.wait_for_carrier(there);
     }
 
-    /// Waits until the kernel has taken note that an interface has a carrier. It does so a moment
-    /// after the other end of a cable comes up; until then it drops what its stack sends, and the
-    /// interface's flags are the old ones.
+    /// Waits until the kernel reports that an interface has a carrier. The kernel does so a moment
+    /// after the other end of a cable comes up; until then it drops frames that its stack sends,
+    /// and the interface's flags are out of date.
     pub fn wait_for_carrier(&self, ifname: &str) {
         self.wait_for_state(ifname, &["state UP"]);
     }
 
-    /// Waits until the kernel has taken note that an interface has no carrier.
+    /// Waits until the kernel reports that an interface has no carrier.
     pub fn wait_for_no_carrier(&self, ifname: &str) {
         self.wait_for_state(ifname, &["state DOWN", "state LOWERLAYERDOWN"]);
     }
@@ -142,13 +143,13 @@ impl Namespace {
         });
     }
 
-    /// Takes over an interface of `other`, under a new name.
+    /// Moves the interface `theirs` of `other` into this namespace and renames it to `ours`.
     pub fn take(&self, other: &Self, theirs: &str, ours: &str) {
         other.ip(&format!("link set {theirs} netns {} name {ours}", self.tid));
     }
 
-    /// Keeps an interface, or with `default` all future ones, from sending by itself (router and
-    /// neighbour discovery of IPv6).
+    /// Disables IPv6 on an interface, so that the kernel sends no router or neighbour discovery on
+    /// it. `default` means all interfaces created later.
     pub fn silence(&self, ifname: &str) {
         // `/proc/sys/net` shows the namespace of the reading thread.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");

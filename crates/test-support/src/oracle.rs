@@ -13,8 +13,9 @@ const PYTHON: &str = "/usr/bin/python3";
 /// Exit status of the scripts if their package is missing.
 const MISSING_PACKAGE: i32 = 77;
 
-/// Returns the first fault of each object, empty if there is none. Each object comes with its
-/// schema: a file in `docs/schema`, or a part of one. `None` if the validator is not installed.
+/// Returns the first fault of each object; an empty text means no fault. Each object comes with its
+/// schema: a file in `docs/schema`, or a part of a file. Returns `None` if the validator is not
+/// installed.
 ///
 /// # Panics
 /// If a schema in the folder is invalid.

@@ -18,20 +18,20 @@ use crate::{Namespace, TIMEOUT, closing, eventually, sys};
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
 
-/// Gives a program without a run directory its own, which exists as long as the returned value, so
-/// that the program does not affect the machine's programs or other tests.
+/// Gives a program without a run directory a temporary one, so that the program does not affect the
+/// machine's programs or other tests. The directory exists as long as the returned value.
 fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
     if command.get_envs().any(|(name, _)| name == RUN) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    // The program creates the directory itself, as any user.
+    // The program may run as any user and creates its run directory inside this directory.
     set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
     command.env(RUN, dir.path().join("run"));
     Some(dir)
 }
 
-/// Runs a command until it ends, outside all namespaces and with its own run directory.
+/// Runs a command until it ends, in the namespaces of the test and with its own run directory.
 ///
 /// # Panics
 /// If the command does not end within [`TIMEOUT`].
@@ -47,14 +47,14 @@ pub fn output(command: &mut Command) -> std::process::Output {
     std::process::Output { status, stdout, stderr }
 }
 
-/// Copies a program into `dir`, where another user can run it: the build directory may be closed to
-/// others, or lie in a directory that is. Returns the copy's path; a second call finds the copy.
+/// Copies a program into `dir`, where another user can run it: the build directory, or a directory
+/// above it, may be closed to other users. Returns the copy's path; a second call finds the copy.
 ///
-/// Another process writes the copy. If this one did, a program that another test starts meanwhile
-/// would briefly have it open for writing, and it could not be executed.
+/// Another process writes the copy. If this process did, a child that another test forks meanwhile
+/// would inherit the open file, and executing the copy would fail with ETXTBSY.
 ///
 /// # Panics
-/// If it cannot be copied.
+/// If the program cannot be copied.
 #[must_use]
 pub fn copy_into(dir: &Path, program: &Path) -> PathBuf {
     let copy = dir.join(program.file_name().unwrap());
@@ -132,7 +132,8 @@ impl Program {
         Self { name, child, output, readers, _run_dir: run_dir }
     }
 
-    /// Waits until `look` returns a value for the output.
+    /// Waits until `check` returns a value for the output so far, and returns that value. `what`
+    /// names the expected event.
     pub fn wait_for<T>(&self, what: &str, check: impl Fn(&ProgramOutput) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;
@@ -222,7 +223,7 @@ impl Ended {
         self.status.code().unwrap_or(-1)
     }
 
-    /// Asserts success.
+    /// Asserts that the exit status is 0; returns `self`.
     pub fn well(self) -> Self {
         assert_eq!(self.code(), 0, "{self:#?}");
         self

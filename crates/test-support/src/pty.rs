@@ -13,7 +13,7 @@ use crate::TIMEOUT;
 
 /// Escape sequence by which a full-screen program switches to the alternate screen.
 pub const TAKEN: &str = "\x1b[?1049h";
-/// Escape sequence by which it switches back.
+/// Escape sequence by which a full-screen program leaves the alternate screen.
 pub const GIVEN_BACK: &str = "\x1b[?1049l";
 /// Escape sequence that shows the cursor again.
 pub const CURSOR: &str = "\x1b[?25h";
@@ -22,7 +22,7 @@ pub const CURSOR: &str = "\x1b[?25h";
 #[derive(Debug)]
 pub struct OnTerminal {
     child: Child,
-    /// The user's side.
+    /// The user's side of the terminal.
     person: File,
     /// The program's side of the terminal, kept open so that it can be examined afterwards.
     terminal: File,
@@ -51,7 +51,7 @@ impl OnTerminal {
         let child = spawn(own);
         let (person, seen) = (File::from(person), Arc::<Mutex<Vec<u8>>>::default());
         let (mut reader, written) = (person.try_clone().unwrap(), seen.clone());
-        // Ends with the last descriptor of the terminal.
+        // The thread ends when the last descriptor of the terminal's other side is closed.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
@@ -67,7 +67,7 @@ impl OnTerminal {
         self.child.id()
     }
 
-    /// Presses keys.
+    /// Writes `keys` to the terminal, as if the user pressed them.
     pub fn press(&mut self, keys: &str) {
         self.person.write_all(keys.as_bytes()).unwrap();
     }
@@ -98,7 +98,7 @@ impl OnTerminal {
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     pub fn end(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {

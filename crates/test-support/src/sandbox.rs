@@ -1,5 +1,5 @@
-//! The environment of a daemon: its own network and mounts, a run directory, and a C program written
-//! for netmap, `c/netmap-port.c`.
+//! An environment for a daemon: network and mount namespaces, a run directory, and
+//! `c/netmap-port.c`, a C program that uses netmap.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::{Ended, Namespace, Program, tree};
 /// A user id with no other processes in the tests.
 pub const NOBODY: u32 = 65_534;
 
-/// Frames for a pipe: several times its rings.
+/// Number of frames to send through a pipe: several times the slots of its rings.
 pub const MANY: u32 = 5000;
 
 /// Number of frames to send over an interface: fewer than its ring has slots, since a full ring
@@ -24,7 +24,7 @@ pub const FEW: u32 = 500;
 /// Mounts made here are private, and vanish with the last program that runs here.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// Where everything runs.
+    /// The namespace in which all programs of the sandbox run.
     pub inside: Namespace,
     slipring: &'static str,
     dir: tempfile::TempDir,
@@ -58,7 +58,7 @@ impl Sandbox {
         Some(sandbox)
     }
 
-    /// Returns a path that nothing else uses.
+    /// Returns the path `name` in the sandbox's own directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -105,7 +105,7 @@ impl Sandbox {
         output(self.client(&format!("bind {words}")).finish())
     }
 
-    /// The same as [`Self::bind`], but as an ordinary user.
+    /// Does [`Self::bind`] as an ordinary user.
     pub fn bind_as_nobody(&self, words: &str) -> String {
         output(self.client_of_nobody(&format!("bind {words}")).finish())
     }
@@ -126,7 +126,7 @@ impl Sandbox {
         assert_eq!(output(receiver.finish()), "bound\nreceived");
     }
 
-    /// Runs one of our commands on this run directory.
+    /// Runs a slipring command on this run directory.
     pub fn ask(&self, words: &str) -> Ended {
         let mut command = Command::new(self.slipring);
         command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir());
@@ -139,7 +139,8 @@ impl Sandbox {
         self.inside.command("cat", "/proc/self/mounts").matches(&run_dir).count()
     }
 
-    /// Asserts that an ended daemon left nothing behind.
+    /// Asserts that an ended daemon has left no mounts, and in the run directory only its lock file
+    /// and an empty directory.
     pub fn is_clean(&self) {
         assert_eq!(self.mounts(), 0);
         assert!(fs::read_dir(self.run_dir().join("fuse")).unwrap().next().is_none());
@@ -167,7 +168,7 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let source = tree::root().join("crates/test-support/c/netmap-port.c");
-        // The copy is next to the running test, where only cargo and tests write.
+        // The program is next to the running test's executable, where only cargo and tests write.
         let program = std::env::current_exe().unwrap().with_file_name("netmap-port");
         tree::compile_static(&source, &program);
         program

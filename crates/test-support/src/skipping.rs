@@ -51,8 +51,8 @@ pub fn is_root(what_for: &str) -> bool {
     is_root
 }
 
-/// Whether ordinary users may make user namespaces here; if not, prints that the test is skipped, and
-/// the kernel's reason. It forbids them in a chroot, for instance.
+/// Whether ordinary users may create user namespaces on this machine; if not, prints that the test
+/// is skipped, and the kernel's reason. The kernel forbids them in a chroot, for instance.
 #[must_use]
 pub fn user_namespaces_allowed() -> bool {
     let mut tried = Command::new("unshare");

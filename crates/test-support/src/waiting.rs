@@ -4,11 +4,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum time for anything that must happen: far more than on a busy machine, including a virtual
+/// Maximum time to wait for an expected event: far more than it takes even on a busy virtual
 /// machine without hardware support.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Calls `look` repeatedly until it returns a value. Use this function only for conditions that
+/// Calls `check` repeatedly until it returns a value. Use this function only for conditions that
 /// neither a descriptor nor output reports; for a program's output, [`crate::Program::wait_for`] is
 /// better.
 ///

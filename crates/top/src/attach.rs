@@ -12,11 +12,11 @@ use slipring_port::{Nanos, now};
 
 use crate::schema::MetricSchema;
 
-/// Words older than this may come from a program whose publisher sleeps.
+/// If words are older than this, the program's publisher may be asleep.
 const FRESH_FOR_NS: Nanos = 150_000_000;
 /// Maximum time to wait for newer words.
 const PUBLISH_TIMEOUT_NS: Nanos = 250_000_000;
-/// Interval for checking for newer words.
+/// Time between two checks for newer words.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why no program can be watched.
@@ -164,8 +164,8 @@ impl AttachedProgram {
         self.reader.is_alive()
     }
 
-    /// Returns the program's current words. A program without readers has not published for long:
-    /// this read wakes its publisher, and waits briefly for new words.
+    /// Returns the program's current words. If a program has had no readers, its last words are
+    /// old. This read then wakes its publisher, and waits briefly for new words.
     ///
     /// # Errors
     /// If the file was truncated, or the program died while writing.

@@ -46,7 +46,7 @@ pub struct TopLink {
     pub inside: TopTraffic,
     /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
-    /// Frames that left the link later than the warning limit.
+    /// Frames that left the link later than its settings require by more than the warning limit.
     pub late: u64,
     /// Bits per second that left, over the interval.
     pub rate_bps: f64,
@@ -119,9 +119,9 @@ pub struct TopPort {
     pub tx: TopTraffic,
     /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
-    /// Received over the interval.
+    /// Rate of received frames over the interval.
     pub rx_rate: TopSpeed,
-    /// Sent over the interval.
+    /// Rate of sent frames over the interval.
     pub tx_rate: TopSpeed,
 }
 
@@ -135,8 +135,8 @@ pub struct TopSpeed {
 }
 
 impl TopSample {
-    /// Returns the figures at `now`, with rates since `before`; if `before` is missing, since the
-    /// program began.
+    /// Returns the figures of the snapshot `now`, with rates since the snapshot `before`, or since
+    /// the program began if `before` is `None`.
     #[must_use]
     pub fn of(
         attached: &AttachedProgram,
@@ -232,7 +232,7 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// Returns the value of a word now, and in the snapshot before.
+    /// Returns the value of a word in the current and in the previous snapshot.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
         let index = self.object.first + counters.position(|counter| counter.name == name)?;

@@ -20,7 +20,7 @@ pub struct TopModel {
     pub rates: Vec<VecDeque<u64>>,
     /// The link shown in detail.
     pub selected: usize,
-    /// Whether new samples are ignored.
+    /// Whether the display is paused: new samples are ignored.
     pub paused: bool,
     /// Whether help on the keys is shown.
     pub shows_help: bool,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Version of these keys. A version may gain keys; no key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The value of a gauge without a value.
+/// The word of a gauge that has no value now.
 pub const NO_VALUE: u64 = u64::MAX;
 
 /// A program and its published objects.

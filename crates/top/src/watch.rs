@@ -13,7 +13,7 @@ use crate::model::{KeyAction, ProgramChooser, TopModel};
 use crate::screen::{TerminalEvent, TopScreen};
 use crate::view;
 
-/// Interval in which the loop checks for signals.
+/// Time between two checks for signals.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A watched program, and its last snapshot.
@@ -53,8 +53,8 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// Returns the figures over a `period` that starts now; over the program's whole run, if it
-    /// publishes no snapshot meanwhile.
+    /// Returns the figures over a `period` that starts now. If the program publishes no snapshot
+    /// meanwhile, returns those over its whole run.
     ///
     /// # Errors
     /// If its words can no longer be read.

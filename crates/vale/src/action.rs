@@ -37,7 +37,7 @@ pub(crate) enum ValeAction {
 /// The memory of a new port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ValeMemory {
-    /// A memory of its own.
+    /// A new memory region for this port.
     #[default]
     Own,
     /// The memory with this number.
@@ -103,7 +103,7 @@ fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name} bridge_idx {switch} port_idx {port}");
         rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
-        // If an answer does not advance the position, the loop would repeat for ever.
+        // If an answer did not advance the position, the loop would not end.
         let next = (switch, port.saturating_add(1));
         if next <= (list.nr_bridge_idx, list.nr_port_idx) {
             break;

@@ -16,7 +16,7 @@ pub(crate) struct NetmapDevice(File);
 
 /// The answer to a request.
 pub(crate) struct DeviceAnswer<T> {
-    /// The name in the answer, which lists fill in.
+    /// The name in the answer. The device fills it in for a list request.
     pub(crate) name: String,
     pub(crate) body: T,
 }

@@ -230,7 +230,8 @@ fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
     })
 }
 
-/// Parses `0, processor` (which polls all rings), or `1, first, count` (one processor per ring).
+/// Parses `0, processor` (one processor polls all rings), or `1, first, count` (each of `count`
+/// processors from `first` on polls one ring).
 fn polling(conf: &[u32]) -> Result<NmreqValePolling, String> {
     let (nr_mode, first, count) = match *conf {
         [] | [0] => (NETMAP_POLLING_MODE_SINGLE_CPU, 0, 1),

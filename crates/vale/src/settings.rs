@@ -82,7 +82,8 @@ impl SettingChange {
         }
     }
 
-    /// Parses a limit in frames per second for each flooded kind; the burst is a tenth of a second.
+    /// Parses a limit in frames per second, which applies to broadcasts, multicasts and unknown
+    /// addresses separately. The burst is the number of frames in 0.1 s.
     fn storm(&self) -> Result<StormLimits, String> {
         if self.value == "off" {
             return Ok(StormLimits::default());

@@ -101,7 +101,8 @@ fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     Err(diagnostic.with_help("list them: slipring vale --show").into())
 }
 
-/// Selects switches of our own user in our own network namespace.
+/// Returns the part of a request that selects a switch or port of this user in this network
+/// namespace.
 fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
@@ -118,7 +119,7 @@ fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     args
 }
 
-/// Selects `vale0` or `vale0:a`.
+/// Returns the part of a request that selects the switch `vale0` or the port `vale0:a`.
 fn port_selector(selected: &str) -> Value {
     match selected.split_once(':') {
         Some((switch, port)) => selector(Some(switch), Some(port)),

@@ -98,8 +98,8 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     }
 }
 
-/// Applies changes to a port all or none; of changes to a switch, those before the first invalid
-/// one.
+/// Applies changes. An invalid change to a port prevents all changes; for a switch, the changes
+/// before the first invalid one are applied.
 fn change(
     switch: &mut Switch,
     port: Option<SwitchPortId>,
@@ -190,8 +190,8 @@ fn port_json(port: &SwitchPortInfo) -> Value {
     json!({
         "port": port.name,
         "port_index": port.id.0,
-        // From the port's point of view, as everywhere: rx are the frames that its program
-        // received.
+        // Directions are seen from the program that has bound the port: its tx frames are the
+        // frames that the switch received.
         "tx": { "packets": counters.rx.packets, "bytes": counters.rx.bytes },
         "rx": { "packets": counters.tx.packets, "bytes": counters.tx.bytes },
         "flooded": counters.flooded,

@@ -67,7 +67,7 @@ impl Iterator for DescriptorChain<'_> {
         loop {
             let at = DESCRIPTOR_LEN * usize::from(self.next.take()?);
             self.remaining = self.remaining.checked_sub(1)?;
-            // Fails beyond the end of the table.
+            // The read fails beyond the end of the table.
             let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
             let (address, rest) = (word(at)?, word(at + 8)?);
             let (len, flags, next) =
@@ -103,7 +103,7 @@ pub(crate) fn write(memory: &GuestMemoryMmap, at: u64, from: &[u8]) -> Option<()
     let at = GuestAddress(at);
     match memory.get_slice(at, from.len()) {
         Ok(bytes) => bytes.write_slice(from, 0).ok(),
-        // As in `read`.
+        // The segment may continue in the next region.
         Err(_) => memory.write_slice(from, at).ok(),
     }
 }

@@ -28,7 +28,8 @@ use crate::link::VhostLink;
 use crate::memory::VhostMemory;
 use crate::vring::{NegotiatedFeatures, VirtqLayout, Vring};
 
-/// Maximum queue size: more than any front-end offers its guests for virtio-net.
+/// Maximum number of descriptors of a virtqueue: more than any front-end offers its guests for
+/// virtio-net.
 const MAX_QUEUE_SIZE: u32 = 4096;
 
 const fn bit(feature: u32) -> u64 {
@@ -47,7 +48,7 @@ pub(crate) struct VhostDevice {
     links: Vec<Arc<VhostLink>>,
     features: u64,
     memory: Option<VhostMemory>,
-    /// Two per pair: the guest's receive queue, then its transmit queue.
+    /// Two virtqueues per pair: the guest's receive queue, then its transmit queue.
     queues: Vec<VirtqConfig>,
 }
 
@@ -91,7 +92,7 @@ impl VhostDevice {
             *layout = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
-        // Frames may already be waiting in the queue.
+        // Wakes the program, because frames may already be waiting in the virtqueue.
         link.notify();
         Ok(())
     }
@@ -100,7 +101,7 @@ impl VhostDevice {
         (0..self.queues.len() as u32).try_for_each(|index| self.apply(index))
     }
 
-    /// Stops a virtqueue; returns the index of the next chain.
+    /// Stops a virtqueue; returns the avail index of the next chain to be taken.
     fn stop(&mut self, index: u32) -> Result<u16> {
         self.queue_config(index)?.started = false;
         self.apply(index)?;
@@ -116,7 +117,7 @@ impl VhostDevice {
     /// Stops all virtqueues; the guest's memory is not accessed any more.
     pub(crate) fn stop_all(&mut self) {
         for index in 0..self.queues.len() as u32 {
-            // Stopping a queue creates none, so it cannot fail.
+            // Stopping a virtqueue cannot fail; only creating one can.
             let _ = self.stop(index);
         }
         self.memory = None;
@@ -130,7 +131,7 @@ impl Drop for VhostDevice {
 }
 
 impl VirtqConfig {
-    /// Creates the queue; `None` if its settings are incomplete or invalid.
+    /// Creates the running virtqueue from its settings; `None` if they are incomplete or invalid.
     fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
         let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));
         let (descriptors, avail, used) = (descriptors?, avail?, used?);

@@ -13,14 +13,15 @@ use crate::device::VhostDevice;
 
 /// Request number of `VHOST_USER_SET_VRING_ENABLE`.
 const SET_VRING_ENABLE: u32 = 18;
-/// Words of the message: request, flags, payload size; index, and 1 or 0.
+/// Number of 32-bit words of the message: request, flags and payload size; then the index of the
+/// virtqueue, and 1 (enable) or 0.
 const MESSAGE_WORDS: usize = 5;
 /// Flags of a reply: version 1, and the reply bit.
 const REPLY_FLAGS: u32 = 1 | 1 << 2;
 /// Flag of a request that requires a reply.
 const NEED_REPLY_FLAG: u32 = 1 << 3;
 
-/// Handles the next message if it is of this type; returns whether it was.
+/// Handles the next message if it is `VHOST_USER_SET_VRING_ENABLE`; returns whether it was.
 ///
 /// # Errors
 /// Errors of the socket.

@@ -70,7 +70,7 @@ impl VhostLink {
         let _ = epoll::delete(&self.epoll, kick);
     }
 
-    /// Wakes the program if it sleeps or is about to sleep.
+    /// Makes the descriptor readable, which wakes the program if it sleeps or is about to sleep.
     pub(crate) fn notify(&self) {
         self.is_notified.store(true, Ordering::Release);
         // If the counter is full, the descriptor is readable already.
@@ -80,7 +80,7 @@ impl VhostLink {
     /// Clears all pending wake-ups.
     pub(crate) fn clear_notification(&self) {
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 4];
-        // The result is not needed: edges that were reported do not wake again.
+        // The events are not needed: reading them clears the edges that were reported.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
         if self.is_notified.swap(false, Ordering::Acquire) {
             // If the counter is 0, another caller has read it.

@@ -69,7 +69,7 @@ impl VhostQueue {
         }
         let mut end = self.tx_kern.hwcur();
         let mut own = self.link.lock();
-        // A guest may use fewer pairs than the port has.
+        // A guest may use fewer queue pairs than the port has ring pairs.
         let fewer = own.send.is_none() && !Arc::ptr_eq(&self.link, &self.first);
         if fewer {
             drop(own);
@@ -101,8 +101,8 @@ impl VhostQueue {
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
-    /// Requests notifications of frames from the guest, and of buffers if frames wait for them;
-    /// returns whether there are already some.
+    /// Requests from the guest notifications of new frames, and of new buffers if frames wait for
+    /// buffers. Returns whether frames or buffers are already available.
     fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;
@@ -181,7 +181,7 @@ impl Queue for VhostQueue {
         let mut rings = self.link.lock();
         let link::VhostRings { send, receive } = &mut *rings;
         for vring in send.iter_mut().chain(receive) {
-            // If this fails, the next sync reports it.
+            // If the call fails, the next sync reports the damaged queue.
             let _ = vring.disable_notification();
         }
     }

@@ -43,7 +43,7 @@ pub(crate) fn receive(
 }
 
 /// Copies the frame of one chain and returns its length. The copy goes through `scratch`, because
-/// both memories may be written by other processes.
+/// other processes may write both the guest's memory and the ring's buffers.
 fn take_frame(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<'_>,

@@ -13,7 +13,7 @@ const MAX_HEADER_LEN: usize = 12;
 
 /// The result of sending a batch.
 pub(crate) struct SendProgress {
-    /// The first slot that was not sent.
+    /// The slot after the last one that was sent or dropped.
     pub(crate) end: SlotIdx,
     /// Whether the guest's queue is unusable.
     pub(crate) broken: bool,
@@ -107,7 +107,7 @@ pub(crate) struct SendScratch {
 }
 
 impl SendScratch {
-    /// For copies of a slot's bytes, in either direction.
+    /// Returns the buffer for a copy of one slot's bytes; sending and receiving both use it.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -126,7 +126,7 @@ struct ChainFiller<'v> {
 }
 
 impl ChainFiller<'_> {
-    /// Takes chains that hold a frame of `len` bytes, or none.
+    /// Takes as many chains as a frame of `len` bytes needs. If there are too few, takes no chain.
     fn reserve(&mut self, len: usize) -> Result<GuestBuffers, QueueViolation> {
         let (wanted, mut have) = (self.chains.negotiated.header + len, 0);
         self.scratch.segments.clear();
@@ -164,7 +164,7 @@ impl ChainFiller<'_> {
     }
 
     fn unpop_chains(&mut self) {
-        // Fits u16: fewer than the queue has descriptors.
+        // The number fits in 16 bits, because it is at most the queue's number of descriptors.
         self.chains.unpop(self.scratch.chains.len() as u16);
         self.scratch.chains.clear();
     }
@@ -173,7 +173,7 @@ impl ChainFiller<'_> {
     fn fill(&mut self, ring: &mut KernRing, frame: &TxFrame) -> Result<(), DropCause> {
         let header = self.chains.negotiated.header;
         let mut head = [0; MAX_HEADER_LEN];
-        // `num_buffers`, in headers that have that field.
+        // Sets `num_buffers`, in a header that has this field.
         head[10..].copy_from_slice(&(self.scratch.chains.len() as u16).to_le_bytes());
         let mut cursor = SegmentCursor::default();
         let mut written = self.write(&mut cursor, &head[..header]);
@@ -190,7 +190,8 @@ impl ChainFiller<'_> {
         if written { Ok(()) } else { Err(DropCause::TxRefused) }
     }
 
-    /// Writes `bytes` at the cursor and advances the cursor; returns whether the memory is mapped.
+    /// Writes `bytes` at the cursor and advances the cursor; returns false if the guest's memory
+    /// there is not mapped.
     fn write(&self, cursor: &mut SegmentCursor, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some(part) = self.scratch.segments.get(cursor.segment) else { return false };
@@ -209,7 +210,8 @@ impl ChainFiller<'_> {
         true
     }
 
-    /// Returns the chains to the guest, with `len` bytes in them.
+    /// Returns the chains taken for a frame of `len` bytes (header included) to the guest, each
+    /// with the number of bytes written to it.
     fn push_used(&mut self, mut len: usize) {
         for chain in self.scratch.chains.drain(..) {
             let filled = len.min(chain.len);

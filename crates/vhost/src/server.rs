@@ -111,7 +111,7 @@ impl Drop for VhostServer {
     }
 }
 
-/// The error of connecting to a socket on which no process listens.
+/// The error of connect(2) for a socket on which no process listens.
 const NO_LISTENER_ERROR: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
 /// Creates the socket. An existing socket is replaced if no process listens on it any more.
@@ -129,7 +129,7 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     Ok(listener)
 }
 
-/// How the port meets front-ends.
+/// The port's end of the connection to front-ends: a listener, or the path to connect to.
 enum FrontendEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
@@ -165,7 +165,7 @@ impl VhostThread {
                 continue;
             };
             let why = self.serve_frontend(frontend, meeting);
-            // A repeated reason is reported once.
+            // If the same reason occurs repeatedly, it is reported once.
             if let Some(why) = why.filter(|why| *why != message) {
                 eprintln!("{}: the guest's front-end is disconnected: {why}", self.name);
                 message = why;
@@ -178,7 +178,7 @@ impl VhostThread {
 
     /// Sleeps until the next attempt, or until stopped.
     fn sleep_before_retry(&self) {
-        // The result is not needed: the caller checks everything again.
+        // The result of poll is not needed, because the caller checks all conditions again.
         let _ =
             poll(&mut [PollFd::new(&self.stop.wake_event, PollFlags::IN)], Some(&RECONNECT_DELAY));
     }
@@ -194,7 +194,7 @@ impl VhostThread {
                 let flags = PollFlags::IN;
                 let mut fds =
                     [PollFd::new(&self.stop.wake_event, flags), PollFd::new(listener, flags)];
-                // If this fails, the accept fails too.
+                // If poll fails, accept fails too and reports the error.
                 let _ = poll(&mut fds, None);
                 listener.accept().ok().map(|(frontend, _)| frontend)
             }
@@ -202,7 +202,8 @@ impl VhostThread {
         }
     }
 
-    /// Serves a front-end until it disconnects or must be disconnected; returns why it must.
+    /// Serves a front-end until it disconnects or must be disconnected; in the latter case, returns
+    /// the reason.
     fn serve_frontend(&self, frontend: UnixStream, meeting: &FrontendEndpoint) -> Option<String> {
         let socket = prepare(&frontend).ok()?;
         let device = Arc::new(Mutex::new(VhostDevice::new(&self.links)));
@@ -260,7 +261,7 @@ impl VhostThread {
     }
 }
 
-/// Whether a front-end has sent something, or is gone.
+/// Whether a front-end has sent data or has disconnected.
 fn has_message(socket: &UnixStream) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
@@ -270,8 +271,8 @@ fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
-/// Sets timeouts, so that a front-end that sends half a message or reads no replies cannot block the
-/// thread for ever.
+/// Sets timeouts, so that a front-end that sends half a message or reads no replies cannot block
+/// the thread for ever.
 fn prepare(frontend: &UnixStream) -> io::Result<UnixStream> {
     frontend.set_nonblocking(false)?;
     frontend.set_read_timeout(Some(MESSAGE_TIMEOUT))?;

@@ -1,5 +1,5 @@
-//! One running virtqueue (split, virtio 1.2 section 2.7): chains that the guest offers, and chains
-//! that are returned to the guest.
+//! One running virtqueue (split, virtio 1.2 section 2.7): takes chains that the guest offers, and
+//! returns them to the guest.
 //!
 //! Chains are walked in [`crate::chain`]. Used chains are published once per batch: the guest must
 //! never see part of a frame in several chains, and a store per frame would cost the guest's
@@ -39,7 +39,7 @@ impl From<vm_memory::GuestMemoryError> for QueueViolation {
     }
 }
 
-/// Location of a queue, in the guest's addresses.
+/// Size of a queue and the addresses of its parts, in the guest's address space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VirtqLayout {
     /// Number of descriptors; a power of two.
@@ -90,7 +90,7 @@ pub(crate) struct NegotiatedFeatures {
     pub(crate) header: usize,
 }
 
-/// A chain to be returned.
+/// A chain to be returned to the guest (`struct virtq_used_elem`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UsedElem {
     /// Index of its first descriptor.
@@ -116,13 +116,13 @@ pub(crate) struct Vring {
 pub(crate) struct AvailChains<'v> {
     pub(crate) memory: &'v GuestMemoryMmap,
     pub(crate) negotiated: NegotiatedFeatures,
-    /// Chains to be returned.
+    /// Chains to be returned to the guest at the end of the batch.
     pub(crate) used: &'v mut Vec<UsedElem>,
     table: VolatileSlice<'v>,
     avail: VolatileSlice<'v>,
     size: u16,
     next: &'v mut Wrapping<u16>,
-    /// One past the last available chain at the start of the batch.
+    /// The guest's avail index at the start of the batch: one past the last available chain.
     end: Wrapping<u16>,
 }
 
@@ -146,7 +146,7 @@ impl<'v> AvailChains<'v> {
 }
 
 impl Vring {
-    /// Creates a queue that resumes at `base`.
+    /// Creates a queue whose next chain has the avail index `base`.
     pub(crate) fn new(
         layout: VirtqLayout,
         memory: GuestMapping,
@@ -177,7 +177,7 @@ impl Vring {
         Ok(vring)
     }
 
-    /// Index of the first chain that was not taken.
+    /// Avail index of the next chain to be taken.
     pub(crate) fn base(&self) -> u16 {
         self.next_avail.0
     }
@@ -190,7 +190,7 @@ impl Vring {
     fn avail_index(&self) -> Result<Wrapping<u16>, QueueViolation> {
         let offered = self.layout.avail(&self.memory)?.load::<u16>(2, Ordering::Acquire)?;
         let offered = Wrapping(u16::from_le(offered));
-        // At most the queue size, because otherwise a chain would be offered twice.
+        // The guest can offer at most as many chains as the queue has descriptors.
         let right = (offered - self.next_avail).0 <= self.layout.size;
         if right { Ok(offered) } else { Err(QueueViolation) }
     }
@@ -232,10 +232,11 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the guest wants a notification of the chains returned since `old`.
+    /// Whether the guest wants a notification of the chains returned since the used index was
+    /// `old`.
     fn needs_call(&self, old: Wrapping<u16>) -> Result<bool, QueueViolation> {
-        // Pairs with the guest's barrier: it writes its request and then reads the used index; we
-        // have written the used index and now read its request.
+        // Pairs with the guest's barrier. The guest writes its request and then reads the used
+        // index; the device has written the used index and now reads the request.
         fence(Ordering::SeqCst);
         let avail = self.layout.avail(&self.memory)?;
         if !self.negotiated.event_idx {
@@ -254,15 +255,15 @@ impl Vring {
         }
     }
 
-    /// Requests a notification as soon as there are more chains than now; returns the avail index
-    /// read after that.
+    /// Requests a notification from the guest when it offers further chains; returns the avail
+    /// index read after the request.
     pub(crate) fn enable_notification(&mut self) -> Result<u16, QueueViolation> {
         match self.negotiated.event_idx {
             true => self.set_event(self.avail_index()?.0)?,
             false => self.set_flags(0)?,
         }
-        // Pairs with the guest's barrier: we write our request and then read the avail index; it
-        // writes the avail index and then reads our request.
+        // Pairs with the guest's barrier. The device writes its request and then reads the avail
+        // index; the guest writes the avail index and then reads the request.
         fence(Ordering::SeqCst);
         Ok(self.avail_index()?.0)
     }
@@ -270,7 +271,8 @@ impl Vring {
     /// Stops requesting notifications.
     pub(crate) fn disable_notification(&mut self) -> Result<(), QueueViolation> {
         match self.negotiated.event_idx {
-            // An index just passed: the guest reaches it only after 65536 more chains.
+            // Requests a notification for the index just before the next one, which the guest
+            // reaches only after 65535 further chains.
             true => self.set_event(self.base().wrapping_sub(1)),
             false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }

@@ -34,8 +34,8 @@ impl WebAccess {
         }
     }
 
-    /// Whether a host name, without its port, is one of this gateway. In DNS rebinding, a foreign
-    /// page makes its own name point to this gateway, and its requests then carry that name. With a
+    /// Whether a host name, without its port, names this gateway. In DNS rebinding, a foreign page
+    /// makes its own name point to this gateway, and its requests then carry that name. With a
     /// token the name is not checked, because such a page cannot know the token.
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let Self::Own(ip) = self else { return true };

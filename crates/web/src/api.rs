@@ -31,7 +31,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The periods that a client may request.
 const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
-/// The TARGET that means the only run.
+/// The TARGET that selects the only run, if exactly one is running.
 const ONLY_TARGET: &str = "-";
 
 /// The state shared by all requests.
@@ -132,7 +132,7 @@ fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, Htt
     }
 }
 
-/// Parses the body: an object, or empty.
+/// Parses the body, which is a JSON object of arguments or empty.
 async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, HttpRefusal> {
     let body = read_body(body).await?;
     if body.is_empty() {
@@ -148,7 +148,7 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
     let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
-    // These keys would replace those from the path.
+    // The path determines these keys, so the body must not contain them.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),
@@ -193,7 +193,7 @@ fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, HttpRefusal>
     })
 }
 
-/// Returns the result of a thread; it is missing only if the thread panicked.
+/// Returns the result of a blocking task, or an error if the task panicked.
 fn join_result<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, HttpRefusal> {
     joined.map_err(|_| {
         let help = "see what slipring serve wrote, and report it";

@@ -1,4 +1,4 @@
-//! Connections of the gateway: each has a slot, and may lose it to a new connection.
+//! Connections of the gateway. Each has a slot, which a new connection may take from it.
 //!
 //! [`slipring_control::peer_table`] decides which connection has to end.
 //!
@@ -29,7 +29,7 @@ impl ConnectionTable {
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;
-        // The notification is stored, for a connection that waits for it later.
+        // If a connection does not wait yet, the notification is stored until it does.
         evicted.iter().for_each(|evicted| evicted.notify_one());
         Some(ConnectionSlot { table: self.clone(), number, evicted: end })
     }

@@ -34,8 +34,8 @@ pub(crate) fn watch_run(
     let (sender, update) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
-        // Blocks this thread, and so the control socket, which skips values that are not read in
-        // time.
+        // Sending blocks this thread while the client is slow. The thread then does not read the
+        // control socket, and the run skips values that are not read in time.
         let hand = |value| send_update(&handle, &sender, Ok(value));
         let watched = ControlClient::find(&dir, target.as_deref())
             .and_then(|mut client| client.watch(period, hand));
@@ -69,7 +69,7 @@ impl EventStream {
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let stopped = Box::pin(async move {
-            // An error means that the gateway has ended, which also ends the stream.
+            // An error means that the gateway has ended, so the stream ends, too.
             let _ = stop.wait_for(|stop| *stop).await;
         });
         Self { first: Some(first), updates, is_over: false, stopped, _place: permit }

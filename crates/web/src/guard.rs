@@ -1,4 +1,4 @@
-//! Checks before any request is handled, and headers sent with every answer.
+//! The checks of each request before it is handled, and the headers sent with every answer.
 //!
 //! | attack | defence |
 //! |---|---|
@@ -35,7 +35,7 @@ pub(crate) struct WebClient {
 }
 
 const API_PREFIX: &str = "/api/";
-/// The bundle contains all that the page needs, and connects only to us.
+/// The page loads scripts, styles and images only from this gateway, and connects only to it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -79,7 +79,7 @@ async fn track_request(request: Request, next: Next) -> Response {
     response.map(|body| Body::new(TrackedBody { body, _held: held }))
 }
 
-/// A body that keeps its request active.
+/// An answer's body. Its request counts as active until the body is dropped.
 struct TrackedBody {
     body: Body,
     _held: Option<ActiveRequest>,
@@ -115,7 +115,8 @@ static UNIQUE_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("sec-fetch-site"),
 ];
 
-/// Refuses a request in which a name is repeated.
+/// Refuses a request in which a header of [`UNIQUE_HEADERS`], the cookie or a query parameter is
+/// repeated.
 fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     let headers = request.headers();
     let header = UNIQUE_HEADERS.iter().find(|name| headers.get_all(*name).iter().count() > 1);
@@ -134,7 +135,7 @@ fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     }
 }
 
-/// Returns a name that is repeated among the parameters of an address.
+/// Returns a parameter name that occurs more than once in the query of an address, if any.
 fn repeated_name(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter(|pair| !pair.is_empty());
     let names: Vec<_> = pairs.map(|pair| pair.split('=').next().unwrap_or_default()).collect();
@@ -210,7 +211,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a browser reports a foreign origin. Links to the page may be anywhere.
+/// Whether a browser reports that a page of another origin made the request. Following a link to
+/// the page is allowed from any origin, requests to the API are not.
 fn is_foreign(headers: &HeaderMap, host: &str, to_api: bool) -> bool {
     let origin = headers.get(header::ORIGIN).map(|origin| {
         let origin = origin.to_str().unwrap_or_default();

@@ -12,7 +12,7 @@ struct File {
     bytes: &'static [u8],
 }
 
-// The build script writes `Ok` and the files, or `Err` and the reason why there are none.
+// The build script writes `Ok` with the files, or `Err` with the reason why there are no files.
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Returns why this build has no page; `None` if it has one.

@@ -33,7 +33,7 @@ use crate::connections::ConnectionTable;
 use crate::counters::HttpCounters;
 use crate::guard::WebClient;
 
-/// Maximum connections that may watch.
+/// Maximum number of clients that watch at the same time.
 const MAX_WATCHERS: usize = 32;
 /// Maximum bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -60,7 +60,8 @@ pub struct WebOptions {
 }
 
 impl WebOptions {
-    /// Creates options for all runs of a directory, without a token and presets.
+    /// Creates options that give access to all runs of a directory, without a token and without
+    /// presets.
     #[must_use]
     pub fn on(listen: SocketAddr, run_dir: &Path) -> Self {
         Self { listen, token: None, target: None, run_dir: run_dir.to_owned(), presets: json!([]) }
@@ -130,7 +131,7 @@ impl WebGateway {
 
 impl Drop for WebGateway {
     fn drop(&mut self) {
-        // There is no receiver only if the thread has ended.
+        // Sending fails only if the thread has already ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             // The thread has already reported its panic.
@@ -171,7 +172,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         };
         gate.counters.count_connection();
         let peer = peer(&stream, client, gate).await;
-        // With a token, each request is checked.
+        // With a token, the guard checks each request instead.
         let may_ask = peer == ConnectionPeer::Trusted;
         // If all slots are taken, the connection is refused instead of queued.
         let Some(slot) = table.acquire(peer).map(Arc::new) else {

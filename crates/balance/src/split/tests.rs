@@ -47,7 +47,7 @@ fn flow(hosts: [u8; 2], ports: [u16; 2]) -> Vec<u8> {
 fn both_directions_of_a_flow_have_one_hash() {
     assert_eq!(hash(&flow([1, 2], [1000, 53])), hash(&flow([2, 1], [53, 1000])));
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [1001, 53])));
-    // Swapped ports with the same addresses are another flow.
+    // Swapping the ports but not the addresses gives another flow.
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [53, 1000])));
     let six = |hosts, ports: [u16; 2]| {
         ethernet(1, 2, 0x86dd, &ipv6(6, hosts, &udp(ports[0], ports[1], &[1; 20])))
@@ -93,7 +93,7 @@ fn another_secret_is_another_split() {
     );
 }
 
-/// Each kind of tunnel around a frame.
+/// Returns `inner` inside each kind of tunnel.
 fn tunnels(inner: &[u8]) -> [Vec<u8>; 4] {
     let around = |proto, payload: &[u8]| ethernet(8, 9, 0x0800, &ipv4(proto, 0, [8, 9], payload));
     let vxlan = [&[8, 0, 0, 0, 0, 0, 1, 0][..], inner].concat();

@@ -17,7 +17,7 @@ fn prefix(value: u128, len: u32) -> u128 {
 struct ListModel(Vec<(u128, u32, u32)>);
 
 impl ListModel {
-    /// Maps a prefix to a number; `NO_PREFIX` removes it.
+    /// Maps a prefix to a number; `NONE` removes the prefix.
     fn set(&mut self, key: u128, len: u32, number: u32) {
         let key = prefix(key, len);
         self.0.retain(|one| (one.0, one.1) != (key, len));

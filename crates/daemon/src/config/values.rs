@@ -5,20 +5,20 @@ use slipring_netmap::PortKind;
 
 use crate::rules::KIND_NAMES;
 
-/// A file mode of at most three octal digits: owner, group and others.
+/// Parses a file mode of at most three octal digits: owner, group and others.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(crate) fn permissions(text: &String) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| "a mode is an octal number up to 777".to_owned())
 }
 
-/// Number of workers, at least two, so that while one waits briefly another can run.
+/// Parses a number of workers: at least two, so that one can run while the other waits.
 pub(super) fn workers(count: &i64) -> Result<usize, String> {
     let fits = usize::try_from(*count).ok().filter(|count| (2..=64).contains(count));
     fits.ok_or_else(|| "2 to 64".to_owned())
 }
 
-/// Whether requests arrive by io_uring.
+/// Parses whether requests arrive by io_uring.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(crate) fn uring(text: &String) -> Result<UringMode, String> {
     match text.as_str() {
@@ -29,7 +29,7 @@ pub(crate) fn uring(text: &String) -> Result<UringMode, String> {
     }
 }
 
-/// A size of memory in bytes, written as a whole number of MiB, GiB or TiB.
+/// Parses a size of memory, a whole number of MiB, GiB or TiB, and returns bytes.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(super) fn memory(text: &String) -> Result<u64, String> {
     const MIB: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub(super) fn memory(text: &String) -> Result<u64, String> {
     fits.ok_or_else(|| "512MiB to 16TiB".to_owned())
 }
 
-/// A kind of port, by its word.
+/// Parses the word for a kind of port.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(super) fn kind(text: &String) -> Result<PortKind, String> {
     let found = KIND_NAMES.iter().find(|(word, _)| word == text);

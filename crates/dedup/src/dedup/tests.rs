@@ -51,7 +51,7 @@ fn frames_that_differ_in_one_byte_or_in_length_are_different() {
 fn equal_hashes_of_different_frames_are_told_apart() {
     let mut dedup = dedup(None, Some(100));
     assert_eq!(dedup.offer(0, b"a"), DedupVerdict::Fresh);
-    // As if `b` had the hash of `a`: the bytes decide.
+    // `b` is offered with the hash of `a`: only the bytes decide whether frames are equal.
     let hash = dedup.hash(b"a");
     assert!(dedup.is_known(hash, b"a"));
     assert!(!dedup.is_known(hash, b"b"));
@@ -129,7 +129,7 @@ fn a_held_frame_that_waits_beyond_its_window_makes_no_duplicates() {
     assert_eq!(dedup.len(), 2);
 }
 
-/// The definition, implemented literally.
+/// The definition of a duplicate, implemented literally.
 struct Model {
     limits: DedupLimits,
     accepted: Vec<(u64, Vec<u8>)>,

@@ -16,7 +16,8 @@ pub struct FileRotation {
     /// A new file is begun when the time stamps of frames have advanced by this much; the file name
     /// is then a pattern for strftime(3).
     pub period: Option<Duration>,
-    /// Number of files: with a size the oldest is overwritten, with only a period the capture ends.
+    /// Maximum number of files. With a size, the oldest file is then overwritten; with a period
+    /// only, the capture ends.
     pub files: Option<u64>,
 }
 

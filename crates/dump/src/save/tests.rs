@@ -22,7 +22,8 @@ fn saving(path: &str, rotation: FileRotation) -> SaveOptions {
     SaveOptions { path: path.to_owned(), pcapng, rotation, ..SaveOptions::default() }
 }
 
-/// Saves frames at these seconds; returns names and frame counts of the resulting files.
+/// Saves one frame at each of these times, in seconds; returns name and number of frames of each
+/// resulting file.
 fn saved(name: &str, rotation: FileRotation, seconds: &[u64]) -> Vec<(String, usize)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);

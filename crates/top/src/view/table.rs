@@ -48,7 +48,7 @@ pub(super) fn first_row(selected: usize, rows: usize) -> usize {
     (selected + 1).saturating_sub(rows.max(1))
 }
 
-/// Draws the columns that fit; the last of them may be truncated.
+/// Draws the columns that fit in the area; the last drawn column may be truncated.
 fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec<String>, bool)>) {
     const COLUMN_GAP: u16 = 2;
     let mut room = area.width;
@@ -76,7 +76,7 @@ fn sparkline(rates: &VecDeque<u64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let last = rates.iter().skip(rates.len().saturating_sub(SPARKLINE_WIDTH));
     let highest = last.clone().max().copied().unwrap_or(0).max(1);
-    // The product of a rate and 7 fits for every realistic rate.
+    // The product of a rate and 7 fits in 64 bits for every realistic rate.
     let bar = |rate: &u64| BARS[(rate.saturating_mul(7) / highest).min(7) as usize];
     last.map(bar).collect()
 }
