@@ -234,7 +234,7 @@ pub const fn load_imm64(dst: BpfReg, imm: u64) -> [BpfInsn; 2] {
 }
 
 /// Converts between the host's and network byte order: keeps the low `bits` (16, 32 or 64), swapped
-/// on little-endian hosts, and clears the rest.
+/// on little-endian hosts, and clears the higher bits.
 #[must_use]
 pub const fn to_big_endian(dst: BpfReg, bits: i32) -> BpfInsn {
     insn(CLASS_ALU | OP_END | SOURCE_REG, dst, 0, 0, bits)

@@ -59,7 +59,7 @@ pub fn serve(
     session.metrics.as_deref().map(|address| open(address, text)).transpose()
 }
 
-/// Serves the text that `text` returns at `place`.
+/// Serves the text that `text` returns at `address`.
 ///
 /// # Errors
 /// If the address is in use, or is not an address of this machine.

@@ -15,7 +15,7 @@ pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
     /// Number of `bytes` already searched for the end of a line.
     searched: usize,
-    /// Whether the rest of an overlong line is still expected.
+    /// Whether the next bytes, up to a newline, belong to an overlong line and are discarded.
     skipping: bool,
 }
 

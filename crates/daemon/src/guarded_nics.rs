@@ -37,7 +37,8 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // If no interface of this name exists, the error says so instead of EPERM.
+            // The bind is refused only if `find` returns EPERM, because an interface of this name
+            // exists. Otherwise the bind goes on.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),
                 _ => Ok(()),

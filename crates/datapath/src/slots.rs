@@ -8,7 +8,8 @@ use slipring_ring::{RxRing, SlotFlags};
 const MAX_FRAGMENTS: u32 = 64;
 
 /// Returns how many slots the whole frames at the start of the ring occupy. Only the first `most`
-/// slots are examined, but at least [`MAX_FRAGMENTS`], so that one long frame is always found.
+/// slots are examined, but at least 64, so that one frame of the maximum number of slots is always
+/// found.
 pub fn whole_frames(rx: &mut RxRing, most: u32) -> u32 {
     let count = rx.avail().min(most.max(MAX_FRAGMENTS));
     rx.whole_packets(count)

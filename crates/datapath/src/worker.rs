@@ -40,7 +40,7 @@ pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// How a program processes frames.
 ///
-/// A processor neither syncs nor sleeps, and uses no time but that of `clock`: it takes frames from
+/// A processor neither syncs nor sleeps, and reads the time only from `clock`: it takes frames from
 /// the rings in `queues`, and puts frames into them.
 pub trait FrameProcessor: Send + 'static {
     /// Takes at most a burst of frames from `queues[input]`, which has at least one. If a frame has

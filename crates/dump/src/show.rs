@@ -30,7 +30,7 @@ pub struct PrintStyle {
     pub link: bool,
     /// The bytes.
     pub bytes: PrintedBytes,
-    /// Whether the printed bytes include those of the link layer.
+    /// Whether the printed bytes include the link-layer header.
     pub whole: bool,
     /// How detailed the summary is.
     pub detail: Detail,

@@ -104,7 +104,8 @@ impl Decoder {
     /// Decodes the next packet in `buffer`, which starts with the first byte not yet consumed.
     ///
     /// # Errors
-    /// [`PcapError`] if the file is broken at [`Self::offset`]; the rest cannot be read.
+    /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing after this offset can be
+    /// read.
     #[inline]
     pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<DecodeProgress<'b>, PcapError> {
         let mut consumed = 0;

@@ -6,8 +6,8 @@
 //! times a second and not once per frame.
 //!
 //! # Invariants
-//! 1. For each address, all buckets from the one that its hash selects up to the one that holds the
-//!    address are full, the last not included.
+//! 1. All buckets from the one that an address's hash selects up to, but not including, the one
+//!    that holds the address are full.
 //! 2. Each address is less than [`MAX_PROBES`] buckets after the one that its hash selects.
 //!
 //! Old addresses count as absent at once. Their slots are freed by [`MacTable::sweep`], a few at a

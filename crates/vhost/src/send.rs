@@ -15,7 +15,7 @@ const MAX_HEADER_LEN: usize = 12;
 pub(crate) struct SendProgress {
     /// The slot after the last one that was sent or dropped.
     pub(crate) end: SlotIdx,
-    /// Whether the guest's queue is unusable.
+    /// Whether the guest violated the rules of its queue, which then must not be used any more.
     pub(crate) broken: bool,
 }
 

@@ -272,7 +272,7 @@ impl Vring {
     pub(crate) fn disable_notification(&mut self) -> Result<(), QueueViolation> {
         match self.negotiated.event_idx {
             // Requests a notification for the index just before the next one, which the guest
-            // reaches only after 65535 further chains.
+            // reaches again only after 65536 more chains.
             true => self.set_event(self.base().wrapping_sub(1)),
             false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }

@@ -24,7 +24,7 @@ use crate::events::{EventStream, watch_run};
 use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
-/// Maximum number of bytes of a body: that of a line on the control socket.
+/// Maximum number of bytes of a body, the same as for a line on the control socket.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// Maximum time to receive a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -51,7 +51,7 @@ pub enum InterfaceUse {
     Whole,
     /// All frames of the interface, unless `--shared` is given.
     UnlessShared,
-    /// All frames, if the name is that of an interface.
+    /// All frames, if the port's name is the name of an interface.
     IfInterface,
 }
 
