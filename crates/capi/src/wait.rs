@@ -64,7 +64,7 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
 }
 
 /// Syncs the port, and prepares it for a poll of its descriptor. Returns the ready events, and the
-/// time at which the poll must end at the latest.
+/// time at which the poll must end at the latest (`None`: no limit).
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {

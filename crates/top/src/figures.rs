@@ -46,7 +46,7 @@ pub struct TopLink {
     pub inside: TopTraffic,
     /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
-    /// Frames that left the link later than its settings require by more than the warning limit.
+    /// Frames that left the link late, by more than the limit at which the program warns.
     pub late: u64,
     /// Bits per second that left, over the interval.
     pub rate_bps: f64,
