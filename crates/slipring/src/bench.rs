@@ -8,12 +8,11 @@ use clap::ArgMatches;
 use slipring_cli::bench::{BENCH_PROGRAM, command};
 use slipring_cli::{Diagnostic, Exit, Failure, Job, Verb, codes, find_sibling_program};
 
-/// The command.
+/// The entry of `slipring bench` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
-/// Directories of the program, relative to that of `slipring`: the same one in a build, and
-/// `lib/slipring` after `make install`; a distribution may use `libexec`.
+/// Directories in which `slipring-bench` may be, relative to that of `slipring`: the same directory
 const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
 fn plan(_: &ArgMatches) -> Result<Job, Failure> {

@@ -22,7 +22,7 @@ use slipring_datapath::opening::{self, PortOpening};
 use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
 
-/// The command.
+/// The entry of `slipring bridge` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "bridge", classic: &[CLASSIC], command, plan, no_metrics: None };
 
@@ -152,7 +152,8 @@ impl BridgePlan {
         session.reporter.say("Ready to go")
     }
 
-    /// Distributes the queues over the threads: both queues of a frame belong to the same thread.
+    /// Distributes the queues over the threads: the input queue and the output queue of a frame
+    /// belong to the same thread.
     fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = u32::from(self.threads).min(most).max(1) as usize;
@@ -196,14 +197,15 @@ fn is_one_interface(ports: &[PortName]) -> bool {
     nic && one == other && one.rings == RingSelection::All
 }
 
-/// Joins a single port to the host rings of its interface.
+/// If there is only one port, adds the host rings of its interface as the second.
 fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
     match (ports.len(), turn_back) {
         (1, true) | (2, false) => Ok(ports),
         (1, false) => {
             let mut host = ports[0].clone();
             host.rings = RingSelection::Host;
-            // The host rings are opened last, so that no frame of the host is lost in between.
+            // The host rings are opened last, so that no frame of the host is lost before
+            // forwarding starts.
             ports.push(host);
             Ok(ports)
         }

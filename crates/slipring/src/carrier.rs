@@ -24,7 +24,7 @@ enum LinkDownReason {
 /// interface is down and the options say that this ends the program.
 ///
 /// # Errors
-/// SR0113 if no frame can be sent after `wait`.
+/// SR0113 if no frame can be sent when the time `wait` is over.
 pub(crate) fn wait(
     port: &PortName,
     options: &OpenOptions,
@@ -50,7 +50,7 @@ pub(crate) fn wait(
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
-    // The first obstacle may have ended, and the other one may now exist.
+    // By now, the first reason may be gone, and the other one may exist.
     Err(obstacle().unwrap_or(first).error(port, wait).into())
 }
 

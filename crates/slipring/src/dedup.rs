@@ -24,7 +24,7 @@ use slipring_datapath::opening::{self, PortOpening};
 use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
 
-/// The command.
+/// The entry of `slipring dedup` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 

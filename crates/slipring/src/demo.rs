@@ -51,7 +51,7 @@ const REPORT_PERIOD: Duration = Duration::from_secs(1);
 const RATE_BPS: u64 = 10_000_000;
 const DELAY_NS: u64 = 20_000_000;
 const QUEUE_BYTES: u64 = 64_000;
-/// The same seed in every run.
+/// Seed of the link's random decisions, the same in every run.
 const SEED: u64 = 1;
 
 const EXAMPLES: &str = "\
@@ -97,7 +97,7 @@ fn run(
     duration: Duration,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // This comes first: a process with threads cannot change its user namespace.
+    // This is the first step: a process with several threads cannot change its user namespace.
     let ground = sandbox::become_private()?;
     let signals = Signals::install()?;
     let (site, ports) = DemoSandbox::build(ground, wanted)?;
@@ -121,7 +121,7 @@ fn run(
     demo.verdict(&signals)
 }
 
-/// The same link in both directions.
+/// Describes the link: the same in both directions.
 fn links() -> NetworkSpec {
     let link = |name: &str| LinkSpec {
         rate: RateSpec::Constant { bps: RATE_BPS },
@@ -185,7 +185,7 @@ impl DemoRun {
             let seen = work(stop);
             let seen =
                 seen.map_err(|error| RunError::system("demo", "watch the traffic", error))?;
-            // The receiver waits below.
+            // Sending cannot fail: the receiver waits below.
             let _ = result.send(seen);
             Ok(())
         });

@@ -18,7 +18,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 /// Returns the ports that can be captured here: interfaces, and ports that programs have bound at
-/// the daemon of this run directory, each through a monitor port.
+/// the daemon of this run directory, each captured through a monitor port.
 pub(crate) fn interfaces(run_dir: &Path) -> Vec<DumpInterface> {
     let rows = ports::list().unwrap_or_default();
     let interfaces = rows.iter().filter(|row| !row.modes.is_empty()).map(interface);

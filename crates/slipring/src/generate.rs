@@ -8,7 +8,7 @@
 //!         threads -> progress, rx stats -> reports         shared_stats.rs
 //! ```
 //!
-//! Not for connections: there is no listening TCP here.
+//! Not for connections: it has no TCP stack.
 
 mod classic;
 mod dump;
@@ -42,7 +42,7 @@ use slipring_datapath::opening;
 use slipring_datapath::publish;
 use slipring_datapath::workers::Workers;
 
-/// The command.
+/// The entry of `slipring gen` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
@@ -102,7 +102,7 @@ impl GenPlan {
         self.check_expectations(&stats)
     }
 
-    /// Compares the result with the expectations.
+    /// Compares the result with the user's expectations, such as `--max-loss`.
     fn check_expectations(&self, stats: &SharedGenStats) -> Result<Exit, Failure> {
         let unmet = self.expectations.unmet(&stats.total(true).outcome());
         if unmet.is_empty() {

@@ -25,7 +25,7 @@ use slipring_datapath::opening::{self, PortOpening};
 use slipring_datapath::publish;
 use slipring_datapath::workers::Workers;
 
-/// The command.
+/// The entry of `slipring lb` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
@@ -40,7 +40,7 @@ struct LbPlan {
     opening: PortOpening,
     settings: LbSettings,
     link_wait: Duration,
-    /// Classic JSON: reporting periods for stdout and for the system log.
+    /// Periods of the classic program's JSON lines on stdout; below, in the system log.
     to_stdout: Option<Duration>,
     to_syslog: Option<Duration>,
     period: Option<Duration>,

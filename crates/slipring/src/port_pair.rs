@@ -16,7 +16,7 @@ pub(crate) fn no_path(left: &PortInfo, right: &PortInfo) -> Diagnostic {
         .with_help("name a port that sends; a capture is written where its file does not exist yet")
 }
 
-/// Whether buffers can be exchanged between the ports.
+/// Whether all ports are in one memory region, so that buffers can be exchanged between them.
 pub(crate) fn in_one_region(ports: &mut [Port]) -> bool {
     let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
     let first = rings.next();

@@ -53,7 +53,8 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
             .with_help("see what the kernel answers: ip link")
     })?;
     if slipring_port::in_user_namespace() {
-        // All other modes need BPF, which is not available there, even if drivers support it.
+        // Modes other than packet need BPF, which is not available on an interface with this mode
+        // only, even if its driver supports XDP.
         let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
         rows.iter_mut().for_each(|row| row.modes.retain(packet));
     }

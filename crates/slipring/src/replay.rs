@@ -39,7 +39,7 @@ use slipring_emulation::{
     refuse_ports_outputs, refuse_second_direction,
 };
 
-/// The command.
+/// The entry of `slipring replay` in the table of commands.
 pub(crate) const VERB: Verb =
     Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
@@ -56,7 +56,7 @@ struct ReplayPlan {
     /// How often the capture is sent; `None` if the flag is missing.
     loops: Option<u64>,
     pacing: PacingMode,
-    /// The link; the frames take its first direction.
+    /// The emulated link; the frames pass it in its first direction.
     links: EmulationPlan,
 }
 
@@ -74,7 +74,7 @@ struct ReplayPort {
     link_wait: Duration,
     /// The CPU that the sending thread is bound to.
     cpu: Option<u32>,
-    /// Limit between two syncs.
+    /// Maximum frames and bytes between two tx syncs.
     burst: BurstLimit,
     period: Option<Duration>,
 }
@@ -92,7 +92,7 @@ impl ReplayPlan {
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
         let target = target(matches, file)?;
-        // The links run on the capture's clock, for both kinds of output.
+        // For both kinds of output, the emulated link runs on the capture's clock.
         let output = match &target {
             ReplayTarget::Capture(path) => {
                 refuse_ports_flags(matches)?;

@@ -121,7 +121,7 @@ impl RunPlan {
         let report = matches.get_one::<PathBuf>("report").cloned();
         let quiet = flags::format(matches) == ReportFormat::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
-        // The run creates the ports itself, so there is no clock to choose.
+        // The run creates real-time ports itself, so the user cannot choose the clock.
         let mut links = emulation::EmulationPlan::with_clock(matches, |_| {
             Ok(RunClock::Virtual(CapturePairs::default()))
         })?;
@@ -164,7 +164,7 @@ impl RunPlan {
         std::process::exit(status)
     }
 
-    /// Runs the command from the first frame to the last; returns the exit status.
+    /// Runs the command over the link; returns the command's exit status.
     fn run_command(
         &self,
         site: &RunSandbox,
@@ -229,8 +229,9 @@ impl RunPlan {
         RunCommand { program, args: words.collect(), env }
     }
 
-    /// Adds the link to a shell's prompt, after the links of outer runs. Shells set their prompts
-    /// when they start; in bash, the prompt can be changed afterwards.
+    /// Returns the variables that add the link to a shell's prompt, after the links of outer runs.
+    /// Shells set their prompts when they start; in bash, `PROMPT_COMMAND` can change the prompt
+    /// afterwards.
     fn prompt(&self) -> [(&'static str, String); 2] {
         let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();
         let mut links: Vec<_> = self

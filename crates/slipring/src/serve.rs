@@ -85,7 +85,7 @@ fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> 
     let counts = gateway.counters();
     let _metrics = metrics::serve(session, move || Ok(counts.text()))?;
     while !signals.stopping() {
-        // Interrupted or not: the stop flag is checked again.
+        // Whether the poll was interrupted or not, the stop flag is checked again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);
         signals.acknowledge();
     }

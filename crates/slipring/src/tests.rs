@@ -1,4 +1,4 @@
-//! Rules that hold for every command.
+//! Tests of rules that hold for every command.
 
 mod examples;
 mod flags;

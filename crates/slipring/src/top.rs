@@ -45,7 +45,7 @@ struct TopCommand {
     period: Duration,
 }
 
-/// One sample, in addition to the common keys.
+/// The keys that `slipring top` adds to a report: one sample of the watched program.
 #[derive(Serialize)]
 struct TopDocument {
     run: TopSample,

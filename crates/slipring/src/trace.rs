@@ -168,7 +168,7 @@ struct TraceRun {
     plan: TracePlan,
     source: DumpSource,
     sink: TraceSink,
-    /// Totals of received and sent frames.
+    /// Total packets and bytes received by the trace.
     received: PortTraffic,
     sent: PortTraffic,
     matched: u64,
@@ -191,7 +191,7 @@ impl TraceRun {
                 let enough = plan.count == Some(*matched) || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // Buffered frames are written before waiting for more.
+            // The output is flushed before the trace waits for more frames.
             sink.flush()?;
             if let Some(shown) = &*shown {
                 shown.update(source, |report| {

@@ -15,13 +15,13 @@ pub(crate) struct BridgeProcessor {
     outputs: Vec<usize>,
     /// Maximum slots moved at a time.
     burst: u32,
-    /// Swaps or copies buffers.
+    /// The function that forwards frames, by swapping or by copying buffers.
     forward: ForwardFn,
 }
 
-/// Creates the worker for the queues of both sides between which one thread forwards: queue `i` of
-/// one side to queue `i` of the other, modulo their number. If `right` is empty, frames of the left
-/// side are sent back on their queue.
+/// Creates the worker of one thread: forwards from queue `i` of one side to queue `i` of the other
+/// side, modulo the number of queues there, in both directions. If `right` is empty, frames of the
+/// left side are sent back on their queue.
 pub(crate) fn worker(
     left: Vec<Box<dyn Queue>>,
     right: Vec<Box<dyn Queue>>,
@@ -52,7 +52,7 @@ impl FrameProcessor for BridgeProcessor {
         moved
     }
 
-    /// Whether one queue has ended, such as that of a capture that is read.
+    /// Whether any queue has ended, as at the end of a capture that is read.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.is_any_exhausted()
     }

@@ -16,7 +16,7 @@ use slipring_port::{Nanos, Queue, RunError};
 
 use super::report::SharedDedupStats;
 
-/// Returns two words that no other process knows.
+/// Returns two random words, which key the hash of frames so that senders cannot predict it.
 pub(super) fn secret() -> [u64; 2] {
     [0, 1].map(|_| slipring_ring::secret_word())
 }
@@ -32,13 +32,14 @@ pub(super) struct DedupOptions {
     pub(super) hold: bool,
 }
 
-/// The window. Its queues are those of the output, followed by the inputs.
+/// Drops duplicates by means of a window of recent frames. The worker's queues are those of the
+/// output, followed by those of the inputs.
 pub(super) struct DedupProcessor {
-    /// Number of output queues.
+    /// Number of output queues, which come first among the worker's queues.
     outputs: usize,
     dedup: Dedup,
     options: DedupOptions,
-    /// Hold mode: the output of each frame in the window, oldest first.
+    /// Hold mode: the index of the output queue of each frame in the window, oldest first.
     window_outputs: VecDeque<usize>,
     /// Hold mode: whether the oldest frame is due, but there is no space for it.
     is_late: bool,
@@ -119,8 +120,8 @@ impl FrameProcessor for DedupProcessor {
         if self.options.hold { self.send_due(queues, clock.now()) } else { 0 }
     }
 
-    /// Returns when the oldest frame leaves the window, in hold mode. If the frame waits for space,
-    /// no time is returned, because only space lets it leave.
+    /// In hold mode, returns when the oldest frame leaves the window. Returns `None` if that frame
+    /// is already due and waits for space in its output ring.
     fn next_due(&self) -> Option<Nanos> {
         if self.options.hold && !self.is_late { self.dedup.due_ns() } else { None }
     }

@@ -35,9 +35,9 @@ impl SharedDedupStats {
 /// The keys that `slipring dedup` adds to a report.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct DedupReportExtra {
-    /// 0 for no limit.
+    /// Length of the window in ns; 0 for no limit.
     window_ns: u64,
-    /// 0 for no limit.
+    /// Maximum frames in the window; 0 for no limit.
     fifo: u64,
     hold: bool,
     /// Frames not sent because they were duplicates, and their bytes.
@@ -45,7 +45,7 @@ pub(super) struct DedupReportExtra {
     duplicate_bytes: u64,
     /// Frames that left the window early because memory was full.
     forgotten_early: u64,
-    /// Frames in the window now.
+    /// Number of frames in the window now.
     remembered: u64,
 }
 
@@ -63,7 +63,7 @@ impl DedupFigures {
         Self { meter, stats: Arc::default(), limits, hold, last_duplicates: 0 }
     }
 
-    /// Returns the ports; a duplicate counts as a drop of its output port.
+    /// Returns the reports of all ports; a duplicate counts as a drop of its output port.
     pub(super) fn ports(&self) -> Vec<PortReport> {
         let mut ports = self.meter.reports();
         let (duplicates, _) = self.duplicates();
@@ -73,7 +73,7 @@ impl DedupFigures {
         ports
     }
 
-    /// Returns duplicates and all frames checked.
+    /// Returns the number of duplicates, and of all frames checked.
     pub(super) fn duplicates(&self) -> (u64, u64) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (get(&self.stats.duplicates), get(&self.stats.frames))
@@ -102,7 +102,8 @@ impl DedupFigures {
         }
     }
 
-    /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
+    /// Formats `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates
+    /// 0.2 Mpps`
     pub(super) fn line(&mut self) -> String {
         let (text, time) = self.meter.interval_line();
         let (duplicates, _) = self.duplicates();

@@ -121,8 +121,9 @@ fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
     assert_eq!(fixture.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
 }
 
-/// Runs hold mode with a window of 5 ms in virtual time, from one port to another whose output
-/// stalls until a time; returns when and how often it waited.
+/// Runs hold mode with a window of 5 ms in virtual time, from one port to another whose output has
+/// no space before `stalled_until`. Returns the time and the number of each sent frame, and how
+/// often the worker waited.
 fn hold_in_virtual_time(arrivals: &[(u64, u8)], stalled_until: u64) -> (Vec<(u64, u8)>, u64) {
     let limits =
         DedupLimits { window_ns: Some(5_000_000), frames: None, bytes: DedupLimits::DEFAULT_BYTES };
@@ -145,7 +146,8 @@ fn hold_in_virtual_time(arrivals: &[(u64, u8)], stalled_until: u64) -> (Vec<(u64
 fn held_frames_come_when_their_time_is_over() {
     let (sent, _) = hold_in_virtual_time(&[(1_000_000, 1), (2_000_000, 1), (3_000_000, 2)], 0);
     assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), [1, 2]);
-    // The second copy does not extend the time that the first copy stays.
+    // The second copy of a frame does not extend the time for which the first copy stays in the
+    // window.
     for ((at, _), due) in sent.iter().zip([6_000_000, 8_000_000]) {
         assert!((due..due + 1000).contains(at), "{sent:?}");
     }
@@ -157,7 +159,8 @@ fn held_frames_that_find_no_room_wait_for_it_without_polling() {
     let (sent, waits) = hold_in_virtual_time(&arrivals, 400_000_000);
     assert_eq!(sent.iter().map(|(_, byte)| *byte).collect::<Vec<_>>(), Vec::from_iter(0..100));
     assert_eq!(sent[0].0, 400_000_000);
-    // About 300 of the waits end 30 us before the due time of the window, and poll until then.
+    // About 300 of the waits end 30 us before the oldest frame is due, and the worker polls until
+    // then.
     assert!(waits < 1000, "{waits} waits");
 }
 

@@ -141,11 +141,13 @@ fn iperf3(
     })
 }
 
-/// Runs the server, reports when it is ready, and ends it when the client has finished.
+/// Runs iperf3's server, reports on `ready` when it accepts clients, and ends it when the client
+/// has finished.
 fn serve(ready: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) -> io::Result<()> {
     let mut server = DemoChild::start(Command::new("iperf3").args(["-s", "-1", "--forceflush"]))?;
     server.wait_for_line("listening")?;
-    // No value is ever sent: the end of the channel is the message.
+    // No value is ever sent on `is_over`: the client drops its end of the channel when it has
+    // finished.
     if ready.send(()).is_ok() {
         let _ = is_over.recv();
     }
@@ -155,7 +157,7 @@ fn serve(ready: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) -> io::Result<(
 fn client(duration: Duration) -> Command {
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut command = Command::new("iperf3");
-    // No intervals: the output must fit a pipe.
+    // Without interim reports (`-i 0`): the output must fit into a pipe.
     command.args(["-J", "-i", "0", "-c", &RIGHT_ADDR.to_string(), "-t", &seconds.to_string()]);
     command
 }

@@ -17,7 +17,7 @@ pub(super) struct DemoChild {
 }
 
 impl DemoChild {
-    /// Starts the program with its output piped to us.
+    /// Starts the program with its output piped to this process.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         // The output is parsed, so it must be in the language that the parser expects.
         command
@@ -25,7 +25,7 @@ impl DemoChild {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // A Ctrl-C must reach only us: we end the child ourselves.
+        // A Ctrl-C must reach only this process, which then ends the child itself.
         command.process_group(0);
         Ok(Self { child: kill_with_parent(command).spawn()? })
     }
@@ -41,8 +41,8 @@ impl DemoChild {
         }
     }
 
-    /// Returns all output until the program ends; `None` if `stop` is set before. For output that
-    /// fits into a pipe.
+    /// Returns all output when the program ends; `None` if `stop` is set before. The output must
+    /// fit into a pipe, because it is read only at the end.
     pub(super) fn output(mut self, stop: &WorkersStop) -> io::Result<Option<String>> {
         let pid = Pid::from_child(&self.child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
@@ -60,13 +60,13 @@ impl DemoChild {
 
 impl Drop for DemoChild {
     fn drop(&mut self) {
-        // If it has already ended, it only needs to be reaped.
+        // If the child has already ended, it only needs to be reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for either descriptor; returns whether the first one became readable.
+/// Waits until one of the descriptors is readable; returns whether `one` is.
 fn comes_first(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<bool> {
     let mut fds = [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     while let Err(error) = poll(&mut fds, None) {

@@ -29,7 +29,7 @@ pub(super) enum SandboxPrivilege {
     OwnUser,
 }
 
-/// Moves this process into its own network namespace, which will contain the ports.
+/// Moves this process into a new network namespace, in which the ports are opened later.
 pub(super) fn become_private() -> Result<SandboxPrivilege, Failure> {
     match netns::become_private() {
         Ok(()) => return Ok(SandboxPrivilege::Privileged),
@@ -83,7 +83,7 @@ impl DemoPortKind {
     }
 }
 
-/// The two sides.
+/// The network namespaces of the two sides.
 #[derive(Debug)]
 pub(super) struct DemoNamespaces {
     pub(super) left: Netns,
@@ -95,13 +95,14 @@ pub(super) struct DemoNamespaces {
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,
     pub(super) kind: DemoPortKind,
-    /// Why the preferred kind could not be used.
+    /// Why the preferred kind of port could not be used, if another kind is used.
     pub(super) fallback_cause: Option<String>,
     pub(super) namespaces: Arc<DemoNamespaces>,
 }
 
 impl DemoSandbox {
-    /// Builds the sandbox in the calling thread's namespace, which must be its own.
+    /// Builds the sandbox in the calling thread's network namespace, which must belong to this
+    /// process alone.
     pub(super) fn build(
         ground: SandboxPrivilege,
         wanted: Option<DemoPortKind>,
@@ -110,7 +111,7 @@ impl DemoSandbox {
         match (Self::of_kind(ground, kind), wanted) {
             // Root in a container may create links, but not load programs.
             (Err(Failure::Error(error)), None) if kind != DemoPortKind::Tap => {
-                // The remains of the failed attempt stay in the old namespace.
+                // A new namespace: what the failed attempt has created stays in the old one.
                 let private = netns::become_private();
                 private.map_err(|error| setup_failure("make a network namespace", &error))?;
                 let (site, ports) = Self::of_kind(ground, DemoPortKind::Tap)?;
@@ -136,7 +137,7 @@ impl DemoSandbox {
     }
 }
 
-/// Creates a veth pair to each side; the ports open the local ends.
+/// Creates a veth pair to each side, and opens its local end as a port.
 fn veths(net: &DemoNamespaces, kind: DemoPortKind) -> Result<Vec<Port>, Failure> {
     make_veth("left", &net.left, LEFT_ADDR)
         .map_err(|error| setup_failure("make the left link", &error))?;

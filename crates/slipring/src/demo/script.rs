@@ -48,7 +48,7 @@ You are not root: all of it happens in a user namespace, over TAP devices. Each 
 in one of the networks, its descriptor here. Root gets veth pairs and AF_XDP instead.
 ";
 
-/// One second of the link.
+/// Formats one line: the link's traffic in an interval of `time`.
 pub(super) fn interval(intervals: &[PortInterval], time: Duration) -> String {
     let side = |i: usize| intervals.get(i).map(|interval| interval.delta).unwrap_or_default();
     let (left, right) = (side(0), side(1));
@@ -108,7 +108,7 @@ pub(super) fn closing_text(
     text + &format!("\n{}\n", meaning(site.kind)) + CLEANUP_TEXT
 }
 
-/// The results of other programs next to the settings of the link.
+/// Formats the results of ping and the TCP transfer next to the settings of the link.
 fn answers(seen: &DemoReportExtra) -> String {
     let findings = &seen.findings;
     let best = findings.ping.as_ref().and_then(|ping| ping.rtt).map(|rtt| rtt.rtt_min_ns);
@@ -144,8 +144,8 @@ fn counted(port: &PortReport) -> String {
     format!("received {rx:>8}   sent {tx:>8}   dropped {lost}")
 }
 
-/// Drops of received frames are subtracted from the other side's sent frames; frames that were
-/// dropped elsewhere were never received.
+/// Formats the balance of frames. Drops of received frames are subtracted from the frames that the
+/// other side sent; frames that were dropped elsewhere were never received.
 fn balance<X>(sample: &ReportSample<X>) -> String {
     let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
     let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));

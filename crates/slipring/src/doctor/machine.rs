@@ -45,7 +45,7 @@ fn kernel(release: &str) -> Finding {
     }
 }
 
-/// Parses major and minor number.
+/// Parses major and minor number of a kernel release such as `6.9.1-amd64`.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -72,7 +72,8 @@ fn processors() -> Finding {
     }
 }
 
-/// `None` if the kernel does not control the CPU frequency, as in most virtual machines.
+/// Checks the CPU frequency governor; `None` if the kernel does not control the frequency, as in
+/// most virtual machines.
 fn governor() -> Option<Finding> {
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")?;
     Some(match governor.as_str() {
@@ -106,7 +107,7 @@ fn numa() -> Option<Finding> {
     })
 }
 
-/// Never a warning: without huge pages, slipring is only a little slower.
+/// Reports the huge pages. Never a warning: without huge pages, slipring is only a little slower.
 fn huge_pages() -> Finding {
     let dir = "/sys/kernel/mm/hugepages/hugepages-2048kB";
     let number = |file| read(&format!("{dir}/{file}")).and_then(|n| n.parse::<u64>().ok());
@@ -118,7 +119,7 @@ fn huge_pages() -> Finding {
     }
 }
 
-/// Returns findings about unsuitable settings; none if all are suitable.
+/// Returns findings about unsuitable sysctls; none if all are suitable.
 fn sysctls() -> Vec<Finding> {
     let bad = [
         (

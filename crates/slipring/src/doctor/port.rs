@@ -13,7 +13,8 @@ use super::privilege::Privileges;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 use slipring_core::kinds::{Finding, grant_help};
 
-/// Longest MTU whose frames fit a buffer of 2048 bytes next to the headroom that XDP reserves.
+/// Longest MTU in bytes whose frames fit into a buffer of 2048 bytes after the headroom that XDP
+/// reserves.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
@@ -128,7 +129,8 @@ fn queues(row: &InterfaceRow) -> Finding {
     }
 }
 
-/// Checks the interface's offloads. Only coalescing in hardware cannot be undone.
+/// Checks the interface's receive offloads. Only hardware that merges received frames (LRO, HW-GRO)
+/// causes a finding: slipring cannot split such frames again.
 fn offloads(row: &InterfaceRow) -> Option<Finding> {
     let iface = Iface::find(&row.interface).ok()?;
     let is_on = |feature| iface.feature(feature).unwrap_or(false);

@@ -7,16 +7,17 @@ use slipring_port::GRANT_COMMANDS;
 use super::machine::read;
 use slipring_core::kinds::{Finding, FindingState, grant_help};
 
-/// Capabilities that slipring needs, with their numbers.
+/// Capabilities that slipring uses: name, number, purpose.
 const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
     ("cap_net_raw", 13, "sockets on interfaces"),
     ("cap_net_admin", 12, "XDP, TAP and addresses"),
     ("cap_bpf", 39, "BPF programs"),
     ("cap_ipc_lock", 14, "more locked memory than the limit"),
 ];
-/// Includes CAP_BPF: the only such capability before Linux 5.8.
+/// Number of CAP_SYS_ADMIN. It includes CAP_BPF, which is separate since Linux 5.8.
 const CAP_SYS_ADMIN: u32 = 21;
-/// Number of capabilities needed to open interfaces; the rest are optional.
+/// The number of first entries of [`REQUIRED_CAPABILITIES`] that are needed to open interfaces; the
+/// later entries are optional.
 const NUM_REQUIRED: usize = 3;
 /// Memory that two ports with default rings lock, in bytes.
 const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
@@ -25,10 +26,11 @@ const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Privileges {
     effective: u64,
-    /// Bytes; `None` means no limit.
+    /// Limit of locked memory in bytes; `None` means no limit.
     memory_lock: Option<u64>,
     root: bool,
-    /// Whether its privileges are limited to a user namespace.
+    /// Whether the process is in a user namespace of its own, so that its privileges have no effect
+    /// outside.
     pub(super) confined: bool,
 }
 
@@ -130,7 +132,7 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     match netns::become_private_user() {
         Ok(()) => Finding::ok(check, "allowed: `slipring demo` works without root"),
         Err(error) => {
-            // Without these and without capabilities, no network access is possible.
+            // Without user namespaces and without capabilities, no network access is possible.
             let state = if privileges.missing().is_empty() {
                 FindingState::Warn
             } else {
@@ -143,7 +145,7 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     }
 }
 
-/// Returns the command that lifts the setting which keeps ordinary users from creating namespaces.
+/// If a setting keeps ordinary users from creating namespaces, returns the command that lifts it.
 fn forbidden() -> Option<String> {
     [
         ("user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),

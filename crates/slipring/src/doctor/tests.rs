@@ -12,8 +12,8 @@ use slipring_test_support::Namespace;
 use super::port;
 use super::privilege::Privileges;
 
-/// Names that are the same everywhere. `here` is an end of a veth pair with one queue, up; `DIR` is
-/// an empty directory but for a socket that another program listens on.
+/// Port names to test. `here` is an end of a veth pair with one queue, up; `DIR` is a directory
+/// that contains only a socket on which another program listens.
 const NAMES: &[&str] = &[
     "null:",
     "null",
@@ -93,7 +93,7 @@ const NAMES: &[&str] = &[
     "vfio:03:00.0@conf:slots=1",
 ];
 
-/// What doctor finds, and what opening the port comes to.
+/// Doctor's findings for a name, and the result of opening the port.
 struct Answers {
     name: String,
     findings: Vec<Finding>,
@@ -101,7 +101,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Asks doctor first: opening may create what the name means.
+    /// Runs doctor first: opening may create what the name refers to.
     fn of(name: &str, dir: &Path) -> Self {
         let name = name.replace("DIR", &dir.display().to_string());
         let port = PortName::parse_classic(&name).unwrap();
@@ -120,7 +120,7 @@ impl Answers {
         self.findings.iter().find(|finding| finding.state == FindingState::Fail)
     }
 
-    /// Why the two answers differ.
+    /// Describes how doctor and opening disagree; `None` if they agree.
     fn disagreement(&self) -> Option<String> {
         let Self { name, opened, .. } = self;
         match (opened, self.failure()) {
@@ -131,7 +131,8 @@ impl Answers {
     }
 }
 
-/// The answers for all names, in a namespace with a veth pair; `None` if there can be none.
+/// Returns the answers for all names, in a namespace with a veth pair; `None` if this machine
+/// allows no namespace.
 fn all_answers() -> Option<Vec<Answers>> {
     let namespace = Namespace::new()?;
     namespace.veth("here", &namespace, "there", "");

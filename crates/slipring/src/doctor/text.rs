@@ -2,7 +2,7 @@
 
 use slipring_core::kinds::{Finding, FindingState};
 
-/// The report for people, and its sum.
+/// Formats one line per finding, and a last line that counts warnings and failures.
 pub(super) fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     let mut text = String::new();

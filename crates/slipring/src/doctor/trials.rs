@@ -15,7 +15,7 @@ use slipring_port::{OpenCause, OpenError};
 
 use slipring_core::kinds::Finding;
 
-/// Lets every frame pass (`XDP_PASS`).
+/// An XDP program that lets every frame pass (`XDP_PASS`).
 const XDP_PASS_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 2), exit()];
 
 pub(super) fn examine() -> Vec<Finding> {
@@ -78,9 +78,10 @@ struct AttachTrial {
     tcx: Result<(), String>,
 }
 
-/// Returns no finding without the privileges that the trial itself needs.
+/// Tries to attach programs to a temporary pair of links. Returns no finding if this process lacks
+/// the privileges for the trial itself.
 fn on_a_throwaway_link() -> Vec<Finding> {
-    // `program` has already reported why programs cannot be loaded.
+    // The check `program` has already reported why programs cannot be loaded.
     if load().is_err() {
         return Vec::new();
     }

@@ -17,7 +17,7 @@ pub(super) fn log_line(function: &str, line: u32, text: &str) -> String {
     format!("{seconds:03}.{micros:06} {function} [{line}] {text}")
 }
 
-/// The report of an interval.
+/// Formats the report of an interval.
 pub(super) fn line(
     figures: &GenFigures,
     style: FigureStyle,
@@ -39,7 +39,7 @@ pub(super) fn line(
     log_line("main_thread", line!(), &text)
 }
 
-/// The line before the run.
+/// Formats the line that is printed before the run.
 pub(super) fn head(
     function: GenFunction,
     port: &str,
@@ -53,12 +53,12 @@ pub(super) fn head(
         GenFunction::Ping => "Pinging on",
         GenFunction::Pong => "Answering on",
     };
-    // A name that is only a kind, `null:`, already has the colon.
+    // A name that is only a kind, such as `null:`, already has the colon.
     let port = port.strip_suffix(':').unwrap_or(port);
     format!("{doing} {port}: {queues} queues, {threads} threads and {cpus} cpus.")
 }
 
-/// The two lines at the end.
+/// Formats the two lines that are printed at the end.
 pub(super) fn result(figures: &GenFigures, function: GenFunction, style: FigureStyle) -> String {
     let done = if function.sends() { "Sent" } else { "Received" };
     let (packets, bytes, batches) =
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Returns the text of a line after time and place.
+    /// Returns the text of a log line after its time, function and line number.
     fn body(line: &str) -> &str {
         line.split_once("] ").unwrap().1
     }

@@ -1,4 +1,4 @@
-//! The flags of `slipring gen`: pkt-gen's letters, each with a long name, and our own.
+//! The flags of `slipring gen`: pkt-gen's letters, each with a long name, and slipring's own.
 
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;

@@ -20,9 +20,10 @@ use slipring_datapath::workers::WorkersStop;
 pub(super) struct Pinger<S> {
     /// The queues.
     pub(super) queues: RxQueues,
-    /// The pings.
+    /// The frames of the requests.
     pub(super) source: S,
-    /// When requests are sent; without a rate, the next one is sent when the last is answered.
+    /// When requests are sent; without a rate, each is sent when the previous one is answered or
+    /// [`REPLY_TIMEOUT_NS`] has passed.
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,
@@ -36,9 +37,9 @@ pub(super) struct Pinger<S> {
     pub(super) answers: Arc<Progress>,
 }
 
-/// Maximum time for an answer.
+/// Maximum time to wait for an answer, in ns.
 const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// A sleep may end late by this much; closer to the deadline, poll instead.
+/// Sleeps may end this many ns late, so closer to the deadline the thread polls instead.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 impl<S: GenSource> Pinger<S> {
@@ -48,7 +49,7 @@ impl<S: GenSource> Pinger<S> {
         let _done = (FinishOnDrop(&sent), FinishOnDrop(&answers));
         let mut waiter = waiter_for(&self.queues.all(), self.options.wait_policy, stop)?;
         self.schedule.begin(&self.sent);
-        // The number of answers is not limited.
+        // Receiving answers is not limited.
         let all = PacketBudget::new(u64::MAX);
         let (mut answered, mut sent) = (0, 0);
         while self.remaining > 0 && !stop.is_set() {
@@ -61,7 +62,7 @@ impl<S: GenSource> Pinger<S> {
             };
             self.receive_until(&mut waiter, &all, &mut answered, next, stop)?;
             if !self.schedule.is_paced() {
-                // Lost requests are not waited for again.
+                // Unanswered requests count as lost: later rounds do not wait for them.
                 answered = sent;
             }
         }
@@ -93,7 +94,7 @@ impl<S: GenSource> Pinger<S> {
         Ok(batch.packets)
     }
 
-    /// Receives answers until a time, or until enough have arrived.
+    /// Receives answers until the time `until`, or until enough have arrived.
     fn receive_until(
         &mut self,
         waiter: &mut Waiter,
@@ -138,8 +139,8 @@ pub(super) struct Ponger {
     pub(super) burst: u32,
     /// Maximum frames that all threads together may answer.
     pub(super) budget: Arc<PacketBudget>,
-    /// Bytes before each frame that are sent back with it: a checksum that had to be completed
-    /// still has to be.
+    /// Length in bytes of the virtio-net header before each frame. It is sent back with the frame:
+    /// a checksum that the receiver had to complete is incomplete in the answer, too.
     pub(super) header: usize,
     /// The source address of answers to multicast and broadcast frames.
     pub(super) mac: MacAddr,

@@ -1,4 +1,4 @@
-//! From flags to the plan: every check that needs no machine.
+//! Converts the flags to a plan, and makes every check that needs no port and no file.
 
 mod pattern;
 mod reader;
@@ -28,15 +28,15 @@ pub(super) struct GenPlan {
     pub(super) opening: PortOpening,
     pub(super) function: GenFunction,
     pub(super) frames: GenFrames,
-    /// Whether to take the source MAC address from the port.
+    /// Whether the source MAC address of frames is that of the port.
     pub(super) mac_of_port: bool,
     pub(super) seed: u64,
     pub(super) stream: u16,
-    /// `u64::MAX` for no limit.
+    /// Number of packets to send or receive; `u64::MAX` for no limit.
     pub(super) packets: u64,
     pub(super) rate: slipring_model::Rate,
-    /// Bytes that each frame occupies on the wire in addition to its own, if the report includes
-    /// them.
+    /// Bytes of preamble, CRC and gap to add to each frame in bit rates; 0 if the report leaves
+    /// them out.
     pub(super) framing: usize,
     pub(super) send_options: SendOptions,
     pub(super) threads: u16,
@@ -58,7 +58,7 @@ pub(super) struct GenPlan {
 #[derive(Debug)]
 pub(super) enum GenFrames {
     Pattern(Box<TrafficPattern>),
-    /// Frames whose bytes are not written; this is their length.
+    /// Frames whose bytes are not written, all of this length in bytes.
     Unwritten(usize),
     Recorded {
         path: String,
@@ -78,13 +78,13 @@ pub(super) struct CpuPinning {
 /// How figures are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FigureStyle {
-    /// Without prefixes.
+    /// Whether numbers are printed without the prefixes k, M and G.
     pub(super) raw: bool,
-    /// With mean and deviation.
+    /// Whether mean and standard deviation of the rates are printed.
     pub(super) statistics: bool,
 }
 
-/// Bytes of preamble, CRC and gap.
+/// Bytes of preamble, CRC and gap per Ethernet frame.
 pub(super) const ETHERNET_FRAMING_BYTES: usize = 24;
 
 impl GenPlan {
@@ -161,7 +161,7 @@ impl GenPlan {
         ))
     }
 
-    /// Refuses contradictions.
+    /// Refuses contradictory flags.
     fn check(&self) -> Result<(), Failure> {
         let file = self.port.kind == PortNameKind::Pcap;
         if self.latency && file && !self.function.sends() {
@@ -256,7 +256,7 @@ fn pinning(reader: &FlagReader<'_>) -> Option<CpuPinning> {
     Some(CpuPinning { first, count: reader.get("cpus").unwrap_or(1) })
 }
 
-/// Converts a share to the engine's type.
+/// Converts a ratio to a fraction of the link engine; `None` if it cannot be represented.
 fn fraction(share: Ratio) -> Option<Fraction> {
     Fraction::new(share.ppb(), 1_000_000_000)
 }

@@ -11,7 +11,8 @@ pub(super) struct Progress {
     packets: AtomicU64,
     bytes: AtomicU64,
     batches: AtomicU64,
-    /// Minimum free (or filled) slots of the ring since the last query.
+    /// Minimum number of free (tx) or filled (rx) slots of the ring since [`Self::take_min_space`]
+    /// was called last.
     min_space: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
@@ -26,13 +27,13 @@ pub(super) struct ProgressCounts {
     pub(super) packets: u64,
     /// Bytes of these packets.
     pub(super) bytes: u64,
-    /// Number of batches of these packets.
+    /// Number of batches in which these packets were sent or received.
     pub(super) batches: u64,
-    /// Time of the first packet; 0 if there was none yet.
+    /// Time of the first packet in ns; 0 if there was none yet.
     pub(super) first: Nanos,
-    /// Time of the last packet.
+    /// Time of the last packet in ns.
     pub(super) last: Nanos,
-    /// Scheduled time in ns that was forfeited.
+    /// Scheduled time in ns that was skipped because the port could not keep up.
     pub(super) forfeited: Nanos,
 }
 
@@ -73,7 +74,7 @@ impl Progress {
         add(&self.batches, 1);
     }
 
-    /// Records how many slots of the ring were ours.
+    /// Records how many slots of the ring were free (tx) or filled (rx).
     #[inline(always)]
     pub(super) fn space(&self, slots: u32) {
         if u64::from(slots) < self.min_space.load(Relaxed) {
@@ -81,7 +82,8 @@ impl Progress {
         }
     }
 
-    /// Marks the end: no more packets will come. The duration of the run ends at `last`.
+    /// Marks the end: no more packets will come. The duration of the run ends at `last`;
+    /// `forfeited` is the scheduled time in ns that was skipped.
     pub(super) fn finish(&self, last: Nanos, forfeited: Nanos) {
         if self.first.load(Relaxed) != 0 {
             self.last.store(last, Relaxed);
@@ -95,7 +97,7 @@ impl Progress {
         self.done.load(Relaxed)
     }
 
-    /// Returns the packets so far.
+    /// Returns the number of packets so far.
     pub(super) fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
     }
@@ -118,7 +120,7 @@ impl Progress {
     }
 }
 
-/// Marks a [`Progress`] as done however its thread ends.
+/// On drop, marks a [`Progress`] as done, even if its thread panics.
 pub(super) struct FinishOnDrop<'p>(pub(super) &'p Progress);
 
 impl Drop for FinishOnDrop<'_> {

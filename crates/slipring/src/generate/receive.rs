@@ -17,7 +17,7 @@ use slipring_datapath::workers::WorkersStop;
 pub(super) struct GenReceiver {
     /// The queues.
     pub(super) queues: RxQueues,
-    /// Counters of received frames.
+    /// Loss, order and age counters of this thread's received frames.
     pub(super) rx_stats: SharedRxStats,
     /// Maximum packets that all threads together may receive.
     pub(super) budget: Arc<PacketBudget>,
@@ -25,7 +25,7 @@ pub(super) struct GenReceiver {
     pub(super) until: ReceiveUntil,
     /// How to wait for frames.
     pub(super) wait_policy: WaitStrategy,
-    /// Progress of this thread.
+    /// Published counts of the packets and bytes that this thread has received.
     pub(super) progress: Arc<Progress>,
 }
 
@@ -33,21 +33,21 @@ pub(super) struct GenReceiver {
 pub(super) enum ReceiveUntil {
     /// When the port has no more frames.
     Ended,
-    /// When no packet has arrived for a second, after the first packet.
+    /// When no packet has arrived for a second; the second starts with the first packet.
     Idle,
-    /// When all packets of these senders have arrived, or none has arrived for a while since the
-    /// senders ended.
+    /// When all packets of these senders have arrived, or when the senders have ended and no packet
+    /// has arrived for [`IN_FLIGHT_TIMEOUT_NS`].
     AllReceived(Vec<Arc<Progress>>),
 }
 
 /// Idle time that ends [`ReceiveUntil::Idle`].
 const IDLE_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// Maximum time that frames may be in flight after the last was sent.
+/// After the senders end, receiving ends when no frame has arrived for this long.
 const IN_FLIGHT_TIMEOUT_NS: Nanos = 300_000_000;
-/// Maximum time for receiving after the last frame was sent, even if more frames arrive: such
-/// frames come from other senders, which may never end.
+/// Receiving ends this long after the senders end, even if more frames arrive: such frames come
+/// from senders of other programs, which may never end.
 const TRAILING_TIMEOUT_NS: Nanos = 2_000_000_000;
-/// Maximum batches received after the end.
+/// Maximum batches received after the end condition holds.
 const MAX_LAST_BATCHES: u32 = 4;
 /// Longest sleep of a receiver.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
@@ -65,18 +65,18 @@ impl PacketBudget {
         Arc::new(Self { limit, taken: AtomicU64::new(0) })
     }
 
-    /// Returns how many are left, at most `most`.
+    /// Returns the number of packets left in the budget, at most `most`.
     pub(super) fn remaining(&self, most: u32) -> u32 {
         let left = self.limit.saturating_sub(self.taken.load(Relaxed));
         left.min(most.into()) as u32
     }
 
-    /// Subtracts received packets.
+    /// Subtracts received packets from the budget.
     pub(super) fn take(&self, packets: u64) {
         self.taken.fetch_add(packets, Relaxed);
     }
 
-    /// Whether no packets are left.
+    /// Whether the budget is used up.
     pub(super) fn is_spent(&self) -> bool {
         self.remaining(1) == 0
     }
@@ -91,7 +91,7 @@ pub(super) struct RxStats {
     tracker: Tracker,
     ages: Option<Histogram<u64>>,
     dump: bool,
-    /// Bytes before each frame that are not part of it.
+    /// Length in bytes of the virtio-net header before each frame; not part of the frame.
     header: usize,
 }
 
@@ -108,7 +108,8 @@ pub(super) struct ReceivedSlot<'r> {
     pub(super) time: Nanos,
 }
 
-/// Upper bound of the histogram of ages: a minute, in ns.
+/// Upper bound of the histogram of ages: a minute, in ns. The age of a frame is the time from the
+/// timestamp in it to its arrival.
 const MAX_AGE_NS: u64 = 60_000_000_000;
 
 /// Returns an empty histogram of ages in ns, with three exact digits.
@@ -124,13 +125,13 @@ impl RxStats {
         Self { tracker, ages, dump, header: 0 }
     }
 
-    /// Skips a virtio-net header of `header` bytes before each frame.
+    /// Makes [`Self::observe`] skip a virtio-net header of `header` bytes before each frame.
     pub(super) fn with_header(self, header: usize) -> Self {
         Self { header, ..self }
     }
 
-    /// Processes one slot. Returns the age of its frame if it is the first slot, the frame is new
-    /// and carries the time at which it was sent.
+    /// Processes one slot. Returns the age of its frame in ns if the slot is the first of the
+    /// frame, the frame is no duplicate, and the frame contains the time at which it was sent.
     #[inline(always)]
     pub(super) fn observe(&mut self, slot: ReceivedSlot<'_>) -> Option<Nanos> {
         let header = if slot.continues { 0 } else { self.header };
@@ -157,7 +158,7 @@ impl RxStats {
         }
     }
 
-    /// Returns the counters.
+    /// Returns the counters of loss, order and duplicates.
     pub(super) fn report(&self) -> TrackerReport {
         self.tracker.report()
     }
@@ -172,15 +173,15 @@ impl RxStats {
 pub(super) struct RxQueues {
     queues: Vec<RxQueue>,
     burst: u32,
-    /// Bytes before each frame that are not part of it.
+    /// Length in bytes of the virtio-net header before each frame; not counted as received.
     header: u64,
 }
 
-/// A receiving queue. A burst may end within a packet, and other queues are then received before
-/// the rest.
+/// A receiving queue. A burst may end within a packet; its other slots are received in a later
+/// burst, after bursts of other queues.
 struct RxQueue {
     queue: Box<dyn Queue>,
-    /// Whether the next slot continues a packet.
+    /// Whether the next slot continues the packet of the previous slot.
     is_mid_packet: bool,
 }
 
@@ -236,7 +237,7 @@ impl RxQueues {
         Ok(sum)
     }
 
-    /// Whether no more frames will ever come.
+    /// Whether no queue will ever have more frames, as at the end of a capture.
     fn ended(&mut self) -> bool {
         let mut queues = self.queues.iter_mut().map(|own| &mut own.queue);
         queues.all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
@@ -255,7 +256,7 @@ impl WaitSet for RxQueues {
 }
 
 impl GenReceiver {
-    /// Receives until the end condition holds.
+    /// Receives until `self.until` holds or `stop` is set.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
         let _done = FinishOnDrop(&progress);
@@ -276,8 +277,8 @@ impl GenReceiver {
                 next_stats = now() + IDLE_TIMEOUT_NS;
             }
         }
-        // Frames that arrived before the end was noticed count too: up to a ring's worth, because
-        // the source may be endless.
+        // Frames that arrived before the end was noticed are counted, too: up to a ring's worth,
+        // because the source may be endless.
         for _ in 0..MAX_LAST_BATCHES {
             if self.step()? == 0 {
                 break;
@@ -309,14 +310,14 @@ pub(super) fn lock(rx_stats: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxSta
 }
 
 impl ReceiveUntil {
-    /// Whether to end on the stop request. A receiver of this program's senders waits for them:
-    /// they stop too.
+    /// Whether the receiver ends on a stop request. If it waits for senders of this program, it
+    /// does not: the senders end on the request, and the receiver ends after them.
     fn stops_when_told(&self) -> bool {
         !matches!(self, Self::AllReceived(_))
     }
 
-    /// Whether the senders ended so long ago that arriving frames are not theirs. `since` stores
-    /// when the end was first noticed.
+    /// Whether the senders ended at least [`TRAILING_TIMEOUT_NS`] ago. `since` stores when their
+    /// end was first noticed.
     fn is_trailing_over(&self, since: &mut Option<Nanos>) -> bool {
         let Self::AllReceived(senders) = self else { return false };
         if !senders.iter().all(|sender| sender.is_done()) {

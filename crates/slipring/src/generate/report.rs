@@ -1,4 +1,4 @@
-//! Our own reports: text for people, keys for machines.
+//! Reports in slipring's own format: text for people, keys for machines.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use super::shared_stats::{GenFigures, ReceiveFigures, SharedGenStats};
 #[derive(Debug, Serialize)]
 pub(super) struct GenReportExtra {
     function: &'static str,
-    /// Frames completed, or received, since the start.
+    /// Frames that the port has completed, or frames received, since the start of the run.
     packets: u64,
     bytes: u64,
     batches: u64,
-    /// Over the interval or, at the end, over the whole run.
+    /// Packets per second in the interval or, in the last report, over the whole run.
     rate_pps: u64,
     rate_bps: u64,
-    /// Scheduled time that was forfeited because the port could not keep up.
+    /// Scheduled time in ns that was skipped because the port could not keep up.
     #[serde(skip_serializing_if = "is_zero")]
     behind_ns: u64,
-    /// Frames that should have been completed or received.
+    /// Number of frames that should have been completed or received, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ struct StreamReport {
     max_displacement: u64,
 }
 
-/// Ages of frames, or times of round trips.
+/// Quantiles in ns of the ages of frames, or of round-trip times.
 #[derive(Debug, Serialize)]
 struct LatencyQuantiles {
     count: u64,
@@ -75,7 +75,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Returns a report of `figures`; `over` is set for the last one.
+/// Builds a report of `figures`; `over` is set for the report at the end of the run.
 pub(super) fn sample(
     stats: &SharedGenStats,
     figures: &GenFigures,
@@ -253,7 +253,7 @@ fn bps(rate: f64, style: FigureStyle) -> String {
     if style.raw { format!("{rate:.0} bit/s") } else { human::bits_per_sec(rate) }
 }
 
-/// Mean and deviation of the last reports, as for pkt-gen's `-A`.
+/// Mean and standard deviation of the rates in the last 15 reports, as for pkt-gen's `-A`.
 #[derive(Debug, Default)]
 pub(super) struct RateDeviation {
     rates: std::collections::VecDeque<f64>,
@@ -274,7 +274,7 @@ impl RateDeviation {
         (mean, variance.sqrt())
     }
 
-    /// Adds a rate; returns mean and deviation as text, in our style.
+    /// Adds a rate; returns mean and deviation as text, in the units of `style`.
     pub(super) fn text(&mut self, rate: f64, style: FigureStyle) -> String {
         let (mean, deviation) = self.add(rate);
         format!("  mean {} deviation {}", pps(mean, style), pps(deviation, style))

@@ -1,4 +1,4 @@
-//! When frames may leave.
+//! Decides when frames may be sent.
 
 use slipring_model::{Pacer, Rate};
 use slipring_port::Nanos;
@@ -12,22 +12,22 @@ pub(super) struct SendSchedule {
 }
 
 enum SendPace {
-    /// As fast as there is space, or at the source's own times.
+    /// As fast as the ring has space, or at the source's own times.
     Free,
     /// At a rate; the second value is the number of bytes added to each frame's length.
     Rate(Pacer, usize),
 }
 
 impl SendSchedule {
-    /// Creates a schedule without a rate: as fast as there is space, or at the source's own times
-    /// after `start`.
+    /// Creates a schedule without a rate: as fast as there is space, or at the source's own times,
+    /// which count from `start`.
     pub(super) fn free(start: Nanos) -> Self {
         Self { start, pace: SendPace::Free }
     }
 
-    /// Creates the schedule of the `index`-th of `sharers` threads that share `rate`, starting at
-    /// `start`. A frame counts `framing` bytes in addition to its own, and the first frame has
-    /// `len`.
+    /// Creates the schedule of thread `index` of `sharers` threads that share `rate`, starting at
+    /// `start`. A frame counts `framing` bytes in addition to its own; `len` is the length of the
+    /// first frame in bytes.
     pub(super) fn at(
         rate: Rate,
         start: Nanos,
@@ -42,7 +42,8 @@ impl SendSchedule {
         Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
-    /// Makes the schedule catch up completely, however late it is.
+    /// Makes the schedule send every frame at its scheduled place, however late it is, and skip no
+    /// time.
     pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {
             SendPace::Free => self,
@@ -52,8 +53,9 @@ impl SendSchedule {
         }
     }
 
-    /// Admits a frame of `len` bytes at `now` if the frame is due. Returns when it was due,
-    /// relative to the start; 0 if frames never wait. `own` is the source's own time for the frame.
+    /// Admits a frame of `len` bytes at `now` if the frame is due; `own` is the source's own time
+    /// for the frame. Returns the time at which the frame was due, in ns after the start (0 without
+    /// a schedule), or `None` if it is not due yet.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
         match &mut self.pace {
@@ -79,7 +81,7 @@ impl SendSchedule {
         }
     }
 
-    /// Starts the duration of a paced thread at the start of the schedule.
+    /// If frames are paced, makes the measured duration begin at the start of the schedule.
     pub(super) fn begin(&self, progress: &Progress) {
         if self.is_paced() {
             progress.begin(self.start);
@@ -91,7 +93,7 @@ impl SendSchedule {
         matches!(self.pace, SendPace::Rate(..))
     }
 
-    /// Returns the scheduled time that was forfeited because the port could not keep up.
+    /// Returns the scheduled time in ns that was skipped because the port could not keep up.
     pub(super) fn forfeited(&self) -> Nanos {
         match &self.pace {
             SendPace::Free => 0,

@@ -21,7 +21,7 @@ use slipring_datapath::workers::WorkersStop;
 
 /// The sender of one thread, on one queue.
 pub(super) struct GenSender<S> {
-    /// Where frames go.
+    /// The queue on which frames are sent.
     pub(super) queue: Box<dyn Queue>,
     /// The source of the frames.
     pub(super) source: S,
@@ -31,7 +31,7 @@ pub(super) struct GenSender<S> {
     pub(super) options: SendOptions,
     /// Number of frames left to send.
     pub(super) remaining: u64,
-    /// Progress of this thread.
+    /// Published counts of the packets and bytes that this thread has sent.
     pub(super) progress: Arc<Progress>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SendOptions {
     pub(super) stamp: StampTime,
     /// Whether to show every frame.
     pub(super) dump: bool,
-    /// How to wait for room.
+    /// How to wait for space in the ring.
     pub(super) wait_policy: WaitStrategy,
 }
 
@@ -81,13 +81,13 @@ pub(super) struct SentBatch {
     pub(super) bytes: u64,
 }
 
-/// Longest time for which a thread does not check whether to stop.
+/// Longest sleep in ns, after which a thread checks whether it must stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// Maximum time to wait at the end for frames that do not complete.
+/// Maximum time in ns to wait at the end for frames that do not complete.
 const COMPLETION_TIMEOUT_NS: Nanos = 500_000_000;
 
 impl<S: GenSource> GenSender<S> {
-    /// Sends until all is sent or `stop` is set, and waits for the completions.
+    /// Sends until all frames are sent or `stop` is set, and waits for their completion.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
         let _done = FinishOnDrop(&progress);
@@ -150,7 +150,7 @@ impl<S: GenSource> GenSender<S> {
         batch
     }
 
-    /// After nothing could be sent, waits until a frame is due or for space.
+    /// Called when no frame could be sent: waits until a frame is due, or for space in the ring.
     fn pause(&mut self, waiter: &mut Waiter) -> Result<(), RunError> {
         let time = now();
         match self.schedule.due(self.source.due()) {
@@ -188,8 +188,8 @@ pub(super) fn fill_whole<S: GenSource>(
 }
 
 impl StampTime {
-    /// Returns the timestamp for a frame of a batch begun at `time` and due at `due` after the
-    /// start.
+    /// Returns the timestamp for a frame, given the start `time` of its batch, and `due`, the
+    /// frame's due time in ns after the start of the run.
     #[inline(always)]
     fn of(self, time: Nanos, due: Nanos) -> Nanos {
         match self {
@@ -241,7 +241,7 @@ pub(super) fn waiter_for(
 /// Waits until the tx ring has more room than now.
 fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
     if queue.rings().tx.avail() > 0 {
-        // There is space, but not for all slots of a frame, and no event reports when there is
+        // The ring has space, but not for all slots of a frame, and no event reports when there is
         // more.
         queue.tx_sync()?;
         sleep_until(now() + 20_000);

@@ -133,7 +133,8 @@ impl GenSetup<'_> {
         Ok(tasks)
     }
 
-    /// Creates a sender of frames from `source`, with a header if the port has one.
+    /// Creates a sender of frames from `source`, each after a virtio-net header if the port
+    /// requires one.
     fn sender<S: GenSource + 'static>(
         &mut self,
         i: u16,
@@ -154,7 +155,7 @@ impl GenSetup<'_> {
     ) -> WorkerTask {
         let mut hand = hand.into_iter();
         let queue = hand.next().expect("there are as many queues as threads");
-        // The thread keeps its other queues open as long as this one is in use.
+        // The thread sends on its first queue only, but keeps its other queues open until it ends.
         let unused: Vec<_> = hand.collect();
         let sender = GenSender {
             schedule: self.schedule(i, source.next_len().unwrap_or(0)),
@@ -250,7 +251,8 @@ impl GenSetup<'_> {
             let ponger = Ponger {
                 interests: vec![Interest::RX; hand.len()],
                 queues: hand,
-                // An answer leaves in the batch in which its request arrived.
+                // At least 64, so that an answer usually leaves in the batch in which its request
+                // arrived.
                 burst: self.options.burst.max(64),
                 budget: budget.clone(),
                 header: self.plan.header(),
@@ -275,8 +277,9 @@ impl GenSetup<'_> {
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
 
-    /// Whether a buffer keeps its contents until it is returned: not if a peer gets the buffer, and
-    /// not if faults are injected into it.
+    /// Whether [`PatchedFrames`] can be used: all frames have one length, and a buffer keeps its
+    /// contents until it is returned. It does not keep them if a peer gets the buffer, or if faults
+    /// are injected.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
         let keeps = READ_ONLY_TX_KINDS.contains(&self.kind)
@@ -306,7 +309,8 @@ impl GenSetup<'_> {
     fn schedule(&self, i: u16, len: usize) -> SendSchedule {
         let share = (i.into(), self.plan.threads.into());
         let schedule = SendSchedule::at(self.plan.rate, self.start, self.plan.framing, len, share);
-        // A capture must be the same in every run, however busy the machine is.
+        // The capture must be the same in every run, however busy the machine is, so the schedule
+        // never skips time.
         if self.options.stamp == StampTime::Due { schedule.never_forfeiting() } else { schedule }
     }
 
@@ -354,7 +358,8 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
     Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
-/// Divides frames into several slots if they are longer than one slot, or if the user requested it.
+/// Returns how frames are spread over slots: over several if a frame is longer than one slot, or if
+/// the user requested it.
 fn split(plan: &GenPlan, info: &PortInfo, material: &FrameContent) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),

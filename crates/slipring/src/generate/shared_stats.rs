@@ -20,7 +20,8 @@ pub(super) struct SharedGenStats {
     /// Streams that this run sends.
     streams: std::ops::Range<u32>,
     framing: u64,
-    /// Bytes before each frame that the port counts and this report does not.
+    /// Length in bytes of the virtio-net header before each frame, which the port counts and this
+    /// report does not.
     header: u64,
     senders: Vec<Arc<Progress>>,
     receivers: Vec<Arc<Progress>>,
@@ -35,9 +36,9 @@ pub(super) struct GenFigures {
     pub(super) done: ProgressCounts,
     /// Packets sent or received since the start.
     pub(super) total: ProgressCounts,
-    /// Length of the interval.
+    /// Length of the interval, in ns.
     pub(super) time: Nanos,
-    /// Minimum number of slots in a ring; [`NO_SPACE`] if none was checked.
+    /// Minimum number of free (tx) or filled (rx) slots that a thread found in its ring;
     pub(super) min_space: u64,
     /// Bytes per frame that are added to its length in bit rates.
     pub(super) framing: u64,
@@ -50,7 +51,7 @@ pub(super) struct GenFigures {
 /// Figures about received frames.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiveFigures {
-    /// Number and times of received packets.
+    /// Number of received packets, and the times of the first and the last.
     pub(super) done: ProgressCounts,
     /// Counters of loss, order and duplicates.
     pub(super) report: TrackerReport,
@@ -120,12 +121,12 @@ impl SharedGenStats {
         self.meter.reports()
     }
 
-    /// Returns the changes of all ports since the last call.
+    /// Returns the changes of all ports' counters since the last call.
     pub(super) fn intervals(&mut self) -> Vec<PortInterval> {
         self.meter.intervals()
     }
 
-    /// Returns the frames submitted to a port and not completed.
+    /// Returns the number of frames submitted to the ports and not completed yet.
     pub(super) fn in_flight(&self) -> u64 {
         self.meter.in_flight()
     }
@@ -218,12 +219,12 @@ fn sum(all: &[Arc<Progress>]) -> ProgressCounts {
 }
 
 impl GenFigures {
-    /// Returns packets per second.
+    /// Returns the rate in packets per second.
     pub(super) fn pps(&self) -> f64 {
         per_sec(self.done.packets, self.time)
     }
 
-    /// Returns bits per second, including `framing`.
+    /// Returns the rate in bits per second, with `framing` bytes added per frame.
     pub(super) fn bps(&self) -> f64 {
         per_sec(self.bits(), self.time)
     }
@@ -232,8 +233,8 @@ impl GenFigures {
         bits(&self.done, self.framing)
     }
 
-    /// Returns the result that is compared with the expectations: received frames, if any thread
-    /// receives.
+    /// Returns the counts that are compared with the user's expectations: those of received frames
+    /// if any thread receives, else those of sent frames.
     pub(super) fn outcome(&self) -> TrafficOutcome {
         let (sent, lost) = match &self.received {
             Some(received) => (received.expected, received.lost),
@@ -256,7 +257,7 @@ fn bits(done: &ProgressCounts, framing: u64) -> u64 {
     (done.bytes + done.packets * framing) * 8
 }
 
-/// Returns a rate; 0 if no time has passed.
+/// Returns `amount` per second of `time` (in ns); 0 if `time` is 0.
 pub(super) fn per_sec(amount: u64, time: Nanos) -> f64 {
     if time == 0 { 0.0 } else { amount as f64 * 1e9 / time as f64 }
 }

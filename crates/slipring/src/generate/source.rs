@@ -12,19 +12,21 @@ pub(super) trait GenSource: Send {
     /// Returns the bytes of the next frame; `None` if there are no more.
     fn next_len(&self) -> Option<usize>;
 
-    /// Returns the number of bytes before each frame that do not count as part of it.
+    /// Returns the length in bytes of the virtio-net header before each frame; it does not count as
+    /// part of the frame.
     #[inline(always)]
     fn header(&self) -> usize {
         0
     }
 
-    /// Returns when the next frame is due, after the start, if the source has its own times.
+    /// Returns the time at which the next frame is due, in ns after the start; `None` if the source
+    /// has no times of its own.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Writes the header and the next frame, sent at `time`, to the start of `out`, which has space
-    /// for both, and advances to the following frame.
+    /// Writes the header and the next frame, with the timestamp `time`, to the start of `out`,
+    /// which has space for both, and advances to the following frame.
     fn write(&mut self, time: Nanos, out: &mut [u8]);
 }
 
@@ -41,19 +43,19 @@ impl GenSource for Generator {
     }
 }
 
-/// Frames of one length, for a port that does not change buffers: only the start of a buffer has to
-/// be written again.
+/// Frames of one length, for a port that does not change buffers: once a buffer holds a frame, only
+/// the start of the frame is written again.
 pub(super) struct PatchedFrames {
     generator: Generator,
-    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length.
-    /// After a collision, both buffers are written completely.
+    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length of
+    /// this vector. If two buffers share an index, each is written completely every time.
     written: Vec<usize>,
 }
 
 impl PatchedFrames {
-    /// Shorter frames are as fast to write completely.
+    /// Minimum frame length in bytes; shorter frames are as fast to write completely.
     pub(super) const MIN_LEN: usize = 192;
-    /// Size of the smallest buffer, as a power of two.
+    /// Binary logarithm of the size in bytes of the smallest buffer.
     const BUFFER_BITS: u32 = 11;
 
     /// Creates a source for a ring of `slots` slots.
@@ -166,7 +168,7 @@ impl CaptureRecording {
         Ok(recording)
     }
 
-    /// Returns the bytes of the longest packet.
+    /// Returns the length of the longest packet in bytes.
     pub(super) fn max_len(&self) -> usize {
         self.packets.iter().map(|packet| packet.len).max().unwrap_or(0)
     }
@@ -179,15 +181,16 @@ pub(super) struct RecordingReplay {
     timed: bool,
     /// Index of the next packet of the recording, for any thread.
     next: usize,
-    /// Number of packets of other threads before the next one of this thread.
+    /// Number of packets to skip before the next packet of this thread: they belong to other
+    /// threads.
     skip: usize,
     threads: usize,
     current: Option<(RecordedPacket, Nanos)>,
 }
 
 impl RecordingReplay {
-    /// Replays with the times of `timeline`, which also counts the passes. Without `timed`, the
-    /// times are ignored.
+    /// Creates the replay of one thread. `timeline` sets the times and counts the passes over the
+    /// recording; without `timed`, the times are ignored.
     pub(super) fn new(
         recording: Arc<CaptureRecording>,
         timeline: ReplayTimeline,

@@ -17,7 +17,7 @@ const SYSLOG_PRIORITY: u32 = 17 * 8 + 6;
 /// Bits of a "megabit".
 const BITS_PER_MEGABIT: f64 = 1024.0 * 1024.0;
 
-/// The timers of both outputs, with the counters at the last report.
+/// The report timers of stdout and of the system log, with the counters at the last report of each.
 pub(super) struct ClassicLines {
     stdout: Option<ReportClock>,
     syslog: Option<(ReportClock, UnixDatagram)>,
@@ -52,7 +52,7 @@ struct ClassicLine<'a> {
 }
 
 impl ClassicLines {
-    /// Starts the timers. If there is no system log, prints that and continues without it.
+    /// Starts the timers. If the system log is not available, prints that and continues without it.
     pub(super) fn new(
         stdout: Option<Duration>,
         syslog: Option<Duration>,

@@ -35,18 +35,19 @@ pub(super) struct SharedLbStats {
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
-    // Only one thread writes, so a load and a store are enough.
+    // Only this thread writes the counter, so a load and a store are enough.
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
-/// The outputs of one group among all outputs, and how flows are distributed over them.
+/// The indices of a group's outputs among all outputs, and how flows are distributed over them.
 #[derive(Debug, Clone)]
 pub(super) struct GroupOutputs {
     pub(super) first: usize,
     pub(super) spread: Arc<OutputSpread>,
 }
 
-/// Distributes the frames of one thread. Its queues are one of each output, followed by its inputs.
+/// Distributes the frames of one thread. The worker's queues are one of each output, followed by
+/// the thread's queues of the input.
 pub(super) struct LbProcessor {
     pub(super) groups: Vec<GroupOutputs>,
     pub(super) splitter: FlowSplitter,

@@ -15,7 +15,7 @@ use slipring_abi::name::{PortName, PortNameError, PortNameKind};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
-/// Pipes of a group without a number, as in the classic program.
+/// Number of pipes of a group that is given without a number, as in the classic program.
 const DEFAULT_PIPES: u16 = 2;
 /// Maximum outputs of all groups.
 const MAX_OUTPUTS: usize = 4096;
@@ -54,9 +54,9 @@ impl std::str::FromStr for PipeGroup {
     }
 }
 
-/// Returns the groups of the command line, `-p` before `--outputs`; if neither is given, one group
-/// of two pipes. Pipes are on `device`, or else on the device of the input, or else on the default
-/// device.
+/// Returns the groups of the command line, first those of `-p`, then those of `--outputs`; if
+/// neither is given, one group of two pipes. Pipes are created on `device`; if it is `None`, on the
+/// device of the input; if the input has none, on the default device.
 pub(super) fn groups(
     input: &PortName,
     pipes: Vec<PipeGroup>,
@@ -76,7 +76,7 @@ pub(super) fn groups(
     Ok(groups)
 }
 
-/// Returns pipes by the name of their parent; groups of one name continue the numbering.
+/// Returns the pipes of all `-p` groups. Groups with the same parent name continue its numbering.
 fn piped(
     input: &PortName,
     pipes: &[PipeGroup],
@@ -130,7 +130,7 @@ fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
         .into()
 }
 
-/// The error for pipes of this process, which no other process can open.
+/// The error for an output that is a pipe within this process, which no other process can open.
 fn unreachable(name: &PortName) -> Diagnostic {
     let needs = "another program at its other end, which pipes of this process never have";
     let cause = OpenCause::Unsupported { what: "a pipe of its own".to_owned(), needs };
@@ -140,7 +140,7 @@ fn unreachable(name: &PortName) -> Diagnostic {
     Diagnostic::of(&error).with_help(format!("name it on the netmap device: kernel:{plain}"))
 }
 
-/// Whether both names are ends of one pipe.
+/// Whether the two names are the two ends of one pipe.
 fn is_same_pipe(one: &PortName, other: &PortName) -> bool {
     let (Some(end), Some(other_end)) = (&one.pipe, &other.pipe) else { return false };
     let same_parent =

@@ -39,7 +39,7 @@ pub(super) struct LbReportExtra {
     consistent: bool,
     received: u64,
     non_ip: u64,
-    /// Free buffers of the backlog.
+    /// Number of buffers of the backlog that are free.
     free_bufs: u64,
     outputs: Vec<OutputReport>,
 }
@@ -49,7 +49,7 @@ pub(super) struct LbFigures {
     pub(super) meter: PortMeter,
     stats: Vec<Arc<SharedLbStats>>,
     settings: LbSettings,
-    /// Group of each output.
+    /// For each output, the index of its group.
     groups: Vec<usize>,
     group_count: usize,
     last: OutputTotals,
@@ -75,7 +75,8 @@ impl LbFigures {
         }
     }
 
-    /// Returns the ports; a frame that an output had no room for is a drop of its port.
+    /// Returns the reports of all ports; a frame for which an output had no space counts as a drop
+    /// of that port.
     pub(super) fn ports(&self) -> Vec<PortReport> {
         let mut ports = self.meter.reports();
         for (port, totals) in ports.iter_mut().skip(1).zip(self.outputs()) {
@@ -108,17 +109,17 @@ impl LbFigures {
         self.stats.iter().map(|stats| counter(stats).load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns the frames received.
+    /// Returns the number of frames received.
     pub(super) fn received(&self) -> u64 {
         self.sum(|stats| &stats.received)
     }
 
-    /// Returns the received frames without IP.
+    /// Returns the number of received frames that are not IP.
     pub(super) fn non_ip(&self) -> u64 {
         self.sum(|stats| &stats.non_ip)
     }
 
-    /// Returns the free buffers of the backlog.
+    /// Returns the number of buffers of the backlog that are free.
     pub(super) fn free_bufs(&self) -> u64 {
         self.sum(|stats| &stats.free_bufs)
     }
@@ -162,8 +163,8 @@ impl LbFigures {
         period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
     }
 
-    /// The line of an interval:
-    /// `  12.0s  out 0.98 Mpps 0.5 Gbit/s drop 0 waiting 0  of all 41 % 59 %`
+    /// Formats the line of an interval: `  12.0s  out 0.98 Mpps 0.5 Gbit/s drop 0 waiting 0  of all
+    /// 41 % 59 %`
     pub(super) fn line(&mut self, interim: bool) -> String {
         let (all, time) = (self.all(), self.meter.elapsed());
         let span = time - self.last_time;

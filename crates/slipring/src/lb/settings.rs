@@ -1,16 +1,16 @@
-//! Settings of a balancer.
+//! Settings of the load balancer.
 
-/// How frames are spread.
+/// How frames are distributed over the outputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LbSettings {
-    /// Maximum number of slots that are taken at a time.
+    /// Maximum number of slots that are received at a time.
     pub(super) batch: u32,
-    /// Frames that may wait for outputs that are full, over all threads.
+    /// Maximum frames that may wait for full outputs, over all threads.
     pub(super) backlog: usize,
     pub(super) threads: u16,
-    /// Keys the hash.
+    /// Key of the hash that maps flows to outputs.
     pub(super) key: u64,
-    /// Whether the key may be shown, because the user gave it or it is that of `--consistent`. A
+    /// Whether the key may be shown, because the user gave it or because `--consistent` sets it. A
     /// sender that knows a random key could direct flows to one output.
     pub(super) shows_key: bool,
     pub(super) is_consistent: bool,

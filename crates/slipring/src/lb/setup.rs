@@ -13,7 +13,8 @@ use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 
-/// Creates a worker per thread: the requested number, but no worker without a queue of the input.
+/// Creates one worker per thread. The number of threads is the requested one, but at most the
+/// number of the input's queues.
 pub(super) fn make_workers(
     ports: Vec<Port>,
     groups: &[OutputGroup],

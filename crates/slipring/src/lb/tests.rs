@@ -153,7 +153,7 @@ fn a_full_output_loses_only_its_own_frames_and_counts_them() {
     for _ in 0..4 {
         fixture.send(0, &flows);
         sent += 100;
-        // Output 0 is read, output 1 is stuck.
+        // The peer of output 0 reads its frames; the peer of output 1 does not.
         fixture.received(0);
     }
     let stuck = fixture.received(1).len() as u64;
@@ -172,7 +172,7 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
     let mut got = fixture.received(0);
     fixture.step();
     got.extend(fixture.received(0));
-    // The oldest waiting frames were dropped.
+    // The frames that had waited longest were dropped.
     let want = [&sent[..63], &sent[70..]].concat();
     assert_eq!(got, want);
 }

@@ -9,7 +9,7 @@ use slipring_port::iface::Iface;
 
 use super::message::{RequestScope, attribute, attributes, first, request_all};
 
-/// Generic netlink's control family, and its `CTRL_CMD_GETFAMILY`.
+/// Number of generic netlink's control family; below, its command `CTRL_CMD_GETFAMILY`.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -70,7 +70,7 @@ fn device(bytes: &[u8]) -> Option<(u32, XdpFeatures)> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InterfaceMode {
-    /// AF_XDP zero-copy: the NIC writes into our buffers.
+    /// AF_XDP zero-copy: the NIC writes directly into the buffers of the port.
     ZeroCopy,
     /// AF_XDP in the driver, with a copy.
     Native,
@@ -81,7 +81,7 @@ pub(crate) enum InterfaceMode {
 }
 
 impl InterfaceMode {
-    /// Returns the name, the same as in JSON.
+    /// Returns the name of the mode in the table and in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ZeroCopy => "zero-copy",

@@ -46,7 +46,7 @@ fn request(kind: u16, want: RequestScope, payload: &[u8]) -> Vec<u8> {
     let mut bytes = ((HEADER_BYTES + payload.len()) as u32).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
-    // Sequence number and port id: one request per socket needs neither.
+    // Sequence number and port id are 0: with one request per socket, neither is needed.
     bytes.extend([0; 8]);
     bytes.extend(payload);
     bytes
@@ -70,14 +70,14 @@ fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns length and type of the first message.
+/// Returns length and type of the first message in `bytes`.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let len = u32::from_ne_bytes(first(bytes)?) as usize;
     let kind = u16::from_ne_bytes(first(bytes.get(4..)?)?);
     (len >= HEADER_BYTES && len <= bytes.len()).then_some((len, kind))
 }
 
-/// Returns one attribute, padded.
+/// Encodes one attribute, padded to four bytes.
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());

@@ -16,7 +16,7 @@ use super::message::{RequestScope, attributes, first, request_all};
 /// Request type of sock_diag.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// Flag that requests `XDP_DIAG_INFO`, and that attribute.
+/// Flag that requests the attribute `XDP_DIAG_INFO`; below, the number of the attribute.
 const XDP_SHOW_INFO: u32 = 1;
 const XDP_DIAG_INFO: u16 = 1;
 
@@ -74,8 +74,8 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
 }
 
 /// Returns the interfaces, and queues of interfaces, that a process holds by its descriptors.
-/// Interface indexes of programs are only valid in the process's namespace, so they are ignored
-/// unless that is `here`.
+/// Interface indexes of XDP programs are valid only in the process's namespace, so they are ignored
+/// unless `here` is set: the process is in this namespace.
 fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! The flags of `slipring replay`: nmreplay's letters, each with a long name, and our own.
+//! The flags of `slipring replay`: nmreplay's letters, each with a long name, and slipring's own.
 
 use std::time::Duration;
 

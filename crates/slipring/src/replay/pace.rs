@@ -18,16 +18,18 @@ pub(super) enum PacingMode {
     /// At the capture's own times, accelerated by `speed`.
     Recorded {
         speed: Fraction,
-        /// Longer pauses are cut to this, in the capture's time.
+        /// Longest pause in ns of the capture's time; longer pauses are shortened to it. `None`
+        /// means no limit.
         max_gap_ns: Option<u64>,
-        /// The pause between two passes, in the capture's time.
+        /// The pause between two passes over the capture, in ns of the capture's time; `None` means
+        /// the average gap.
         pass_gap_ns: Option<u64>,
     },
-    /// At a rate; `framing` bytes are added to each frame's length.
+    /// At a fixed rate; each frame counts `framing` bytes in addition to its length.
     Fixed { rate: Rate, framing: u32 },
 }
 
-/// Bytes of FCS, preamble and gap of Ethernet.
+/// Bytes of FCS, preamble and gap per Ethernet frame.
 const ETHERNET_FRAMING_BYTES: u32 = 24;
 
 impl PacingMode {
@@ -66,7 +68,7 @@ impl PacingMode {
     }
 }
 
-/// Refuses pauses of the capture if a fixed rate replaces them.
+/// Refuses flags about the capture's pauses if a fixed rate replaces the capture's times.
 fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
     let given = ["max-gap", "loop-gap"].into_iter().find(|id| matches.contains_id(id));
     let Some(id) = given else { return Ok(()) };

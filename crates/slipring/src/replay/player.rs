@@ -1,5 +1,5 @@
-//! Decides ahead of time which frames leave, and when: the link engine, fed by a capture whose
-//! times are known in advance.
+//! Decides ahead of time which frames leave, and when. It consists of the link engine, fed by a
+//! capture whose times are known in advance.
 
 use std::collections::VecDeque;
 
@@ -19,9 +19,9 @@ use slipring_emulation::{
     ObservedFrame, storage_bytes,
 };
 
-/// Maximum frames that enter at a time, between two reads of the clock.
+/// Maximum frames that enter the network in one call of [`ReplayPlayer::decide`].
 const MAX_BATCH: usize = 256;
-/// The only exit: the port.
+/// The only exit of the network: the port.
 const FIRST_EXIT: ExitId = ExitId(0);
 
 /// Decides which frames of a capture leave, and when. Times are relative to the first frame.
@@ -82,8 +82,8 @@ impl ReplayPlayer {
         self.network.change(at_ns, plan)
     }
 
-    /// Decides on frames up to `until_ns`, or on some of them; returns false if there was nothing
-    /// to decide.
+    /// Decides the fates of the frames that arrive up to `until_ns`, at most [`MAX_BATCH`] per
+    /// call; returns false if there was nothing to decide.
     ///
     /// # Errors
     /// If the capture is damaged.
@@ -97,7 +97,7 @@ impl ReplayPlayer {
         self.network.push(EntryId(0), arrivals, &mut self.carrier);
         let all = arrivals.len() + malformed.len() < MAX_BATCH
             && !self.feed.is_behind(captured_ns, &self.carrier.chunks);
-        // More frames may arrive at the time of the last one.
+        // More frames may have the arrival time of the last one, so decisions stop 1 ns before it.
         let known_ns =
             if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
         let before = self.carrier.due.len();
@@ -116,7 +116,7 @@ impl ReplayPlayer {
         self.carrier.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
     }
 
-    /// Returns the time of the next decision, if there is any.
+    /// Returns the time in ns of the next decision, if there is any.
     pub(super) fn next_decision_ns(&self) -> Option<u64> {
         let arrival = self.feed.next_ns(&self.carrier.chunks);
         let arrival = arrival.map(|at_ns| at_ns.saturating_sub(self.carrier.base_ns));
@@ -128,7 +128,7 @@ impl ReplayPlayer {
         self.carrier.due.front().copied()
     }
 
-    /// Returns the bytes of the frame that the capture holds.
+    /// Returns the captured bytes of the frame; a truncated capture has fewer bytes than the frame.
     pub(super) fn bytes(&self, due: &DueFrame) -> &[u8] {
         self.carrier.chunks.get(due.handle).bytes
     }
@@ -193,13 +193,14 @@ impl ReplayPlayer {
         EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
-    /// Returns the number of frames stamped before their predecessors.
+    /// Returns the number of frames whose timestamp in the capture is earlier than that of the
+    /// frame before.
     pub(super) fn unordered(&self) -> u64 {
         self.feed.input.unordered()
     }
 }
 
-/// Frames in flight, and frames that are due, in order of time.
+/// The frames in the network, and the frames that have left it and wait to be sent, by time.
 #[derive(Default)]
 struct ReplayCarrier {
     chunks: ChunkTable,
@@ -242,7 +243,7 @@ impl ReplayCarrier {
         log.tap.log_arrival(EntryId(0), &frame);
     }
 
-    /// Drops a malformed frame on arrival.
+    /// Logs a malformed frame as arrived and dropped.
     fn refuse(&mut self, arrival: &FrameArrival) {
         self.log_arrival(arrival);
         let &FrameArrival { handle, len, arrival_ns } = arrival;

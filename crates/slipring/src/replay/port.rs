@@ -22,19 +22,20 @@ use slipring_emulation::{
     BurstLimit, EmulationState, EmulatorChannel, RunServices, RunStart, open_log, storage_bytes,
 };
 
-/// How far ahead of the clock the player decides.
+/// How far ahead of the clock the player decides the fates of frames, in ns.
 const DECISION_LEAD_NS: Nanos = 20_000_000;
-/// Longest time for which the thread does not check whether to stop.
+/// Longest sleep in ns, after which the thread checks whether it must stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// Delay before the first frame, so that the sending thread is ready in time.
+/// Delay before the first frame in ns, so that the sending thread is ready in time.
 const START_DELAY_NS: Nanos = 5_000_000;
-/// Frames later than this are counted as late, unless the flags say otherwise.
+/// Frames sent more than this many ns after they were due are counted as late, unless the flags set
+/// another limit.
 const LATE_AFTER_NS: Nanos = 100_000;
 
 /// Results of the sending thread in addition to its published state.
 #[derive(Default)]
 struct SenderReport {
-    /// Frames stamped before their predecessors.
+    /// Number of frames whose timestamp in the capture is earlier than that of the frame before.
     unordered: u64,
     failure: Option<Failure>,
 }
@@ -146,7 +147,7 @@ const fn is_within(burst: BurstLimit, bytes: u64, len: u32) -> bool {
     bytes == 0 || bytes + len as u64 <= burst.bytes
 }
 
-/// Binds the calling thread to one CPU.
+/// Binds the calling thread to CPU `cpu`.
 fn bind(cpu: u32) -> std::io::Result<()> {
     let mut set = CpuSet::new();
     if cpu as usize >= CpuSet::MAX_CPU {
@@ -165,18 +166,19 @@ struct ReplaySender {
     max_len: usize,
     channel: Arc<EmulatorChannel>,
     report: Arc<Mutex<SenderReport>>,
-    /// Frames on the ring that the port has not been notified of.
+    /// Frames that were put into the ring since the last tx sync.
     sending: Vec<DueFrame>,
     /// Scratch for a frame that the capture cut off, padded with zeros.
     frame: Vec<u8>,
-    /// Counts of frames that have left.
+    /// Packets and bytes that the port has sent.
     sent: PacketCounts,
 }
 
 impl ReplaySender {
     fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         while !stop.is_set() && !self.player.ended() {
-            // Requests are handled first, before frames are decided by the old rules.
+            // Requests are handled first, so that a change applies to all frames that are decided
+            // afterwards.
             self.handle_requests();
             let elapsed = now().saturating_sub(self.start);
             let decided = match self.player.decide(elapsed.saturating_add(DECISION_LEAD_NS)) {
@@ -250,7 +252,7 @@ impl ReplaySender {
         let next = decision.into_iter().chain(due).min().unwrap_or(0);
         let next = self.start.saturating_add(next);
         if next <= time {
-            // No room: the port is slower than the schedule.
+            // No space in the ring: the port is slower than the schedule.
             self.queue.tx_sync()?;
             sleep_until(time + 10_000);
             return Ok(());

@@ -34,7 +34,8 @@ impl Lab {
         self.run_as("replay", args)
     }
 
-    /// Returns number and time, relative to the first, of each frame that would be sent.
+    /// Returns the number of each frame that would be sent, and its time in ns after the first
+    /// frame.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
         let run = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
         assert_eq!(run.status, 0, "{args}: {}", run.stderr);
@@ -304,7 +305,7 @@ fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost()
     for id in 0..20 {
         let (came, left) = (of(id, 0), of(id, 1));
         match left[..] {
-            // A lost frame is logged a second time at its entry.
+            // A lost frame is logged twice: on arrival, and when it is dropped.
             [] => assert_eq!(came.len(), 2, "{id}"),
             [left_ns] => assert!(left_ns >= came[0] + 2 * MS, "{id}: {left_ns} {came:?}"),
             _ => panic!("{id} left twice"),

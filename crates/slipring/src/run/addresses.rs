@@ -32,17 +32,17 @@ pub(super) struct LinkAddressesV6 {
     pub(super) own: Ipv6Addr,
     /// The default gateway.
     pub(super) gateway: Ipv6Addr,
-    /// Whether more than the gateway itself can be reached.
+    /// Whether the gateway forwards beyond this link, so that the command gets a default route.
     pub(super) reaches_beyond: bool,
 }
 
 impl LinkSubnet {
-    /// Creates the subnet of that number.
+    /// Creates the subnet 100.64.`number`.0/24.
     pub(super) const fn number(number: u8) -> Self {
         Self(number)
     }
 
-    /// Returns its number.
+    /// Returns the number of the subnet.
     pub(super) const fn as_number(self) -> u8 {
         self.0
     }
@@ -71,12 +71,14 @@ impl LinkSubnet {
         Ipv4Addr::new(100, 64, self.0, host)
     }
 
-    /// Returns an address of the subnet; the global id spells `slip`.
+    /// Returns the subnet's IPv6 address with host number `host`; the global id of the network
+    /// spells `slip`.
     pub(super) fn v6(self, host: u16) -> Ipv6Addr {
         Ipv6Addr::new(0xfd73, 0x6c69, 0x7000, self.0.into(), 0, 0, 0, host)
     }
 
-    /// Returns the addresses: the gateway is the first host, the command the second.
+    /// Returns the addresses: the gateway has host number 1, the command 2. `v6` is `None` without
+    /// IPv6, else whether the gateway forwards beyond this link.
     pub(super) fn addresses(self, v6: Option<bool>) -> LinkAddresses {
         LinkAddresses {
             own: self.v4(2),
@@ -91,13 +93,13 @@ impl LinkSubnet {
 }
 
 impl LinkAddresses {
-    /// Returns each own address with its prefix length.
+    /// Returns each address of the command with its prefix length.
     pub(super) fn own(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
         let v6 = self.v6.map(|v6| (IpAddr::V6(v6.own), PREFIX_V6));
         [(IpAddr::V4(self.own), PREFIX_V4)].into_iter().chain(v6)
     }
 
-    /// Returns the gateways through which more can be reached.
+    /// Returns the gateways that forward beyond this link.
     pub(super) fn gateways(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let v6 = self.v6.filter(|v6| v6.reaches_beyond).map(|v6| IpAddr::V6(v6.gateway));
         [IpAddr::V4(self.gateway)].into_iter().chain(v6)

@@ -37,7 +37,7 @@ use super::sandbox::RunSandbox;
 const RESOLV_CONF_PATH: &str = "/etc/resolv.conf";
 /// Directory of [`RESOLV_CONF_PATH`].
 const ETC_DIR: &str = "/etc";
-/// How long the remaining processes may take to end after TERM.
+/// How long processes that outlive the command may take to end after TERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The command line to run.
@@ -48,7 +48,7 @@ pub(super) struct RunCommand {
     pub(super) env: Vec<(&'static str, String)>,
 }
 
-/// Signals to us that are forwarded to the command.
+/// Signals sent to this process, to be forwarded to the command.
 pub(super) struct ForwardedSignals {
     delivery: SignalDelivery<UnixStream, WithRawSiginfo>,
 }
@@ -70,7 +70,7 @@ pub(super) enum StartError {
 }
 
 impl ForwardedSignals {
-    /// Catches signals, which no longer end this process.
+    /// Catches the signals, which then no longer end this process.
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -117,8 +117,8 @@ impl RunningCommand {
         }
     }
 
-    /// Waits for the command's end, and forwards signals meanwhile. If `lost` rings, sends TERM to
-    /// the command.
+    /// Waits for the command's end, and forwards signals meanwhile. If the doorbell `lost` rings
+    /// (the emulator has ended), sends TERM to the command.
     pub(super) fn wait(
         self,
         site: &RunSandbox,
@@ -134,7 +134,7 @@ impl RunningCommand {
             if !link_lost {
                 fds.push(PollFd::new(lost, PollFlags::IN));
             }
-            // Interrupted or not: everything is checked again.
+            // Whether the poll was interrupted or not, everything is checked again.
             let _ = poll(&mut fds, None);
             let rings = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
             if rings {
@@ -167,7 +167,7 @@ fn run_to_end(
         command.args(&call.args).envs(call.env);
         kill_with_parent(&mut command).spawn().map_err(StartError::Exec)
     });
-    // The receiver only ends with the process.
+    // Sending cannot fail: the receiver exists as long as the process.
     match begun {
         Ok(mut child) => {
             let _ = started.send(Ok(Pid::from_child(&child)));
@@ -188,7 +188,8 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
         .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
         netns::become_private_mounts().map_err(namespace_error("make a mount namespace"))?;
-        // Without the file there is nothing to replace, and no name resolution in any case.
+        // If the file does not exist, there is nothing to replace, and no name resolution in any
+        // case.
         if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
             replace(&text).map_err(namespace_error("replace /etc/resolv.conf"))?;
         }
@@ -196,7 +197,8 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
     Ok(())
 }
 
-/// Replaces `/etc/resolv.conf` by a file with that text, in this thread's own mount namespace.
+/// Replaces `/etc/resolv.conf` by a file with the contents `text`, in this thread's own mount
+/// namespace.
 ///
 /// The file is in its own tmpfs, which has no other reference after this function returns, so it
 /// needs no cleanup. (A removed file would also need no cleanup, but in a nested run nothing could

@@ -1,8 +1,9 @@
 //! Source address translation for one address, by the kernel's nf_tables.
 //!
 //! The table belongs to a netlink socket of this process (`owner`), so the kernel removes the table
-//! when the process ends for any reason, and no other process can change it meanwhile. Because of
-//! that flag, this module uses netlink directly instead of running `nft`.
+//! when the process ends for any reason, and no other process can change it meanwhile. `nft` cannot
+//! create such a table for another process, so this module uses netlink directly instead of running
+//! `nft`.
 //!
 //! ```text
 //!   table ip slip0 {
@@ -21,7 +22,7 @@ use std::time::Duration;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-/// Keeps the translation; the kernel removes it on drop.
+/// The translation while it is active; when this is dropped, the kernel removes it.
 #[derive(Debug)]
 pub(super) struct Masquerade {
     _socket: Socket,
@@ -109,7 +110,8 @@ fn batch(name: &str, source: IpAddr) -> Vec<u8> {
     .concat()
 }
 
-/// Attributes that load `len` bytes at `offset` of the network header.
+/// Returns the attributes of an expression that loads `len` bytes at `offset` of the network
+/// header.
 fn payload(offset: u32, len: u32) -> [Vec<u8>; 4] {
     [number(1, REGISTER), number(2, NETWORK_HEADER), number(3, offset), number(4, len)]
 }
@@ -132,7 +134,7 @@ fn message(kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]) 
     message
 }
 
-/// Returns a `struct nlattr` and its value, padded to four bytes.
+/// Encodes an attribute: a `struct nlattr` and the value, padded to four bytes.
 fn bytes(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut attribute = (4 + value.len() as u16).to_ne_bytes().to_vec();
     attribute.extend(kind.to_ne_bytes());
@@ -145,7 +147,7 @@ fn nest(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     bytes(kind | NLA_F_NESTED, &attributes.concat())
 }
 
-/// Returns a numeric attribute; nf_tables numbers are big-endian.
+/// Encodes an attribute with a 32-bit number; nf_tables numbers are big-endian.
 fn number(kind: u16, value: u32) -> Vec<u8> {
     bytes(kind, &value.to_be_bytes())
 }

@@ -5,12 +5,13 @@
 //!   outer namespace          a namespace between        the command's
 //!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
 //! ```
-//! Either program terminates the command's TCP connections in its own stack, so that stack is one
-//! end of the traffic on the link. slirp4netns slows down after losses, as TCP does. pasta assumes
-//! a lossless wire: it sends all that the window allows, and sends all of it again if a queue drops
-//! packets (measured: 1.1 million frames for 6 MB at 12 Mbit/s). So slirp4netns is used if it is
-//! installed, else pasta (of passt), with a warning. The program gets the namespace as its stdin,
-//! because opening it by path would require rights over this process.
+//! Each of the two supported programs, slirp4netns and pasta, terminates the command's TCP
+//! connections in its own stack, so that stack is one end of the traffic on the link. slirp4netns
+//! slows down after losses, as TCP does. pasta assumes a lossless wire: it sends all that the
+//! window allows, and sends all of it again if a queue drops packets (measured: 1.1 million frames
+//! for 6 MB at 12 Mbit/s). So slirp4netns is used if it is installed, else pasta (of passt), with a
+//! warning. The program gets the namespace as its stdin, because opening it by path would require
+//! rights over this process.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -58,7 +59,7 @@ pub(super) struct NatProgram {
 #[derive(Debug)]
 pub(super) struct UserNat {
     child: Child,
-    /// The namespace of its device.
+    /// The namespace that contains the program's TAP device.
     pub(super) between: Netns,
     pub(super) subnet: LinkSubnet,
     pub(super) addresses: LinkAddresses,
@@ -90,7 +91,7 @@ impl NatProgramKind {
         }
     }
 
-    /// Returns its command line arguments.
+    /// Returns the program's command line arguments.
     fn arguments(self, subnet: LinkSubnet, addresses: &LinkAddresses) -> Vec<String> {
         let (link, LinkAddresses { own, gateway, v6 }) = (subnet.link(), addresses);
         let words = match self {
@@ -139,7 +140,7 @@ impl NatProgram {
         (self.kind == NatProgramKind::Pasta).then(|| PASTA_WARNING.to_owned())
     }
 
-    /// Returns its name.
+    /// Returns the program's name.
     pub(super) fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -194,7 +195,7 @@ impl NatProgram {
                 return Err(self.start_failure(&mut nat.child, ended));
             }
             let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-            // Interrupted or not: the link is checked again.
+            // Whether the poll was interrupted or not, the link is checked again.
             let _ = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&tick));
             events.clear();
         }
@@ -231,7 +232,7 @@ impl UserNat {
         Pid::from_child(&self.child)
     }
 
-    /// Sets the program's device up; returns false if there is none yet.
+    /// Sets the program's device `link` up; returns false if the program has not created it yet.
     fn set_device_up(&self, link: &str) -> io::Result<bool> {
         self.between.run(|| match Iface::find(link) {
             Ok(iface) => Netlink::open()?.set_up(iface.index).map(|()| true),
@@ -242,7 +243,7 @@ impl UserNat {
 
 impl Drop for UserNat {
     fn drop(&mut self) {
-        // If it has already ended, it only needs to be reaped.
+        // If the child has already ended, it only needs to be reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,6 @@
 //! The state of the surrounding network namespace that matters for a link into it.
 //!
-//! Read from `/proc` by a thread in that namespace; the thread changes nothing.
+//! A thread in that namespace reads it from `/proc`; the thread changes nothing.
 
 use std::env;
 use std::fs;
@@ -11,17 +11,18 @@ use slipring_port::netlink::Netlink;
 
 use super::addresses::LinkSubnet;
 
-/// The variable that lists the links around a command.
+/// The environment variable that lists the subnet numbers of the links around a command.
 const SUBNETS_VARIABLE: &str = "SLIPRING_SUBNETS";
 
-/// The namespace that the command was called in.
+/// The network namespace in which the user called `slipring run`.
 #[derive(Debug)]
 pub(super) struct OuterNamespace {
     /// Names of its interfaces.
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
-    /// Numbers of the subnets of the outer links: a name server may be behind any of them.
+    /// Numbers of the subnets of the links around this run: a name server may be behind any of
+    /// these links.
     outer_subnets: Vec<u8>,
     /// Whether the namespace forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
@@ -38,7 +39,7 @@ pub(super) struct OuterNamespace {
 pub(super) struct Resolvers {
     /// Addresses of name servers.
     pub(super) servers: Vec<IpAddr>,
-    /// All other lines.
+    /// All lines that name no server, unchanged.
     pub(super) rest: String,
 }
 
@@ -109,13 +110,13 @@ impl Resolvers {
         self.servers.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// Returns the file with this server instead.
+    /// Returns the text of the file with `server` as its only name server.
     pub(super) fn with_server(&self, server: IpAddr) -> String {
         format!("nameserver {server}\n{}", self.rest)
     }
 }
 
-/// Parses subnet numbers; other words are not ours and are skipped.
+/// Parses subnet numbers; words that are not numbers are skipped.
 fn numbers(text: &str) -> Vec<u8> {
     text.split(',').filter_map(|word| word.parse().ok()).collect()
 }
@@ -125,7 +126,7 @@ fn read(path: &str) -> String {
 }
 
 fn is_on(path: &str) -> bool {
-    // IPv4 has 0 and 1; IPv6 may have 2, which means on as well.
+    // The IPv4 setting is 0 or 1; the IPv6 setting may also be 2, which means on as well.
     !matches!(read(path).trim(), "" | "0")
 }
 

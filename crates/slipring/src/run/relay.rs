@@ -1,8 +1,8 @@
 //! DNS relay for a command, if the name server answers only to programs of the outer namespace
 //! (127.0.0.53 and the like).
 //!
-//! Each query has its own thread; their number is limited. Queries beyond the limit are dropped, as
-//! DNS permits.
+//! Each query is answered by its own thread, and the number of threads is limited. Queries beyond
+//! the limit are dropped, as DNS permits.
 //!
 //! Not for: parsing DNS messages.
 
@@ -21,8 +21,8 @@ const MAX_QUESTIONS: usize = 64;
 /// Longest datagram, in bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
 
-/// Starts to answer at `gateway`, in the caller's network namespace, with the answers of `server`.
-/// The threads end with the process.
+/// Starts to answer DNS queries at address `gateway`, in the caller's network namespace, with the
+/// answers of name server `server`. The threads end with the process.
 ///
 /// # Errors
 /// `AddrInUse` if a name server listens on all addresses and therefore answers here, too.
@@ -39,7 +39,7 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
     let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
-        // If the client has ended, our answer is returned as an ICMP error, which concerns no other
+        // If the client has ended, its answer comes back as an ICMP error, which concerns no other
         // query.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
         if Arc::strong_count(&under_way) > MAX_QUESTIONS {
@@ -76,7 +76,7 @@ fn answer_streams(listener: &TcpListener, server: SocketAddr) {
         }
         let counted = under_way.clone();
         thread::spawn(move || {
-            // Either side may close the connection early, which is not an error.
+            // The client or the server may close the connection early, which is not an error.
             let _ = relay_stream(&asking, server);
             drop(counted);
         });

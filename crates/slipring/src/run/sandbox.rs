@@ -24,7 +24,7 @@ use super::outer::OuterNamespace;
 
 /// The longest packet on the link, in bytes.
 pub(super) const MTU: u32 = 1500;
-/// The command's end of the link.
+/// Name of the interface at the command's end of the link.
 const INNER_IFNAME: &str = "eth0";
 /// Interface index of loopback, the same in every namespace.
 const LOOPBACK_IFINDEX: u32 = 1;
@@ -36,9 +36,9 @@ const SLOTS_PER_RING: u32 = 2048;
 pub(super) enum NatChoice {
     /// The kernel's address translation if possible, else a user-mode program.
     Best,
-    /// The kernel's only.
+    /// The kernel's address translation, or an error.
     Kernel,
-    /// A user-mode program, also for root.
+    /// A user-mode program, even if the kernel could translate.
     User,
 }
 
@@ -48,16 +48,18 @@ pub(super) struct RunSandbox {
     /// The command's namespace.
     pub(super) inside: Netns,
     pub(super) addresses: LinkAddresses,
-    /// A variable and its value, for nested runs.
+    /// The environment variable that passes the subnets in use to nested runs, and its value.
     pub(super) nested_variable: (&'static str, String),
-    /// Name of the link's outer end.
+    /// Name of the interface at the link's outer end.
     pub(super) link: String,
-    /// The command's `/etc/resolv.conf`, if it must differ.
+    /// Contents of the command's `/etc/resolv.conf`, if they differ from those of the outer
+    /// namespace.
     pub(super) resolv_conf: Option<String>,
-    /// A name server that answers only in the outer namespace, so that it needs a relay.
+    /// A name server that answers only in the outer namespace; the command reaches it through a
+    /// relay.
     pub(super) name_server: Option<IpAddr>,
     pub(super) translator: RunTranslator,
-    /// A warning for the user.
+    /// A warning to print for the user, if there is one.
     pub(super) warning: Option<String>,
 }
 
@@ -101,7 +103,7 @@ impl RunSandbox {
         Self::by_program(&outer, &program)
     }
 
-    /// Returns a process that was started for the sandbox.
+    /// Returns the process id of the user-mode NAT program, if one is used.
     pub(super) fn helper(&self) -> Option<Pid> {
         match &self.translator {
             RunTranslator::User { nat, .. } => Some(nat.pid()),
@@ -113,7 +115,7 @@ impl RunSandbox {
         let mut next = Some(0);
         while let Some(subnet) = next.and_then(|first| outer.free_subnet(first)) {
             match by_kernel(outer, subnet) {
-                // Another run has used the subnet in the meantime.
+                // Another run has taken the subnet since it was found free.
                 Err(KernelNatError::Lacking(error))
                     if error.kind() == io::ErrorKind::AlreadyExists =>
                 {
@@ -156,11 +158,12 @@ impl RunSandbox {
 const CONFIGURE_TASK: &str = "give the command its end of the link";
 const TRANSLATE_TASK: &str = "translate addresses in the kernel";
 
-/// How long a joined thread may still count as a thread of this process.
+/// How long to retry entering a user namespace: a joined thread may count as a thread of this
+/// process for a moment longer.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Enters a user namespace. The kernel refuses this to a process with several threads, and it
-/// counts threads that have just ended.
+/// Moves this process into a new user namespace. The kernel refuses this to a process with several
+/// threads, and it counts threads that have just ended.
 fn become_own_user() -> io::Result<()> {
     let start = Instant::now();
     loop {
@@ -180,7 +183,7 @@ fn become_own_user() -> io::Result<()> {
 enum KernelNatError {
     /// A privilege or a part of the kernel is missing, or a name is taken.
     Lacking(io::Error),
-    /// Anything else.
+    /// Another error, which a user-mode program would not avoid.
     Failed(Failure),
 }
 
@@ -281,7 +284,7 @@ fn options() -> OpenOptions {
     OpenOptions { slots: SLOTS_PER_RING, ..OpenOptions::default() }
 }
 
-/// Opens both ends in one region, the command's end first.
+/// Opens both ends of the link as ports in one memory region, the command's end first.
 fn open(names: &[String; 2], options: &OpenOptions) -> Result<[Port; 2], Failure> {
     let [inside, outside] = names;
     let parsed = [slipring_core::parse(inside)?, slipring_core::parse(outside)?];

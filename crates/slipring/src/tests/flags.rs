@@ -1,4 +1,4 @@
-//! The flags of all commands, held against each other.
+//! Compares the flags of all commands with each other.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn help(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns the flags with a long name, with the commands that have them. Those of `extcap` are
+/// Returns, by long name, the commands that have each flag. `extcap` is left out: its flags are
 /// Wireshark's.
 fn flags_of(program: &Command) -> BTreeMap<String, Vec<(String, Arg)>> {
     let mut all = BTreeMap::<String, Vec<_>>::new();
@@ -78,7 +78,7 @@ fn a_flag_of_several_commands_has_one_letter_one_value_and_one_help() {
     for (name, mut users) in flags_of(&PROGRAM.command()) {
         users.retain(|(command, _)| !is_other_meaning(command, &name));
         let Some((first_command, first)) = users.first() else { continue };
-        // A flag of the table may have a note: text, note, unit.
+        // A flag's text in the common table may be followed by a note or a unit in brackets.
         let common = flags::help_of(&name).map(|help| help.split(" [").next().unwrap_or(help));
         for (command, arg) in &users {
             match common {

@@ -1,4 +1,4 @@
-//! `--stats`: all counters at the end, for every command and clock.
+//! `--stats` prints all counters at the end: for every command and clock.
 
 use std::path::Path;
 

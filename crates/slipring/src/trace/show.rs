@@ -37,7 +37,7 @@ impl TraceSink {
         })
     }
 
-    /// Processes a frame.
+    /// Outputs a frame, or keeps it for the document at the end.
     pub(super) fn take(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -59,7 +59,7 @@ impl TraceSink {
         }
     }
 
-    /// Flushes buffered frames.
+    /// Flushes the output.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         match self {
             Self::File(saver) => saver.flush(),
@@ -77,7 +77,7 @@ impl TraceSink {
         }
     }
 
-    /// Returns the frames for the single document.
+    /// Removes and returns the collected frames, for the document at the end.
     pub(super) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match self {
             Self::Collected { frames, .. } => Some(std::mem::take(frames)),

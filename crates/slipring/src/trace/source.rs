@@ -1,4 +1,4 @@
-//! Notes on the source of a trace that the user must know.
+//! Notes for the user about the source of a trace.
 
 use slipring_dump::FrameOrigin;
 use slipring_dump::source::DumpSource;

@@ -15,7 +15,8 @@ use slipring_wire::view::IpVersion;
 use super::reader::{FlagReader, bits};
 use super::{conflict, wrong};
 
-/// Source address of frames if neither the user nor the port gives one: locally administered.
+/// Source MAC address of frames if neither the user nor the port gives one: a locally administered
+/// address.
 pub(in super::super) const DEFAULT_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// TCP's ACK bit: no firewall takes such a segment for a new connection.
 const TCP_ACK: u8 = 0x10;
@@ -47,7 +48,7 @@ pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     Ok(pattern)
 }
 
-/// The error for flags that fit no frame.
+/// Converts the error of a pattern that no frame can have.
 pub(in super::super) fn pattern_failure(error: &PatternError) -> Failure {
     wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }
@@ -114,8 +115,7 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
     }
 }
 
-/// Parses one `-l`, or pkt-gen's two; by default, returns the shortest size that has space for a
-/// timestamp.
+/// Parses the frame length `-l`, or the minimum and maximum of pkt-gen;
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {

@@ -12,8 +12,8 @@ use slipring_cli::units::{Count, TimeSpan};
 use super::{pinning, wrong};
 use crate::generate::function::GenFunction;
 
-/// pkt-gen's option bits. The bits that are missing here select how buffers are accessed, which is
-/// decided elsewhere.
+/// pkt-gen's option bits. The missing bits select how buffers are accessed, which other flags
+/// decide here.
 pub(super) mod bits {
     pub(in crate::generate::plan) const LATENCY: u32 = 16;
     pub(in crate::generate::plan) const INDIRECT: u32 = 32;
@@ -22,9 +22,9 @@ pub(super) mod bits {
     pub(in crate::generate::plan) const RANDOM_SRC: u32 = 512;
     pub(in crate::generate::plan) const RANDOM_DST: u32 = 1024;
     pub(in crate::generate::plan) const STATISTICS: u32 = 2048;
-    /// Prefetch, access, copy, memcpy: hints without effect.
+    /// The bits for prefetch, access, copy and memcpy: hints without effect here.
     pub(in crate::generate::plan) const TOUCH: u32 = 1 | 2 | 4 | 8;
-    /// Checksums are always correct here.
+    /// The bit for checksums; no effect here, because checksums are always correct.
     pub(in crate::generate::plan) const CHECKSUM: u32 = 4096;
     pub(in crate::generate::plan) const KNOWN: u32 = LATENCY
         | INDIRECT
@@ -110,7 +110,7 @@ fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
     Err(wrong(summary, cause, "use the long flags instead; see --help"))
 }
 
-/// Returns the bytes of the virtio-net header before each frame.
+/// Returns the length in bytes of the virtio-net header before each frame.
 pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     match reader.text("vnet-header") {
         Some("10") => 10,
@@ -119,7 +119,7 @@ pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     }
 }
 
-/// Adds pkt-gen's `-C` to the name, unless `@conf:` already sets it.
+/// Adds pkt-gen's `-C` to the name, as an `@conf:` option, unless the name already has one.
 pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
     let unfit = || {
         wrong(
