@@ -27,7 +27,7 @@ use crate::events::LogEvents;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// Frames between two reads of the clock.
+/// Number of frames between two reads of the clock.
 const FRAMES_PER_BATCH: usize = 256;
 /// Run time if the user gives none.
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;

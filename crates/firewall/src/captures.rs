@@ -8,7 +8,7 @@ use slipring_datapath::opening::{PortOpening, PortRole};
 
 use crate::dataplane::PortMap;
 
-/// How the firewall uses each of its ports.
+/// Returns each port with its role: whether the firewall reads it, writes it, or both.
 pub(crate) fn roles<'p>(ports: &'p [PortName], map: &PortMap) -> Vec<(&'p PortName, PortRole)> {
     PortOpening::roles(ports, |to| (0..ports.len()).any(|from| is_target(map, from, to)))
 }

@@ -22,11 +22,11 @@ pub(crate) mod sysexits {
     pub(crate) const USAGE: u8 = 64;
     /// Wrong data.
     pub(crate) const DATA: u8 = 65;
-    /// An input file that cannot be read.
+    /// An input file cannot be read.
     pub(crate) const NO_INPUT: u8 = 66;
     /// The rule, pipe or engine does not exist.
     pub(crate) const UNAVAILABLE: u8 = 69;
-    /// The system refused.
+    /// The operating system refused an operation.
     pub(crate) const SYSTEM: u8 = 71;
     /// The peer sent an invalid reply.
     pub(crate) const PROTOCOL: u8 = 76;
@@ -43,16 +43,16 @@ pub(crate) struct CommandBatch {
     /// Whether the commands are a file: all or none are executed, and errors name the line.
     #[serde(default)]
     pub(crate) is_file: bool,
-    /// Flag letters.
+    /// Letters of the command-line flags, such as `q` for `-q`.
     #[serde(default)]
     pub(crate) flags: String,
     /// `-s`: the counter by which pipe listings are sorted.
     #[serde(default)]
     pub(crate) sort: i32,
-    /// Contents of the profiles that pipes name, by name.
+    /// Contents of the delay profile files that the pipes of the batch name, by file name.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, String>,
-    /// Replies are wanted as JSON values as well.
+    /// Whether replies are requested as JSON values, too.
     #[serde(default)]
     pub(crate) json: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) struct CommandBatch {
 /// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandOutcome {
-    /// Text for the output.
+    /// Text to print.
     pub(crate) text: String,
     /// The result as JSON, if requested and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub(crate) struct CommandFault {
     /// What would be valid instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
-    /// Advice, if the remedy is not a word of the command.
+    /// Advice, if no other word in the command would be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
     /// The exit code of sysexits(3).
@@ -92,8 +92,8 @@ pub(crate) struct CommandFault {
 pub(crate) type LineFault = (u32, CommandFault);
 
 impl CommandFault {
-    /// Returns this fault as that of a line of a file. The exit code is then that of a wrong file,
-    /// regardless of the code of the single command.
+    /// Adds the line of a file to the fault. The exit code becomes that of a file with mistakes,
+    /// whatever the code of the single command is.
     pub(crate) fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.exit = sysexits::DATA;
@@ -108,7 +108,7 @@ impl CommandFault {
     }
 }
 
-/// A command, and the shaper's part of it.
+/// A parsed command: for the rules, or for the shaper if `shaper` is set.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandStep {
     pub(crate) line: u32,
@@ -126,7 +126,7 @@ impl CommandStep {
     }
 }
 
-/// A placeholder for commands that do not concern the rules.
+/// Returns a placeholder for the rules' part of a command that only concerns the shaper.
 fn nothing() -> IpfwCommand {
     IpfwCommand::Shaper(ShaperText { text: String::new(), column: 1 })
 }
@@ -146,11 +146,10 @@ impl CommandBatch {
         merge_line_faults(faults).map_or(Ok(steps), Err)
     }
 
-    /// Parses all commands; returns the valid ones, and the mistakes in the others with their
-    /// lines.
+    /// Parses all commands; returns the valid commands, and each mistake with its line.
     ///
     /// # Errors
-    /// If the file has lost its end.
+    /// If the file was written by `ipfw save` and is truncated.
     pub(crate) fn read(
         &self,
         mut caps: QueueCaps,
@@ -179,7 +178,7 @@ impl CommandBatch {
         Ok((steps, faults))
     }
 
-    /// Refuses a saved file that is truncated.
+    /// Returns an error if the text was written by `ipfw save` and is truncated.
     fn is_whole(&self) -> Result<(), CommandFault> {
         let Some(line) = self.is_file.then(|| save::truncated_at(&self.text)).flatten() else {
             return Ok(());
@@ -298,7 +297,7 @@ impl CommandBatch {
         Ok(CommandStep { line, command, shaper: Some(parsed) })
     }
 
-    /// Loads the profile that a pipe names into its configuration.
+    /// If a pipe names a delay profile, loads the profile into the pipe's configuration.
     fn with_profile(
         &self,
         command: ShaperCommand,
@@ -321,7 +320,7 @@ impl CommandBatch {
         Ok(ShaperCommand::Config(config))
     }
 
-    /// Returns the names of the profiles that the pipes of a text use.
+    /// Returns the names of the delay profiles that the pipes of a text use.
     pub(crate) fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
         let order = Self { text: text.to_owned(), is_file, ..Self::default() };
         let commands = if is_file {
@@ -346,7 +345,7 @@ impl CommandBatch {
         RowOrder(self.sort)
     }
 
-    /// Translates the flag letters.
+    /// Converts the flag letters to [`CommandFlags`].
     pub(crate) fn options(&self) -> CommandFlags {
         let has = |flag| self.has_flag(flag);
         let times = match (has('T'), has('t')) {
@@ -372,7 +371,7 @@ impl CommandBatch {
     }
 }
 
-/// Merges several faults into one that lists them all.
+/// Merges several faults into one fault that lists them all; `None` if there are none.
 pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     if faults.len() < 2 {
         return faults.pop();
@@ -389,7 +388,7 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
 }
 
-/// Merges faults with lines into one, in the order of the lines: the first [`MAX_FAULTS`].
+/// Merges faults into one fault, in the order of their lines; keeps the first [`MAX_FAULTS`].
 pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
     faults.truncate(MAX_FAULTS);

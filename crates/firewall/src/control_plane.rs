@@ -1,10 +1,11 @@
 //! Executes commands outside the packet threads: parses and tries commands here, then passes the
-//! result to every engine at once.
+//! result to every engine at once. An engine is the dataplane (rules, states and pipes) of one
+//! packet thread.
 //!
 //! ```text
-//!   CommandBatch --> master (a firewall that sees no packets) --Ruleset, pipes--> each engine, between bursts
-//!      ^                                                                              |
-//!      '------------------- counters, states, listings -------------------------------'
+//!   CommandBatch --> master (sees no packets) --Ruleset, pipes--> each engine, between bursts
+//!      ^                                                              |
+//!      '------------------- counters, states, listings ---------------'
 //! ```
 //!
 //! # Invariants
@@ -53,7 +54,7 @@ use engine_replies::ChangeClaim;
 /// Maximum number of bytes of a transport header that are read for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
-/// How long the packet threads may take to execute a task.
+/// Maximum time that the packet threads may take to execute a task.
 const ENGINE_REPLY_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -61,41 +62,41 @@ const ENGINE_REPLY_TIMEOUT: Duration =
 pub(crate) struct ControlPlane {
     master: Mutex<Firewall>,
     engines: Vec<Arc<TaskQueue>>,
-    /// Queue limits, as commands have set them.
+    /// Maximum lengths of pipe queues, which sysctl commands set.
     caps: Mutex<QueueCaps>,
     /// Maps flows to engines, if there are several.
     distribution: Option<FlowDistribution>,
-    /// File that receives the rules after each change.
+    /// File to which the rules are written after each change.
     state_file: Option<StateFile>,
-    /// Also save dynamic states to the state file.
+    /// Whether dynamic states are saved to the state file, too.
     persists_states: bool,
-    /// How long the packet threads may take to execute a task.
+    /// The effective [`ENGINE_REPLY_TIMEOUT`].
     reply_timeout: Duration,
 }
 
-/// The changes that the engines apply for one batch.
+/// The changes that a batch makes in each engine.
 #[derive(Default)]
 struct DataplaneChange {
     ruleset: Option<Ruleset>,
-    /// Commands for the shaper, each with the index of its step.
+    /// Commands for the shaper, each with the index of its step in the batch.
     shaper: Vec<(usize, ShaperCommand)>,
-    /// Commands that read or change counters, which are in the engines.
+    /// Commands that read or change counters; the engines have the counters, not the master.
     counters: Vec<IpfwCommand>,
-    /// States to restore.
+    /// Dynamic states to restore.
     states: Vec<SavedState>,
     options: CommandFlags,
     rows: RowOrder,
 }
 
-/// The result of a change.
+/// The result of a change in all engines.
 #[derive(Default)]
 struct ChangeReport {
     replies: Vec<ShaperReply>,
-    /// States that did not fit into the state tables.
+    /// Number of restored states that did not fit into the state tables.
     states_without_room: usize,
 }
 
-/// Why a change failed; each fault with the index of its step, if it belongs to a step.
+/// Why a change failed. Each fault has the index of its step, if it belongs to a step.
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
@@ -147,7 +148,7 @@ impl ControlPlane {
         self.execute_all(order, cleared_for, now)
     }
 
-    /// Executes a batch, preceded by the steps that `cleared` returns for the batch.
+    /// Executes the steps that `cleared` returns for the batch, followed by the batch.
     fn execute_all(
         &self,
         order: &CommandBatch,
@@ -251,7 +252,8 @@ impl ControlPlane {
         Ok(save::text(master, &shaper, &states))
     }
 
-    /// Persists all changes to a file from now on; with `keeps_states`, states as well.
+    /// Returns this control plane, changed so that it writes the rules to `file` after each change;
+    /// with `keeps_states`, dynamic states as well.
     pub(crate) fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
         (self.state_file, self.persists_states) = (file, keeps_states);
         self
@@ -323,7 +325,8 @@ impl ControlPlane {
         Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
     }
 
-    /// Merges the mistakes that rules and pipes find in a file.
+    /// Merges the mistakes of a file in commands for rules (`mistakes`) with those in commands for
+    /// pipes, which the first engine's shaper finds on a copy of itself.
     fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
@@ -335,7 +338,7 @@ impl ControlPlane {
                 let mut trial = dataplane.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
-            // An engine that is shutting down reports no mistakes; those of the rules remain.
+            // An engine that is shutting down reports no mistakes in commands for pipes.
             let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;
@@ -345,7 +348,8 @@ impl ControlPlane {
         merge_line_faults(all).expect("there is a mistake")
     }
 
-    /// Fetches counters, states and translations from the engines, if these commands need them.
+    /// Updates the master with the engines' counters, states and translations, if these steps need
+    /// them.
     fn fetch(
         &self,
         master: &mut Firewall,
@@ -399,7 +403,8 @@ impl ControlPlane {
                     ruleset.iter_mut().for_each(|ruleset| dataplane.adopt(ruleset));
                     without_room = dataplane.firewall_mut().restore(states, now);
                     for command in &counters {
-                        // The master has already executed the command successfully.
+                        // The result is ignored: the master has already executed the command
+                        // successfully.
                         let _ = dataplane.firewall_mut().execute(command, now, flags);
                     }
                 }
@@ -414,7 +419,7 @@ impl ControlPlane {
     }
 
     /// If there are several engines, tries the shaper's commands on a copy in each, because a
-    /// command that one engine refuses must not change the others. A single engine restores its own
+    /// command that one engine refuses must not change any engine. A single engine restores its own
     /// shaper.
     fn try_shaper(
         &self,
@@ -464,7 +469,7 @@ impl ControlPlane {
     }
 
     /// As [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
-    /// or none does, even if some do not answer in time.
+    /// or none does, even if some engines do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -496,14 +501,14 @@ impl ControlPlane {
         Ok(read(&master))
     }
 
-    /// A poisoned lock is usable: commands are tried before they change state.
+    /// Locks the master. A poisoned lock is usable: commands are tried before they change state.
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the replies of the first engine, which has the pipes' frames, unless another engine has
-/// refused.
+/// Returns the replies of the first engine, which has all pipes. If another engine refused a
+/// command, returns that engine's errors.
 fn replies_of(
     results: impl IntoIterator<Item = CommandsResult>,
 ) -> Result<Vec<ShaperReply>, ChangeFaults> {

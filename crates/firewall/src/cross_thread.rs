@@ -14,13 +14,13 @@ const MAX_POSTED_FRAMES: u64 = 16_384;
 
 /// State shared by all threads.
 pub(crate) struct CrossThreadState {
-    /// Frames away from the thread of their flow: in queued tasks and in pipes.
+    /// Number of frames away from the thread of their flow: in queued tasks and in pipes.
     remote_packets: AtomicU64,
     /// Number of these frames that are queued for the thread with the pipes.
     posted: AtomicU64,
-    /// Ports deliver no more frames.
+    /// Whether the distributor delivers no more frames.
     input_ended: AtomicBool,
-    /// Threads that have sent all their frames.
+    /// Number of threads that have sent all their frames.
     finished_workers: AtomicU64,
     /// Signals that a thread has finished, or that frames are available.
     task_queue: TaskQueue,
@@ -42,7 +42,7 @@ impl CrossThreadState {
         self.task_queue.wake_fd()
     }
 
-    /// Clears the signal. Costs one load if there is none.
+    /// Clears the signal of [`Self::wake_fd`]. If it is not set, this costs one load.
     pub(crate) fn acknowledge(&self) {
         drop(self.task_queue.drain());
     }
@@ -58,7 +58,7 @@ impl CrossThreadState {
 
     /// Declares that no more frames will arrive.
     pub(crate) fn end_input(&self) {
-        // Release: a thread that reads true also sees all frames handed over before.
+        // Release: a thread that reads true also sees all frames that were distributed before.
         self.input_ended.store(true, Ordering::Release);
     }
 
@@ -75,7 +75,7 @@ impl CrossThreadState {
 
     /// Declares that this thread has sent all its frames.
     pub(crate) fn mark_finished(&self) {
-        // Release: a reader of the count sees what was sent before.
+        // Release: a reader of the new count also sees the frames that this thread has sent.
         self.finished_workers.fetch_add(1, Ordering::Release);
         self.task_queue.wake();
     }

@@ -17,13 +17,13 @@
 //!
 //! # Design decisions
 //! - **The second check.** A frame is checked as it comes in. It is also checked as it goes out if
-//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`RuleCheckPasses::Auto`]). Rules for
-//!   routers then have the meaning of FreeBSD's manual. With all other lists, each frame is counted
-//!   and shaped once, as users expect between two ports.
-//! - **`fwd` to an address** sends the frame to the MAC address that has answered for this address
-//!   in ARP or neighbour discovery that passed the firewall. Until an answer has passed, the frame
-//!   is lost as `no_next_hop`. The port number of `fwd` only has a meaning on a host and is
-//!   ignored.
+//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`RuleCheckPasses::Auto`]). Rules
+//!   for routers then have the meaning of FreeBSD's manual. With all other rulesets, each frame is
+//!   counted and shaped once, as users of a bridge expect.
+//! - **`fwd` to an address** sends the frame to the MAC address that has answered for this IP
+//!   address in ARP or neighbour discovery that passed the firewall. Until an answer has passed,
+//!   the frame is lost as `no_next_hop`. The port number of `fwd` only has a meaning on a host and
+//!   is ignored.
 //! - **Frames generated here** (resets, ICMP errors, keepalives) are not checked by rules.
 //!
 //! Not for: ports, clocks, threads.
@@ -63,10 +63,10 @@ use neighbors::NeighborTable;
 /// Nanoseconds of the caller's clock.
 pub type DataplaneNanos = u64;
 
-/// How many times a frame is checked.
+/// On which of input and output a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RuleCheckPasses {
-    /// On input, and on output too if any rule depends on the direction.
+    /// On input; on output, too, if any rule depends on the direction.
     #[default]
     Auto,
     /// On input.
@@ -83,7 +83,7 @@ pub struct Dataplane {
     frames: FrameStore,
     map: PortMap,
     passes: RuleCheckPasses,
-    /// Whether `passes` requires a check on output with the current rules.
+    /// Whether the current rules and `passes` require a check on output.
     checks_out: bool,
     /// Whether frames of a burst can be checked together, because no rule depends on earlier frames
     /// of the burst.
@@ -130,7 +130,8 @@ impl Dataplane {
         &self.firewall
     }
 
-    /// Returns the same for commands that change only counters.
+    /// Returns the rules for commands that change only counters; rules are changed by
+    /// [`Self::adopt`].
     pub const fn firewall_mut(&mut self) -> &mut Firewall {
         &mut self.firewall
     }
@@ -156,7 +157,7 @@ impl Dataplane {
         tally
     }
 
-    /// Returns whether every frame is accounted for.
+    /// Returns whether the counters satisfy invariant 1 of this module.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.counters().is_balanced()
@@ -183,15 +184,17 @@ impl Dataplane {
             RuleCheckPasses::Auto => asks_directions(config),
         };
         let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
-        // A reassembled packet is sent before the next frame is checked.
+        // `reass` sends a reassembled packet before the next frame is checked, so frames cannot be
+        // checked together.
         let reassembles = rules.any(|rule| rule.action == RuleAction::Reass);
         self.checks_together = !self.checks_out && !reassembles;
         self.neighbors.is_needed =
             config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
     }
 
-    /// Processes a frame that a port received. Returns the port to which to send the frame as it is
-    /// now, or `None` if the frame needs no further processing.
+    /// Processes a frame that a port received. Returns the port to which the caller must send the
+    /// frame, which the rules may have changed; `None` if the dataplane has sent, stored or dropped
+    /// it.
     pub fn offer(
         &mut self,
         frame: &mut [u8],
@@ -296,7 +299,7 @@ impl Dataplane {
         self.counters.count_loss(cause);
     }
 
-    /// Returns when [`Self::run`] must be called next.
+    /// Returns the time at which [`Self::run`] must be called next; `None` if no work is pending.
     #[must_use]
     pub fn next_ns(&self) -> Option<DataplaneNanos> {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
@@ -319,13 +322,14 @@ impl Dataplane {
         }
     }
 
-    /// Returns whether no frame waits here.
+    /// Returns whether no frame is in a pipe and no fragment waits for its packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.frames.len() == 0
     }
 
-    /// Handles the events of a change to the shaper.
+    /// Handles the events that a change of the shaper's configuration has caused, such as dropped
+    /// frames.
     pub fn apply_shaper_events(
         &mut self,
         events: Vec<ShaperEvent<u32>>,
@@ -357,8 +361,8 @@ impl Dataplane {
             return None;
         }
         if !self.outputs.released.is_empty() {
-            // Fragments that waited take the same path, before the fragment that completed the
-            // packet.
+            // Fragments that waited for their packet take the same path, before the fragment that
+            // completed the packet.
             for mut part in std::mem::take(&mut self.outputs.released) {
                 let output = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
                 output.into_iter().for_each(|port| self.send(port, &part, outlet));
@@ -386,7 +390,7 @@ impl Dataplane {
             RuleVerdict::Queue(number) => {
                 self.shape(ShaperTarget::Queue, number, frame, crossing, now)
             }
-            // The check performs translations itself, so no caller sees these verdicts.
+            // Unreachable: the check itself performs translations and continues.
             RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
                 self.counters.count_loss(DataplaneLoss::Translation)
             }

@@ -1,4 +1,5 @@
-//! Collects frames and log lines while a received frame is still borrowed.
+//! Collects frames and log lines while a received frame is borrowed from its ring, so that ports
+//! cannot be used.
 
 use slipring_ipfw::run::{LogEvent, PortIndex};
 
@@ -6,10 +7,10 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use crate::events::LogEvents;
 use std::sync::Arc;
 
-/// Keeps frames until the ports can be used again. There are few such frames: replies, copies,
+/// Frames to be sent when the ports can be used again. There are few such frames: replies, copies,
 /// fragments.
 pub(crate) struct DeferredOutput {
-    /// Frames to send.
+    /// Frames to send, each with its output port.
     pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,
     pub(crate) events: Arc<LogEvents>,
 }

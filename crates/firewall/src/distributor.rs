@@ -1,7 +1,7 @@
 //! Distributes frames among the threads that check them, and sends the frames that pass.
 //!
 //! ```text
-//!   port 1 --> hash of both addresses --> pipe to thread 1, 2, … --> Worker --> pipe back --> port 2
+//!   port 1 --> address hash --> pipe to thread 1, 2, … --> Worker --> pipe back --> port 2
 //! ```
 //!
 //! # Design decisions
@@ -31,16 +31,16 @@ use crate::worker::ForwardingOptions;
 /// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
-/// The origin of a queue of the distributor.
+/// What an input queue of the distributor is.
 #[derive(Debug, Clone)]
 enum DistributorInput {
-    /// A queue of a port: its frames go to the threads through these pipes.
+    /// A queue of a port: its frames go to the threads through the pipes with these indices.
     Port { pipes: Range<usize> },
-    /// The pipe from a thread: its frames leave by this queue.
+    /// The pipe from a thread: its frames are sent on the queue with this index.
     Pipe { output: usize },
 }
 
-/// Maps the frames between two hosts to a thread.
+/// Maps each pair of hosts to the thread that checks the frames between them.
 #[derive(Clone)]
 pub(crate) struct FlowDistribution {
     hasher: FlowHasher,
@@ -48,7 +48,8 @@ pub(crate) struct FlowDistribution {
 }
 
 impl FlowDistribution {
-    /// Distributes among `threads` threads. Without `secret`, the mapping cannot be predicted.
+    /// Creates a distribution over `threads` threads. A sender that does not know `secret` cannot
+    /// predict the mapping.
     pub(crate) fn new(secret: [u64; 2], threads: u16) -> Self {
         let hasher = FlowHasher::new(secret).symmetric();
         Self { hasher, spread: OutputSpread::even(threads) }
@@ -65,7 +66,7 @@ impl FlowDistribution {
 }
 
 /// Distributes received frames to the worker threads and collects frames that they pass (software
-/// RSS). Its queues are the pipes, followed by those of the ports.
+/// RSS). The worker's queues are the pipes, followed by the queues of the ports.
 pub(crate) struct Distributor {
     inputs: Vec<DistributorInput>,
     /// Number of pipes.
@@ -77,8 +78,8 @@ pub(crate) struct Distributor {
 }
 
 impl Distributor {
-    /// Creates the worker of a distributor. Each port comes with its queues and its pipes to the
-    /// threads; `task_queues` are those of the threads.
+    /// Creates the worker of a distributor. Each element of `ports` has the queues of a port and
+    /// its pipes to the threads; `task_queues` are the task queues of the threads.
     pub(crate) fn worker(
         ports: Vec<(PortQueues, PortQueues)>,
         secret: [u64; 2],
@@ -111,10 +112,11 @@ impl Distributor {
         Worker::new(distributor, WorkerQueues::new(queues))
     }
 
-    /// Returns whether the threads have finished and all their frames are taken.
+    /// Returns whether all threads have finished and the distributor has received all frames from
+    /// their pipes.
     fn is_drained(&self, queues: &mut WorkerQueues) -> bool {
-        // Read this before the last check of the pipes: all frames of finished threads are then
-        // visible.
+        // The count is read before the last check of the pipes: all frames of finished threads are
+        // then visible.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
@@ -134,7 +136,7 @@ fn host_pair_key(frame: &[u8]) -> FlowKey {
 }
 
 impl FrameProcessor for Distributor {
-    /// Distributes the frames of a port, or sends frames that a thread has passed.
+    /// Distributes the frames of a port's queue, or sends frames that a thread has passed.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { distribution, forwarding, pipe_count, .. } = self;
         let (pipes, ports) = queues.split_at_mut(*pipe_count);
@@ -150,7 +152,7 @@ impl FrameProcessor for Distributor {
             let output = match outputs {
                 [only] => only,
                 _ => {
-                    // The first slot holds the headers.
+                    // The first slot of a frame holds its headers.
                     let thread = rx.frame(at).map_or_else(
                         || distribution.thread_by(0),
                         |frame| distribution.thread_of(frame.bytes),
@@ -188,7 +190,7 @@ impl FrameProcessor for Distributor {
         self.is_drained(queues)
     }
 
-    /// Sends the frames that the threads still pass.
+    /// At the end, sends the frames that are still in the threads; returns whether none is left.
     fn drain(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> Result<bool, RunError> {
         for pipe in 0..self.pipe_count {
             if queues[pipe].receive()? {

@@ -19,21 +19,21 @@ use crate::shaper_commands::{of_shaper, shape};
 pub(crate) enum DryRunPorts {
     /// The ports of the firewall for which the file is meant.
     Known,
-    /// Unknown: every port that a command names counts as existing.
+    /// The firewall's ports are unknown: every port that a command names counts as existing.
     Any,
 }
 
-/// The effect of a file that has no mistakes.
+/// The result of executing a file that has no mistakes.
 pub(crate) struct DryRun {
     pub(crate) steps: Vec<CommandStep>,
-    /// Suspicious rules.
+    /// Warnings about suspicious rules.
     pub(crate) warnings: Vec<String>,
 }
 
 /// Executes a file on `firewall`, which has no rules yet, and on separate pipes.
 ///
 /// # Errors
-/// All mistakes, in the text and of commands that cannot be carried out, by their lines, up to
+/// All mistakes, in the text and in commands that cannot be carried out, by their lines, up to
 /// [`MAX_FAULTS`].
 pub(crate) fn dry_run_file(
     order: &CommandBatch,
@@ -47,7 +47,8 @@ pub(crate) fn dry_run_file(
     }
     let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
     let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
-    // The words after a mistake in a line were not parsed correctly.
+    // A second mistake in the same line is ignored: the words after the first were not parsed
+    // correctly.
     let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);
     let failed: Vec<_> = failed.into_iter().filter(is_new).collect();
     faults.extend(failed);
@@ -60,7 +61,7 @@ pub(crate) fn dry_run_file(
     }
 }
 
-/// The commands that cannot be carried out, of rules and of pipes.
+/// Returns the commands for rules and for pipes that cannot be carried out.
 fn failed_commands(
     order: &CommandBatch,
     steps: &[CommandStep],
@@ -85,7 +86,7 @@ fn failed_commands(
     failed
 }
 
-/// The ports that rules send packets to.
+/// Returns the names of the ports to which rules send packets.
 fn named_ports(steps: &[CommandStep]) -> Vec<String> {
     let named = steps.iter().filter_map(|step| match &step.command {
         IpfwCommand::Add(add) => match &add.rule.action {

@@ -4,9 +4,9 @@
 //! 1. Adding a line never waits for a disk, a terminal or a client. Lines that do not fit are
 //!    dropped and counted.
 //! 2. Only sleeping threads are woken. Lines are stored for monitors only while there are any: if
-//!    [`MAX_KEPT_LINES`] lines pass without a request, further lines are only counted. They would
-//!    have replaced the lines that the last request left, so a monitor that returns loses no more
-//!    lines than before.
+//!    [`MAX_KEPT_LINES`] lines pass without a request, further lines are only counted. Storing them
+//!    would have replaced all lines that the last request left, so a monitor that returns later
+//!    loses no more lines.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -20,10 +20,10 @@ use slipring_ipfw::run::LogEvent;
 /// Maximum number of lines stored for readers.
 const MAX_KEPT_LINES: usize = 16_384;
 
-/// A line with its number.
+/// A log line with its number.
 #[derive(Debug, Clone)]
 pub(crate) struct NumberedEvent {
-    /// Counts from 1.
+    /// Number of the line, counted from 1.
     pub(crate) seq: u64,
     pub(crate) event: LogEvent,
 }
@@ -32,13 +32,13 @@ pub(crate) struct NumberedEvent {
 #[derive(Debug, Default)]
 pub(crate) struct LogEvents {
     buffers: Mutex<LogBuffers>,
-    /// Wakes monitors.
+    /// Wakes threads that wait for lines for monitors.
     for_monitors: Condvar,
     /// Wakes the thread that writes the log.
     for_log: Condvar,
-    /// Lines so far.
+    /// Number of lines added so far.
     count: AtomicU64,
-    /// Lines that the log file missed.
+    /// Number of lines that were not written to the log file.
     missed: AtomicU64,
     is_watched: AtomicBool,
     is_over: AtomicBool,
@@ -46,13 +46,13 @@ pub(crate) struct LogEvents {
 
 #[derive(Debug, Default)]
 struct LogBuffers {
-    /// For monitors.
+    /// The most recent lines, stored for monitors.
     recent: VecDeque<NumberedEvent>,
-    /// Number of lines after which no monitor is assumed to exist.
+    /// Number of further lines after which, without a request of a monitor, lines are only counted.
     lines_until_unwatched: usize,
-    /// Monitors that wait.
+    /// Number of threads that wait for lines for monitors.
     waiting_monitors: usize,
-    /// For the log.
+    /// Lines that the log thread has not taken yet.
     log: VecDeque<String>,
     log_waits: bool,
 }
@@ -88,12 +88,12 @@ impl LogEvents {
         }
     }
 
-    /// Counts lines that no monitor reads.
+    /// Adds to the count of lines without storing them, because no monitor reads them.
     pub(crate) fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Returns whether there is a monitor.
+    /// Returns whether lines are stored for monitors.
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Waits for lines for the log file. Returns none after the firewall's end.
+    /// Waits for lines for the log file and removes them. Returns none once the firewall has ended.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;
@@ -135,12 +135,12 @@ impl LogEvents {
         std::mem::take(&mut kept.log)
     }
 
-    /// Returns how many lines there were.
+    /// Returns the number of lines added so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns how many lines the log file missed.
+    /// Returns the number of lines that were not written to the log file.
     pub(crate) fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
@@ -169,7 +169,7 @@ pub(crate) struct LogFileWriter {
 }
 
 impl LogFileWriter {
-    /// Starts writing lines for the log to `file`.
+    /// Starts a thread that writes the log lines to `file`.
     pub(crate) fn start(events: Arc<LogEvents>, mut file: Box<dyn Write + Send>) -> Self {
         let read = events.clone();
         let thread = spawn(move || {
@@ -186,13 +186,13 @@ impl LogFileWriter {
     }
 }
 
-/// Writes lines. Returns how many failed.
+/// Writes lines to the log file. Returns the number of lines that could not be written.
 fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
-    // One write per line, so that other writers of the file do not interleave.
+    // Each line is one write, so that other writers of the file do not interleave.
     let missed =
         lines.iter().filter(|line| file.write_all(format!("{line}\n").as_bytes()).is_err());
     let missed = missed.count() as u64;
-    // The count reports a full disk.
+    // An error such as a full disk is reported by the count of missed lines.
     let _ = file.flush();
     missed
 }

@@ -26,7 +26,8 @@ pub(crate) fn answer(
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
     let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
-    // Each flow is known to one engine only, so the copy takes the flows of all engines.
+    // Each engine knows only the states of its own flows, so the copy takes the flows of all
+    // engines.
     let known = control_plane.run_on_engines(|| {
         |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| dataplane.firewall().flow_snapshot()
     })?;
@@ -51,16 +52,16 @@ pub(crate) fn answer(
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
-/// Returns the output ports for frames from `port`, if rules are checked again on output.
+/// Returns the default output ports for frames from `port` if rules are checked again on output.
 fn egress_ports(dataplane: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
     dataplane.checks_out().then(|| dataplane.map().targets(port).to_vec())
 }
 
-/// Follows frames through the firewall.
+/// The path of a packet through a copy of the firewall, as it is explained step by step.
 struct PacketWalk<'f> {
     firewall: &'f mut Firewall,
     port: PortIndex,
-    /// Default output ports; none if frames are checked once.
+    /// Default output ports; `None` if frames are checked on input only.
     targets: Option<Vec<PortIndex>>,
     now: DataplaneNanos,
 }
@@ -84,8 +85,8 @@ impl PacketWalk<'_> {
         explanation
     }
 
-    /// Returns the output ports as far as they are known here. The neighbour for the address of a
-    /// `fwd` is not known.
+    /// Returns the output ports for a verdict, as far as they are known here. The neighbour for the
+    /// address of a `fwd` is not known.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;

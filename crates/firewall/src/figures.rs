@@ -34,7 +34,7 @@ struct FirewallReport {
     bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
-    /// Frames in the rings of ports that have not been processed yet.
+    /// Frames that have arrived in the rings of ports and have not been processed yet.
     unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,
@@ -61,17 +61,18 @@ impl FirewallFigures {
         stats
     }
 
-    /// Returns the lines that rules with `log` have produced.
+    /// Returns the number of lines that rules with `log` have produced.
     pub(crate) fn log_lines(&self) -> u64 {
         self.events.count()
     }
 
-    /// Returns how many of the lines the log has missed.
+    /// Returns the number of lines that were not written to the log file.
     pub(crate) fn log_missed(&self) -> u64 {
         self.events.missed()
     }
 
-    /// Returns the frames in the rings of ports, of which `offered` were processed.
+    /// Returns the number of frames that ports have received and the dataplanes have not processed;
+    /// `offered` were processed.
     fn unread(&self, offered: u64) -> u64 {
         let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
         received.saturating_sub(offered)

@@ -68,7 +68,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(name).help(help)
 }
 
-/// Flags for the rules, and for the frames that the rules check.
+/// Returns the flags that concern the rules, or the frames that the rules check.
 fn about_rules() -> [Arg; 9] {
     [
         value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
@@ -117,14 +117,15 @@ pub(crate) struct FirewallPlan {
     pub(crate) map: PortMap,
     pub(crate) passes: RuleCheckPasses,
     pub(crate) bench: Option<RuleBenchSource>,
-    /// `--default`: whether the last rule accepts. `None`: the name of the command decides.
+    /// `--default`: whether the last rule accepts. If `None`, the name under which the program was
+    /// called decides.
     pub(crate) is_open: Option<bool>,
     pub(crate) arp_meets_rules: bool,
     pub(crate) non_ip: NonIpPolicy,
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
-    /// Also save states to the state file.
+    /// Whether dynamic states are saved to the state file, too.
     pub(crate) persists_states: bool,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
@@ -145,7 +146,7 @@ impl FirewallPlan {
             .get_one::<String>("bench")
             .map(|text| RuleBenchSource::read(text))
             .transpose()?;
-        // Rules are measured between ports that are not opened.
+        // For `--bench`, the rules are measured between ports that are not opened.
         let ports = match (&bench, ports.len()) {
             (Some(_), 0) => {
                 vec![PortName::parse_classic("null:")?, PortName::parse_classic("null:")?]

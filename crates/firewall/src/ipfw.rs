@@ -47,7 +47,8 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Exit code of failures before a command is read; all other failures have a code of sysexits(3).
+/// Returns the exit code of a failure before a command is read; all other failures have a code of
+/// sysexits(3).
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -71,7 +72,7 @@ fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
     }))
 }
 
-/// Reports a fault; the exit code is the fault's.
+/// Prints a fault; returns its exit code.
 fn print_fault(fault: &CommandFault, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
     let error = match (&fault.help, &fault.expected) {
@@ -122,9 +123,9 @@ fn no_command() -> CommandFault {
     CommandFault { expected: Some(help.to_owned()), ..fault }
 }
 
-/// The output of a check: the rules as they were parsed. A file is executed from its first line to
-/// its last, as by a firewall without rules. A single command depends on the rules of the firewall
-/// for which it is meant, so it is only parsed.
+/// Returns the output of `-n`: the rules as they were parsed. A file is executed completely, on a
+/// separate firewall without rules. A single command depends on the rules of the firewall for which
+/// it is meant, so it is only parsed.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
         let tried = dry_run_file(order, Firewall::new(0, [0; 2]), DryRunPorts::Any);
@@ -146,7 +147,7 @@ fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, Ip
     Ok(CommandOutcome { text: added.collect(), warnings, ..CommandOutcome::default() })
 }
 
-/// Tries a setting, which has the same effect in every firewall.
+/// Tries a sysctl on a separate firewall; it has the same effect in every firewall.
 fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFault> {
     match (&step.command, &step.shaper) {
         (_, Some(ShaperCommand::Sysctl(name, value))) => {
@@ -171,7 +172,7 @@ fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwC
     Ok(session.reporter.raw(outcome.text.as_bytes())?)
 }
 
-/// Turns the command line into a batch, with the file that it names.
+/// Converts the command line to a batch, with the file that it names.
 impl IpfwInput {
     fn command_batch(&self, json: bool) -> Result<CommandBatch, IpfwCommandError> {
         let (text, is_file) = self.text()?;

@@ -11,7 +11,7 @@ use slipring_nat::{NatMode, OutsideAddress};
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
-/// Maximum number of warnings; more would hide the important ones.
+/// Maximum number of warnings; a longer list would hide the important ones.
 const MAX_WARNINGS: usize = 20;
 
 /// Returns the warnings as text.
@@ -35,15 +35,15 @@ fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
 }
 
-/// Numbers of pipes, queues and schedulers.
+/// Numbers of the pipes, queues and schedulers that exist.
 #[derive(Default)]
 struct DefinedObjects {
     pipes: BTreeSet<u32>,
     queues: BTreeSet<u32>,
     scheds: BTreeSet<u32>,
-    /// Pipes with an explicit scheduler type.
+    /// Numbers of the pipes with an explicit scheduler type.
     with_scheduler_type: BTreeSet<u32>,
-    /// Pipes and schedulers to which queues are attached, each with the queue.
+    /// Pairs of a pipe or scheduler and a queue attached to it, by number.
     parents: BTreeSet<(u32, u32)>,
 }
 
@@ -172,7 +172,7 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     }
 }
 
-/// A disabled set without rules is usually a typing mistake.
+/// Warns about disabled sets without rules, which are usually typing mistakes.
 fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
     for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {
@@ -193,7 +193,7 @@ fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a rule means ARP: a single EtherType, not a range of many.
+/// Returns whether a rule is meant for ARP: it matches a single EtherType, not a range of many.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
         Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {

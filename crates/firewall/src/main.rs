@@ -1,4 +1,4 @@
-//! The firewall and its commands as a program of their own.
+//! `slipring firewall` and its commands as a program of their own.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

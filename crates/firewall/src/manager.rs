@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Reports that frames pass by the requested rules and that commands are answered.
+/// Reports that the requested rules are in force and that commands are answered.
 ///
 /// # Errors
 /// If the socket that the manager named cannot be used.

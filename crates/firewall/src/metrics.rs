@@ -11,7 +11,7 @@ use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 use crate::figures::FirewallFigures;
 
-/// Returns the current metrics, with the end mark.
+/// Returns the current metrics, including the end mark `# EOF`.
 pub(crate) fn text(
     control_plane: &ControlPlane,
     figures: &FirewallFigures,
@@ -52,7 +52,7 @@ fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), Com
     Ok(())
 }
 
-/// Kind and number of pipes and schedulers, with their counters.
+/// One engine's counters, by kind and number of the pipe or scheduler.
 type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
 fn pipes_of(
@@ -75,7 +75,7 @@ fn pipes_of(
     counted.collect()
 }
 
-/// Collects the rows of several engines by object.
+/// Groups the counters of all engines by pipe or scheduler.
 fn summed(all: Vec<ShaperCounterRows>) -> BTreeMap<(&'static str, u32), Vec<ShaperCounters>> {
     let mut sum: BTreeMap<_, Vec<ShaperCounters>> = BTreeMap::new();
     all.into_iter()

@@ -1,7 +1,7 @@
-//! Files of commands: read with their size limits, and converted to a batch with the profiles that
-//! they name.
+//! Reads files of commands, up to a maximum size, and converts them to batches with the delay
+//! profiles that they name.
 //!
-//! Not for the meaning of commands, and whether the control plane accepts them.
+//! Not for: the meaning of commands, or whether the control plane accepts them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,7 +24,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Reads a rules file and the profiles that it names.
+/// Reads a rules file and the delay profiles that it names.
 pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     let text = read_text(path)?;
     let mut order = CommandBatch { text, is_file: true, ..CommandBatch::default() };
@@ -32,7 +32,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
         let text = read_text(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
-    // Only the control plane knows the queue limits.
+    // Checked without queue limits, which only the control plane knows.
     if let Err(fault) = order.steps(QueueCaps::NONE) {
         check_accepted(
             &CommandOutcome { fault: Some(fault), ..CommandOutcome::default() },
@@ -42,7 +42,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     Ok(order)
 }
 
-/// Converts the fault of refused rules to a failure, if there is a fault.
+/// If the rules were refused, returns the fault as a failure.
 pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
@@ -107,7 +107,7 @@ pub(crate) fn preprocessed(
         .spawn()
         .map_err(failed)?;
     let mut input = process.stdin.take().expect("it is piped");
-    // Write in a second thread: a full pipe would block both processes.
+    // A second thread writes the text to the preprocessor: a full pipe would block both processes.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = process.wait_with_output().map_err(failed)?;
     // If the process stops reading early, its exit status reports that.

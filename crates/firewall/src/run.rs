@@ -40,7 +40,8 @@ use crate::task_queue::TaskQueue;
 use crate::threads::{self, FirewallThreads};
 
 impl FirewallPlan {
-    /// Sets whether packets that no rule matches are accepted, unless a flag sets it.
+    /// Sets whether packets that no rule matches are accepted; a flag of the command line takes
+    /// precedence.
     pub(crate) fn accepting_by_default(mut self, accepts: bool) -> Self {
         self.is_open.get_or_insert(accepts);
         self
@@ -63,7 +64,8 @@ impl FirewallPlan {
         let random = Randomness::draw(self.seed);
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
-        // Rules files are read again on HUP, and states are saved.
+        // The process opens files later, too: rules files are read again on HUP, and states are
+        // saved.
         Confinement::for_ports(&ports).opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);
@@ -123,7 +125,7 @@ impl FirewallPlan {
             .into())
     }
 
-    /// Measures the rules without ports; commands are executed meanwhile.
+    /// Runs `--bench`: measures the rules without ports. Commands are executed meanwhile.
     fn run_bench(
         &self,
         bench: RuleBench,
@@ -162,10 +164,10 @@ impl FirewallPlan {
             };
             let server = result.as_ref().ok().copied().map(serve);
             if let Some(Err(Failure::Error(error))) = &server {
-                // The measurement continues without a control socket.
+                // This is only a warning: the measurement works without a control socket.
                 let _ = session.reporter.warn(error.to_text(false).trim_end());
             }
-            // The socket answers as long as frames are offered.
+            // The control socket answers commands as long as frames are offered.
             let report = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, result)
         });
@@ -213,7 +215,8 @@ impl FirewallPlan {
         reservation.serve(Box::new(service)).map_err(control_failure)
     }
 
-    /// Answers commands and supervises the workers, once the initial rules are in force.
+    /// Once the initial rules are in force, answers commands and supervises the workers until the
+    /// run ends.
     fn serve_until_stopped(
         &self,
         session: &mut Session<'_>,
@@ -244,7 +247,7 @@ impl FirewallPlan {
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             WorkersEvent::Reload => self.reload(session, control_plane),
         });
-        // States are saved while the threads that have them still run.
+        // The states are saved while the threads that hold them still run.
         if let Some(warning) = control_plane.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
@@ -314,8 +317,8 @@ impl FirewallPlan {
     }
 }
 
-/// Returns the name by which rules refer to a port: its interface if it is one, otherwise the whole
-/// name.
+/// Returns the name by which rules refer to a port: the name of its interface if it has one,
+/// otherwise the whole name.
 fn rule_name(port: &PortName) -> String {
     if port.kind.names_interface() && port.pipe.is_none() {
         port.name.clone()

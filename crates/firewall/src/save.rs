@@ -8,7 +8,7 @@
 //! - **Pipes, `nat` instances and settings** are not removed first, because packets wait in pipes
 //!   and instances have flows. The file has a complete command for each of them.
 //! - **States** are written on request, after the rules that they depend on.
-//! - **A truncated file** is refused: its first line announces a last one.
+//! - **A truncated file** is refused: its first line announces a last line.
 //!
 //! Not for: counters of rules and flows of `nat`, which end with the program.
 
@@ -24,7 +24,7 @@ use slipring_ipfw::text::{
 
 use crate::dataplane::Dataplane;
 
-/// Configuration that only the engine has.
+/// The shaper's configuration, which only the engines have.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShaperState {
     /// The commands that create pipes, queues and schedulers.
@@ -52,14 +52,14 @@ table all destroy
 nptv6 all destroy
 ";
 
-/// Last line of a saved file; its absence marks a truncated one.
+/// Last line of a saved file; a saved file without it is truncated.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// Default limit of rules with `log`. A rule takes over the limit when it is created, so the sysctl
-/// is written after the rules.
+/// The sysctl for the default number of lines that a rule with `log` writes. A rule takes over the
+/// limit when it is created, so the sysctl is written after the rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
-/// Marks a line about something that could not be saved.
+/// Prefix of a comment line about an object that could not be saved.
 pub(crate) const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
 /// If `text` was written by [`text`] and is truncated, returns the line at which it ends.
@@ -74,7 +74,7 @@ pub(crate) fn truncated_at(text: &str) -> Option<usize> {
     is_cut.then(|| text.lines().count())
 }
 
-/// Returns the commands that recreate the configuration, one a line; `states` restore the states.
+/// Returns the commands that recreate the configuration, one per line; `states` restore the states.
 pub(crate) fn text(
     firewall: &mut Firewall,
     shaper: &ShaperState,
@@ -102,7 +102,7 @@ pub(crate) fn text(
     text
 }
 
-/// Writes the rules. `limit` is the default limit of logs, if it is not the standard one.
+/// Writes the rules. `limit` is the value of [`LOG_LIMIT_SYSCTL`] if it differs from the default.
 fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     // The last rule is the default rule, which always exists.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
@@ -122,7 +122,7 @@ fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     }
 }
 
-/// Lists every set, so that loading changes all of them.
+/// Returns a command that enables or disables each set, so that loading sets the state of all sets.
 fn sets(config: &IpfwConfig) -> String {
     let of = |is_enabled: bool| {
         let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);
@@ -176,7 +176,7 @@ fn translators(text: &mut String, firewall: &mut Firewall) {
     }
     let nptv6 = IpfwCommand::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
     for listed in texts(firewall, nptv6).lines() {
-        // `nptv6 NAME OPTIONS`
+        // A listed line has the form `nptv6 NAME OPTIONS`.
         let mut words = listed.splitn(3, ' ');
         if let (Some(_), Some(name), Some(options)) = (words.next(), words.next(), words.next()) {
             line(text, format_args!("nptv6 {name} create {options}"));

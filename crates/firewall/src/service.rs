@@ -16,11 +16,11 @@ use crate::explain;
 use crate::figures::FirewallFigures;
 use crate::metrics;
 
-/// `program` in the answer to `hello`: distinguishes firewalls from other runs.
+/// Value of `program` in the answer to `hello`, by which clients recognise a firewall.
 pub(crate) const PROGRAM_NAME: &str = "firewall";
 /// How long a monitoring client waits for new lines.
 const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
-/// A request carries all rules of a file.
+/// Maximum size of a request in bytes; a request contains a whole rules file.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
 /// The control service of a run.
@@ -49,10 +49,10 @@ impl FirewallService {
         Ok(json!(self.control_plane.execute(&order, now())))
     }
 
-    /// Returns log lines after a number; waits for a moment if there are none.
+    /// Returns the log lines after the number in the request; waits for a moment if there are none.
     fn events(&self, request: &ControlRequest) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        // The first request only determines where to start.
+        // A monitor's first request has no number; it only determines where to start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
         let last = late.last().map_or(seq, |event| event.seq);
@@ -97,7 +97,7 @@ impl ControlService for FirewallService {
     }
 }
 
-/// Ends the program as TERM does.
+/// Ends the program as the signal TERM does.
 fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);

@@ -1,4 +1,4 @@
-//! Commands of the shaper: all or none are executed, and each has a reply.
+//! Commands of the shaper: of a batch, all or none are executed, and each has a reply.
 
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
@@ -20,10 +20,10 @@ pub(crate) struct ShaperReply {
 /// A failed command: index of its step, cause, exit code.
 type FailedCommand = (usize, String, u8);
 
-/// The replies to all commands, or those that failed.
+/// The replies to all commands, or the failed commands.
 pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
-/// The shaper's commands among the steps, with their indices.
+/// Returns the shaper's commands among the steps, with their indices.
 pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }

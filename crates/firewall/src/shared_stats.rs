@@ -1,4 +1,4 @@
-//! Figures that the threads publish.
+//! Figures that the packet threads publish for reports.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,25 +14,26 @@ pub(crate) struct SharedDataplaneStats {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct DataplaneStats {
     pub(crate) counters: DataplaneCounters,
-    /// Frames that wait for room in transmit rings.
+    /// Number of frames that wait for space in transmit rings.
     pub(crate) pending_frames: u64,
     /// Number of dynamic states.
     pub(crate) states: u64,
-    /// ICMP errors that were not sent because of the limits on their rate.
+    /// Number of ICMP errors that were not sent because of the limits on their rate.
     pub(crate) suppressed_errors: u64,
-    /// Frames are also checked on output.
+    /// Whether frames are also checked on output.
     pub(crate) checks_out: bool,
 }
 
 impl SharedDataplaneStats {
-    /// Publishes the current figures, unless they are being read.
+    /// Publishes the current figures, unless a reader holds the lock; `late` is the number of
+    /// pending frames.
     pub(crate) fn publish(&self, dataplane: &Dataplane, late: u64) {
         if let Ok(mut latest) = self.latest.try_lock() {
             *latest = DataplaneStats::of(dataplane, late);
         }
     }
 
-    /// Publishes the final figures, even if the previous ones are being read.
+    /// Publishes the final figures, waiting for a reader that holds the lock.
     pub(crate) fn publish_final(&self, dataplane: &Dataplane, late: u64) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = DataplaneStats::of(dataplane, late);

@@ -8,7 +8,7 @@ use slipring_cli::codes::{SR0003, SR0201};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_native_proto::trust::FileLock;
 
-/// The file, locked until this is dropped.
+/// The state file, locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,

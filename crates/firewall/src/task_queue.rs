@@ -9,7 +9,7 @@ use slipring_datapath::control_queue::ControlQueue;
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 
-/// A task that uses the engine.
+/// A task that uses the thread's engine.
 pub(crate) type DataplaneTask =
     Box<dyn FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) + Send>;
 
@@ -28,7 +28,7 @@ impl TaskQueue {
     ) -> Receiver<T> {
         let (answer, answered) = mpsc::channel();
         self.push(Box::new(move |dataplane, deferred, now| {
-            // The caller may have stopped waiting.
+            // An error is ignored: the caller may have stopped waiting.
             let _ = answer.send(act(dataplane, deferred, now));
         }));
         answered

@@ -23,7 +23,7 @@ use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use crate::worker::{FirewallProcessor, ForwardingOptions};
 
-/// The parent of the pipes between the threads.
+/// Name of the parent of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
 /// The tasks of all threads, with their queues and statistics.
@@ -33,7 +33,7 @@ pub(crate) struct FirewallThreads {
     pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
 }
 
-/// Returns the pipes between ports and threads: both ends of one for each port.
+/// Returns the pipes between ports and threads: for each thread and port, both ends of one pipe.
 pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     if threads == 1 {
         return Vec::new();
@@ -45,7 +45,8 @@ pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     (0..ports).flat_map(|port| [end(port, '{'), end(port, '}')]).collect()
 }
 
-/// Creates the threads over `ports`, which must be followed by those of [`worker_pipes`].
+/// Creates the threads over `ports`, the ports of the run followed by the pipes of
+/// [`worker_pipes`].
 pub(crate) fn threads(
     plan: &FirewallPlan,
     ports: Vec<Port>,
@@ -58,7 +59,7 @@ pub(crate) fn threads(
     let stats: Vec<Arc<SharedDataplaneStats>> = ids.map(|_| Arc::default()).collect();
     let common = Arc::new(CrossThreadState::new()?);
     let options = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
-    // Pipes can always send, so workers need the capabilities of the ports at their other end.
+    // A pipe can always send, so the workers use the capabilities of the ports at their other end.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
     let worker = |id: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
@@ -91,8 +92,8 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues, stats })
 }
 
-/// Returns the queues of each port with this thread's ends of its pipes, and the other ends by
-/// thread and port.
+/// Returns, for each port, its queues and the distributor's ends of its pipes; and the other ends
+/// of the pipes, by thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
     count: usize,

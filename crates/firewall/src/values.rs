@@ -22,7 +22,8 @@ use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 
 use crate::shaper_commands::protocol;
 
-/// Returns the answer to a command that printed `text`; `shown` is a listing of pipes.
+/// Returns the answer to a command that printed `text`; `listing` is the shaper's listing, if the
+/// command lists pipes, queues or schedulers.
 pub(crate) fn answer(
     master: &Firewall,
     command: &IpfwCommand,
@@ -53,7 +54,7 @@ pub(crate) fn answer(
     json!({ name: value, "text": text })
 }
 
-/// Returns every rule with its counters.
+/// Returns the rules whose number satisfies `is_meant`, in `set` if given, with their counters.
 fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> Value {
     let config = master.config();
     let all = config.list.iter();

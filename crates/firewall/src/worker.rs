@@ -25,18 +25,20 @@ struct WorkerPort {
     count: usize,
     /// Frames that wait for room in the first queue.
     pending: VecDeque<Vec<u8>>,
-    /// The port can send; a capture that is read and a monitor cannot.
+    /// Whether the port can send; a capture that is read and a monitor cannot.
     can_send: bool,
 }
 
 impl WorkerPort {
-    /// Returns the queue for frames that arrived by the queue with this number of another port.
+    /// Returns the index of the queue on which to send frames that arrived on queue `number` of
+    /// another port.
     #[inline]
     const fn queue_for(&self, number: usize) -> usize {
         self.first + number % self.count
     }
 
-    /// Sends a copy after the copies that wait, unless too many wait.
+    /// Sends a copy of `frame`, or queues it after the frames that already wait for space. Returns
+    /// an error if too many wait.
     fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -58,8 +60,8 @@ impl WorkerPort {
         }
     }
 
-    /// Returns how many single-slot frames fit, at most `most`; if none fits, the worker waits for
-    /// space.
+    /// Returns how many single-slot frames fit into the transmit ring, at most `most`; if none
+    /// fits, the worker will wait for space.
     #[inline]
     fn room(&self, queues: &mut WorkerQueues, number: usize, most: u32) -> u32 {
         let queue = &mut queues[self.queue_for(number)];
@@ -75,7 +77,8 @@ impl WorkerPort {
         room
     }
 
-    /// Whether a frame of this many slots fits; if it does not, the worker waits for space.
+    /// Whether a frame of `slots` slots fits into the transmit ring; if it does not, the worker
+    /// will wait for space.
     fn has_room(&self, queues: &mut WorkerQueues, number: usize, slots: u32) -> bool {
         let queue = &mut queues[self.queue_for(number)];
         let fits = !self.can_send || self.pending.is_empty() && queue.has_room(slots);
@@ -86,7 +89,7 @@ impl WorkerPort {
     }
 }
 
-/// The ports, for frames that are no longer in a ring.
+/// Sends frames that are no longer in an rx ring: replies, copies, and frames that leave a pipe.
 struct PortOutput<'s> {
     ports: &'s mut [WorkerPort],
     queues: &'s mut WorkerQueues,
@@ -115,12 +118,13 @@ impl DataplaneOutput for PortOutput<'_> {
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
-    /// The slot of the frame that was lent last, and may have been changed since.
+    /// Offset of the slot whose frame [`FrameBatch`] returned last; the caller may have changed
+    /// that frame.
     shown: Option<u32>,
 }
 
 impl SingleSlotFrames<'_> {
-    /// Writes changes of the frame to the buffer from which it is sent.
+    /// Writes changes of the frame in slot `shown` to the buffer from which it will be sent.
     #[inline]
     fn write_back(&mut self) {
         if let Some(i) = self.shown.take() {
@@ -139,34 +143,34 @@ impl FrameBatch for SingleSlotFrames<'_> {
     }
 }
 
-/// The source of a burst.
+/// The queue from which a burst of frames comes.
 #[derive(Debug, Clone, Copy)]
 struct BurstSource {
-    /// The queue of the worker.
+    /// Index of the queue among the worker's queues.
     input: usize,
-    /// The port of the queue.
+    /// Index of the queue's port.
     port: usize,
-    /// Number of the queue among the queues of its port.
+    /// Index of the queue among the queues of its port.
     number: usize,
 }
 
 /// Checks and forwards frames in one thread.
 pub(crate) struct FirewallProcessor {
     ports: Vec<WorkerPort>,
-    /// The source of each queue's frames.
+    /// For each of the worker's queues, its port and number.
     sources: Vec<BurstSource>,
     dataplane: Dataplane,
     task_queue: Arc<TaskQueue>,
     stats: Arc<SharedDataplaneStats>,
     deferred: DeferredOutput,
-    /// Maximum number of slots that are taken at once.
+    /// Maximum number of slots of a burst.
     burst: u32,
     may_swap: bool,
     scratch: Vec<u8>,
     egress_ports: Vec<Option<PortIndex>>,
-    /// The link to other threads.
+    /// The link to other packet threads, if there are any.
     cross_thread: Option<CrossThreadLink>,
-    /// Frames have been admitted.
+    /// Whether frames are processed; false until the initial rules are in force.
     admits_frames: bool,
 }
 
@@ -201,13 +205,14 @@ impl FirewallProcessor {
         }
     }
 
-    /// Makes this one of several processors that receive frames from a distributor.
+    /// Makes this processor one of several that receive their frames from a distributor.
     pub(crate) fn with_cross_thread(mut self, link: CrossThreadLink) -> Self {
         self.cross_thread = Some(link);
         self
     }
 
-    /// Creates the worker over the queues of each port, with whether that port can send.
+    /// Creates the worker. Each element of `ports` has the queues of a port, and whether the port
+    /// can send.
     pub(crate) fn into_worker(mut self, ports: Vec<(Vec<Box<dyn Queue>>, bool)>) -> Worker<Self> {
         let mut queues = Vec::new();
         for (port, (own, can_send)) in ports.into_iter().enumerate() {
@@ -220,8 +225,8 @@ impl FirewallProcessor {
         Worker::new(self, WorkerQueues::new(queues))
     }
 
-    /// Checks consecutive single-slot frames, as many as fit at every possible output port. Returns
-    /// how many.
+    /// Checks and forwards consecutive single-slot frames, as many as fit into the rings of every
+    /// possible output port. Returns their number.
     fn process_single_slots(
         &mut self,
         queues: &mut WorkerQueues,
@@ -253,7 +258,8 @@ impl FirewallProcessor {
         count
     }
 
-    /// Checks a frame of several slots. Returns its slots, or 0 if it does not fit.
+    /// Checks and forwards a frame of several slots. Returns its number of slots, or 0 if it does
+    /// not fit into the output rings.
     fn process_multi_slot(
         &mut self,
         queues: &mut WorkerQueues,
@@ -273,7 +279,7 @@ impl FirewallProcessor {
         slots
     }
 
-    /// Returns whether there is space at every output port of this port.
+    /// Returns whether every output port of the source's port has space for `slots` slots.
     fn can_forward(&self, queues: &mut WorkerQueues, source: BurstSource, slots: u32) -> bool {
         let targets = self.dataplane.map().targets(source.port as PortIndex);
         let has_room =
@@ -281,7 +287,7 @@ impl FirewallProcessor {
         targets.iter().all(has_room)
     }
 
-    /// Forwards a frame of an rx ring, by swapping its buffer if possible.
+    /// Sends a frame of an rx ring to a port, by swapping buffers if possible.
     fn forward(
         &mut self,
         queues: &mut WorkerQueues,
@@ -289,8 +295,8 @@ impl FirewallProcessor {
         (at, slots): (u32, u32),
         to: usize,
     ) {
-        // A frame of several slots may have been changed in the scratch buffer, so the scratch
-        // buffer is copied.
+        // The rules may have changed a frame of several slots in the scratch buffer, so its bytes
+        // are copied from there.
         let target = &self.ports[to];
         let is_direct = slots == 1 && target.pending.is_empty() && target.can_send;
         let pair = [source.input, target.queue_for(source.number)];
@@ -345,7 +351,7 @@ impl FirewallProcessor {
 }
 
 impl FrameProcessor for FirewallProcessor {
-    /// Checks the frames of one queue. Returns how many slots they used.
+    /// Checks and forwards the frames of one queue. Returns how many slots they used.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
         let (source, time) = (self.sources[input], clock.now());
         let end = whole_frames(queues[input].rx(), self.burst);
@@ -367,7 +373,8 @@ impl FrameProcessor for FirewallProcessor {
         at
     }
 
-    /// Executes the tasks of other threads. Frames are admitted once the rules are in force.
+    /// Executes the tasks that other threads have queued. Frames are processed only once the
+    /// initial rules are in force.
     fn run_tasks(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> bool {
         for task in self.task_queue.drain() {
             task(&mut self.dataplane, &mut self.deferred, clock.now());
@@ -385,7 +392,8 @@ impl FrameProcessor for FirewallProcessor {
         0
     }
 
-    /// Performs due work, and exchanges frames with other threads.
+    /// Performs work of the dataplane that is due (pipes, timeouts), and exchanges frames with
+    /// other threads.
     fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
         self.run_due(queues, clock.now());
         if let Some(link) = &self.cross_thread {
@@ -407,7 +415,7 @@ impl FrameProcessor for FirewallProcessor {
     /// Returns whether a port has ended and all received frames have left.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         let has_ended = match &self.cross_thread {
-            // After a sync, everything distributed before the end is visible.
+            // After a sync, all frames that were distributed before the end of input are visible.
             Some(link) => link.is_over() && queues.iter_mut().all(WorkerQueue::is_read_after_sync),
             None => queues.is_any_exhausted(),
         };
@@ -417,7 +425,8 @@ impl FrameProcessor for FirewallProcessor {
             && self.pending_frames() == 0
     }
 
-    /// Sends frames that wait for space. Frames in pipes stay there.
+    /// Sends the frames that wait for space in a ring; returns whether all are sent. Frames in
+    /// pipes are not sent.
     fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         self.task_queue.close();
         self.ports.iter_mut().for_each(|port| port.send_pending(queues));

@@ -13,6 +13,7 @@ pub(crate) const VERB: Verb =
     Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
 /// Directories in which `slipring-bench` may be, relative to that of `slipring`: the same directory
+/// in a build, `lib/slipring` after `make install`, perhaps `libexec` in a distribution.
 const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
 fn plan(_: &ArgMatches) -> Result<Job, Failure> {

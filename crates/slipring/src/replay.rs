@@ -92,7 +92,7 @@ impl ReplayPlan {
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
         let target = target(matches, file)?;
-        // For both kinds of output, the emulated link runs on the capture's clock.
+        // With either kind of output, the emulated link runs on the capture's clock.
         let output = match &target {
             ReplayTarget::Capture(path) => {
                 refuse_ports_flags(matches)?;

@@ -11,8 +11,8 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
 use crate::dataplane::DataplaneNanos;
 use crate::shaper_commands::changes_shaper;
 
-/// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
-/// only if needed.
+/// Returns the compiled rules for the engines to adopt, or `None` if the steps do not change rules.
+/// Compiling rules is slow, so it is done only if needed.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {
@@ -41,7 +41,7 @@ const fn changes_rules(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Whether the command only changes tables and translators, so that compiled rules stay valid.
+/// Whether the command changes only tables and translators, so that the compiled rules stay valid.
 const fn changes_tables(command: &IpfwCommand) -> bool {
     match command {
         IpfwCommand::Table(table) => !matches!(
@@ -72,8 +72,8 @@ pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Returns the steps that remove all rules, and each table and `nptv6` instance that `steps` create
-/// and `firewall` already has.
+/// For loading a file: returns the steps that remove all rules, and each table and `nptv6` instance
+/// that `steps` create and `firewall` already has.
 pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
     let step = |command| CommandStep { line: 0, command, shaper: None };
     let mut cleared = vec![step(IpfwCommand::Flush { set: None })];
@@ -95,7 +95,7 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
                     verb: Nptv6Verb::Destroy,
                 })
             }
-            // `flush` does not remove the reserved set.
+            // `flush` does not remove the rules of the reserved set 31.
             IpfwCommand::Add(add) if add.rule.set == RESERVED_SET => {
                 IpfwCommand::Delete(DeleteTarget::Set(RESERVED_SET))
             }
@@ -120,7 +120,7 @@ pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     messages
 }
 
-/// Tries commands on the master. A single command may be executed in part; the caller learns which
+/// Tries commands on the master. A single command may be executed in part; the result says which
 /// part.
 pub(super) fn dry_run(
     master: &mut Firewall,

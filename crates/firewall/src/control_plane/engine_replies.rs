@@ -1,4 +1,4 @@
-//! Waiting for the packet threads, which may be late or ending.
+//! Waits for the replies of the packet threads, which may be late or ending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,13 +11,13 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Whether a change that was posted to several engines takes effect. The first engine that starts
-/// the change, or the caller that withdraws it, decides for all of them.
+/// Decides whether a change that was posted to several engines takes effect. The first engine that
+/// starts the change, or the caller that withdraws it, decides for all of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChangeClaim(Arc<AtomicU8>);
 
 impl ChangeClaim {
-    /// Returns whether an engine may apply the change.
+    /// Called by an engine before it applies the change; returns false if the change was withdrawn.
     pub(super) fn begin(&self) -> bool {
         self.settle(BEGUN)
     }
@@ -27,7 +27,8 @@ impl ChangeClaim {
         self.settle(WITHDRAWN)
     }
 
-    /// Settles an open claim; returns whether the claim is now in the state `as_what`.
+    /// If the claim is open, sets it to `as_what`; returns whether the claim is now in the state
+    /// `as_what`.
     fn settle(&self, as_what: u8) -> bool {
         // Relaxed: the claim orders no other data; results are passed through channels.
         match self.0.compare_exchange(OPEN, as_what, Ordering::Relaxed, Ordering::Relaxed) {
@@ -37,7 +38,7 @@ impl ChangeClaim {
     }
 }
 
-/// Collects all results.
+/// Collects the results of all engines.
 ///
 /// # Errors
 /// An engine has ended, or does not answer in time.
@@ -57,7 +58,7 @@ pub(super) fn wait_for_all<T>(
 }
 
 /// Collects the results of a change. If no engine has begun the change in time, it is withdrawn. If
-/// an engine has begun, the others will apply the change too, and this call waits for them.
+/// an engine has begun, the other engines will apply it, too, and this call waits for all results.
 ///
 /// # Errors
 /// An engine has ended, or the change was withdrawn.

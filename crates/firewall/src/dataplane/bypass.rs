@@ -1,4 +1,4 @@
-//! Frames that bypass the rules: FreeBSD's bridge passes ARP unchecked, too.
+//! Frames that bypass the rules: as in FreeBSD's bridge, ARP passes unchecked.
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
@@ -26,10 +26,10 @@ pub(crate) enum BypassVerdict {
     Dropped,
 }
 
-/// Classifies a frame; `None`: the rules must check the frame.
+/// Classifies a frame. Returns `None` if the rules must check the frame.
 #[inline]
 pub(crate) fn bypass(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
-    // The two EtherTypes of nearly all frames.
+    // IPv4 and IPv6, the EtherTypes of nearly all frames, are decided first.
     if matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd])) {
         return None;
     }

@@ -5,7 +5,8 @@ use slipring_dummynet::{ShaperCounters, ShaperDropCause};
 use slipring_ipfw::packet::{MalformedCounters, MalformedReason};
 use slipring_ipfw::run::{DenyReason, FragmentCounters};
 
-/// Why a frame is lost in the dataplane. Pipes and fragments have separate causes.
+/// Why a frame is lost in the dataplane. Losses in pipes and of fragments have their own lists of
+/// causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DataplaneLoss {
@@ -15,23 +16,24 @@ pub enum DataplaneLoss {
     Malformed,
     /// The state table is full.
     StatesFull,
-    /// The limit of a rule is reached.
+    /// The `limit` of a rule is reached.
     StateLimit,
-    /// Calls of rules are too deep or form a loop.
+    /// `call` rules are nested too deeply or form a loop.
     CallDepth,
-    /// A table has no number for the pipe or queue.
+    /// The number of the pipe or queue comes from a table (`tablearg`), which has none for this
+    /// frame.
     NoNumber,
-    /// The next hop has not been learned yet, or there is no such port.
+    /// The next hop has not been learned yet, or the next hop's port does not exist.
     NoHop,
-    /// The map sends the frames of its port nowhere.
+    /// The port map has no output port for the frame's input port.
     NoTarget,
     /// `nat` or `nptv6` could not translate the frame, or refused it.
     Translation,
-    /// The transmit ring of its output port is full.
+    /// The transmit ring of the frame's output port is full.
     TxFull,
-    /// The frame's output port only receives.
+    /// The frame's output port cannot send.
     NoTx,
-    /// The thread with the pipes is overloaded.
+    /// The dataplane with the pipes is overloaded.
     ShaperCongested,
     /// The frame is neither IP nor ARP, and a setting drops such frames.
     NonIp,
@@ -55,7 +57,7 @@ impl DataplaneLoss {
         Self::NonIp,
     ];
 
-    /// Returns the name in reports.
+    /// Returns the name of the cause in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,10 +78,10 @@ impl DataplaneLoss {
     }
 }
 
-/// Frames that bypassed the rules and passed. They also count as sent or lost.
+/// Frames that bypassed the rules and passed. Each also counts as sent or lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BypassCounters {
-    /// ARP and RARP.
+    /// ARP and RARP frames.
     pub arp: u64,
     /// Frames that are neither IP nor ARP.
     pub non_ip: u64,
@@ -88,21 +90,21 @@ pub struct BypassCounters {
 /// Counts of frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DataplaneCounters {
-    /// Received from ports.
+    /// Frames received from ports.
     pub offered: u64,
     /// Copies made to send one frame to several ports.
     pub copies: u64,
     /// Frames generated here: replies and keepalives.
     pub made: u64,
-    /// Bypassed the rules.
+    /// Frames that bypassed the rules.
     pub bypassed: BypassCounters,
-    /// Sent to ports.
+    /// Frames sent to ports.
     pub sent: u64,
     /// Frames in pipes, and fragments that wait for the rest of their packet.
     pub waiting: u64,
-    /// Handed to other threads, for shaping or back.
+    /// Frames handed to other dataplanes: to be shaped, or back to their owners after shaping.
     pub handed_off: u64,
-    /// Handed over by other threads; counterpart of `handed_off`.
+    /// Frames accepted from other dataplanes; the counterpart of `handed_off`.
     pub foreign: u64,
     lost: [u64; DataplaneLoss::ALL.len()],
     /// Frames lost as [`DataplaneLoss::Malformed`], by kind.
@@ -125,13 +127,13 @@ impl DataplaneCounters {
         self.count_loss(cause.into());
     }
 
-    /// Returns the frames lost here for one cause.
+    /// Returns the number of frames lost here for one cause.
     #[must_use]
     pub const fn of(&self, cause: DataplaneLoss) -> u64 {
         self.lost[cause as usize]
     }
 
-    /// Returns all losses by cause.
+    /// Returns the number of lost frames by cause, including those in pipes and of fragments.
     pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
         let own = DataplaneLoss::ALL.into_iter().filter(|cause| *cause != DataplaneLoss::Malformed);
         let own = own.map(|cause| (cause.name().to_owned(), self.of(cause)));
@@ -151,20 +153,20 @@ impl DataplaneCounters {
         own.chain(malformed).chain(shaper).chain(fragments)
     }
 
-    /// Returns all losses.
+    /// Returns the number of lost frames, for all causes.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().map(|(_, count)| count).sum()
     }
 
-    /// Returns whether every frame is accounted for.
+    /// Returns whether the frames offered, copied and generated equal those sent, lost and waiting.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let came = self.offered + self.copies + self.made + self.foreign;
         came == self.sent + self.lost() + self.waiting + self.handed_off
     }
 
-    /// Adds the counters of another engine. `self` must be the engine with the pipes.
+    /// Adds the counters of another dataplane. `self` must belong to the dataplane with the pipes.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;

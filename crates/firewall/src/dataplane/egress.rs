@@ -1,5 +1,5 @@
 //! Sends frames: to the output ports of the port from which they came, or to the port that a rule
-//! chose, after the check on output if there is one.
+//! chose, after the check on output if the rules require it.
 
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::{CheckPass, EmissionTarget, EmittedFrame, PacketMetadata, PortIndex};
@@ -8,7 +8,7 @@ use super::bypass::BypassVerdict;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Counts a frame that bypasses the rules, and returns its port as [`Self::offer`] does.
+    /// Counts a frame that bypasses the rules, and returns its output port as [`Self::offer`] does.
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,
@@ -62,8 +62,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// Checks a packet that `reass` put together on output as well; its fragments
-    /// follow the verdict.
+    /// Checks on output a packet that `reass` has reassembled; its fragments are sent or dropped by
+    /// the verdict.
     pub(super) fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
@@ -89,7 +89,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends the frame to this port, if the check on output accepts it.
+    /// Sends the frame to port `to`, if the check on output accepts it.
     fn egress(
         &mut self,
         port: PortIndex,
@@ -159,7 +159,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends and logs the additional results of a check.
+    /// Sends the frames and log lines that a check has produced in addition to its verdict.
     pub(super) fn emit_outputs(&mut self, outlet: &mut impl DataplaneOutput) {
         self.outputs.log.drain(..).for_each(|event| outlet.log(event));
         if self.outputs.unseen > 0 {

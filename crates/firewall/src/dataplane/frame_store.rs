@@ -9,12 +9,12 @@ use super::DataplaneId;
 pub(super) struct ShapedFrame {
     pub(super) bytes: Vec<u8>,
     pub(super) crossing: PacketMetadata,
-    /// The dataplane that handles its flow.
+    /// The dataplane that handles the frame's flow.
     pub(super) owner: DataplaneId,
 }
 
-/// All shaped frames, by handle. The most recently freed buffer is reused first: it is still
-/// in the cache.
+/// All shaped frames, by handle. The buffer that was freed last is reused first, because it is
+/// still in the CPU cache.
 #[derive(Debug, Default)]
 pub(super) struct FrameStore {
     frames: Vec<ShapedFrame>,
@@ -22,7 +22,7 @@ pub(super) struct FrameStore {
 }
 
 impl FrameStore {
-    /// Stores a copy and returns its handle.
+    /// Stores a copy of a frame and returns its handle.
     pub(super) fn insert(
         &mut self,
         frame: &[u8],
@@ -43,14 +43,15 @@ impl FrameStore {
         &mut self.frames[handle as usize]
     }
 
-    /// Removes a frame; [`Self::release`] returns its buffer.
+    /// Takes a frame out of the store. Pass it to [`Self::release`] afterwards, which frees the
+    /// handle and reuses the buffer.
     pub(super) fn take_frame(&mut self, handle: u32) -> ShapedFrame {
         let empty =
             ShapedFrame { bytes: Vec::new(), crossing: PacketMetadata::incoming(0), owner: 0 };
         std::mem::replace(&mut self.frames[handle as usize], empty)
     }
 
-    /// Frees a handle, and takes back the frame's buffer if it is given.
+    /// Frees a handle. If `room`, the frame of that handle, is given, its buffer is reused.
     pub(super) fn release(&mut self, handle: u32, room: Option<ShapedFrame>) {
         if let Some(room) = room {
             self.frames[handle as usize] = room;
@@ -58,7 +59,7 @@ impl FrameStore {
         self.free.push(handle);
     }
 
-    /// Returns how many frames are stored.
+    /// Returns the number of stored frames.
     pub(super) fn len(&self) -> usize {
         self.frames.len() - self.free.len()
     }

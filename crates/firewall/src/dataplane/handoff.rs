@@ -1,5 +1,5 @@
 //! Frames that one dataplane passes to another for shaping: all pipes are in one dataplane, and
-//! flows are distributed over all.
+//! flows are distributed over all dataplanes.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -8,7 +8,7 @@ use super::neighbors::LearnedNeighbor;
 
 /// Number of a dataplane among those that share ports.
 pub type DataplaneId = u16;
-/// The dataplane that shapes for all.
+/// Number of the dataplane that has all pipes.
 const SHAPER_ID: DataplaneId = 0;
 
 /// A frame in transit between two dataplanes.
@@ -16,31 +16,32 @@ const SHAPER_ID: DataplaneId = 0;
 pub struct Handoff {
     pub(super) bytes: Vec<u8>,
     pub(super) crossing: PacketMetadata,
-    /// The dataplane that handles its flow.
+    /// The dataplane that handles the frame's flow.
     pub(super) owner: DataplaneId,
-    /// The pipe or queue that shapes the frame; `None` on its return.
+    /// The pipe or queue that shapes the frame; `None` if the frame returns to its owner after
+    /// shaping.
     pub(super) object: Option<ShaperTarget>,
 }
 
 impl Handoff {
-    /// Returns the dataplane that handles its flow.
+    /// Returns the dataplane that handles the frame's flow.
     #[must_use]
     pub const fn owner(&self) -> DataplaneId {
         self.owner
     }
 }
 
-/// Exchange with the other dataplanes; mostly empty.
+/// The frames and neighbours to exchange with other dataplanes; mostly empty.
 #[derive(Debug, Default)]
 pub(super) struct RemotePackets {
     own_id: DataplaneId,
     /// Whether there are other dataplanes.
     is_shared: bool,
-    /// The dataplane that shapes is overloaded.
+    /// Whether the dataplane that shapes is overloaded.
     pub(super) is_congested: bool,
     pub(super) handoffs: Vec<Handoff>,
     pub(super) learned_neighbors: Vec<LearnedNeighbor>,
-    /// Frames of other dataplanes that were lost in pipes here.
+    /// Number of other dataplanes' frames that were lost in pipes here.
     pub(super) foreign_losses: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use slipring_ipfw::run::PortIndex;
 
-/// For each port, the ports that its frames leave by.
+/// For each input port, the ports to which its frames are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortMap(Vec<Vec<PortIndex>>);
 
@@ -26,7 +26,7 @@ pub enum PortMapError {
 }
 
 impl PortMap {
-    /// Connects two ports to each other.
+    /// Returns the map in which each of two ports sends to the other.
     #[must_use]
     pub fn crossed() -> Self {
         Self(vec![vec![1], vec![0]])
@@ -69,7 +69,7 @@ impl PortMap {
         self.0.get(usize::from(from)).map_or(&[], |targets| targets)
     }
 
-    /// Returns how many ports the map has.
+    /// Returns the number of ports of the map.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.0.len()

@@ -1,4 +1,5 @@
-//! Maps addresses to neighbours, so that `fwd` can send a frame to a next hop.
+//! Maps IP addresses to neighbours (MAC address and port), so that `fwd` can send a frame to a next
+//! hop.
 
 use std::net::IpAddr;
 
@@ -6,7 +7,8 @@ use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::PortIndex;
 use slipring_neighbour::{SnoopTable, SnoopedAddress};
 
-/// Maximum number of stored addresses, since any host on the link can claim addresses.
+/// Maximum number of stored addresses, because a host on the link could claim any number of
+/// addresses.
 const MAX_NEIGHBORS: usize = 65_536;
 
 /// A neighbour learned from a frame, and its port.
@@ -33,12 +35,13 @@ impl NeighborTable {
         self.insert(learned).then_some(learned)
     }
 
-    /// Stores a neighbour. Returns whether that changed the table.
+    /// Stores a neighbour. Returns whether the table has changed.
     pub(super) fn insert(&mut self, (address, port): LearnedNeighbor) -> bool {
         self.table.insert(address, port)
     }
 
-    /// Sets the destination MAC address of a frame to the next hop. Returns the port of that hop.
+    /// Sets the destination MAC address of a frame to that of the next hop. Returns the next hop's
+    /// port; `None` if the next hop is unknown.
     pub(super) fn resolve(&mut self, hop: &NextHop, frame: &mut [u8]) -> Option<PortIndex> {
         let address = match hop {
             NextHop::V4(address, _) => IpAddr::V4(*address),

@@ -28,17 +28,18 @@ impl Dataplane {
         self.submit(object, handle, now);
     }
 
-    /// Submits a frame of the frame store to the shaper.
+    /// Submits frame `handle` of the frame store to a pipe or queue.
     pub(super) fn submit(&mut self, object: ShaperTarget, handle: u32, now: DataplaneNanos) {
         let frame = &self.frames.get_mut(handle).bytes;
         let (key, ecn) = flow_of(frame);
-        // The rule is in the packet metadata.
+        // The shaper does not need the rule's number; it is in the metadata of the frame store.
         let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
         let events = &mut self.events;
         self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));
     }
 
-    /// Handles the events of the shaper. Frames that continue may add more events.
+    /// Handles the events of the shaper. Frames that leave it and continue in the rules may add
+    /// more events.
     pub(super) fn process_shaper_events(
         &mut self,
         now: DataplaneNanos,

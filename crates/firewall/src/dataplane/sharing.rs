@@ -9,20 +9,21 @@ use super::neighbors::LearnedNeighbor;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Makes this dataplane one of several that share the flows.
+    /// Makes this dataplane number `own` of several that share the flows.
     #[must_use]
     pub fn with_id(mut self, own: DataplaneId) -> Self {
         self.remote = RemotePackets::shared(own);
         self
     }
 
-    /// Takes the frames for other dataplanes: frames to be shaped, or shaped frames that return to
-    /// their owners.
+    /// Removes and returns the frames for other dataplanes: frames to be shaped, or shaped frames
+    /// that return to their owners.
     pub fn take_handoffs(&mut self) -> Vec<Handoff> {
         std::mem::take(&mut self.remote.handoffs)
     }
 
-    /// Takes the neighbours that other dataplanes should [merge](Self::merge_neighbors).
+    /// Removes and returns the neighbours that other dataplanes should
+    /// [merge](Self::merge_neighbors).
     pub fn take_learned_neighbors(&mut self) -> Vec<LearnedNeighbor> {
         std::mem::take(&mut self.remote.learned_neighbors)
     }
@@ -32,7 +33,7 @@ impl Dataplane {
         std::mem::take(&mut self.remote.foreign_losses)
     }
 
-    /// Sets whether the shaping dataplane is overloaded. Frames for pipes are then dropped.
+    /// Sets whether the dataplane that shapes is overloaded. Frames for pipes are then dropped.
     pub fn set_congested(&mut self, is_crowded: bool) {
         self.remote.is_congested = is_crowded;
     }

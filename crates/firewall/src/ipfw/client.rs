@@ -13,7 +13,7 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits}
 use crate::save::NOT_SAVED_PREFIX;
 use crate::service::PROGRAM_NAME;
 
-/// Has a firewall execute a batch.
+/// Sends a batch to the firewall, and prints the result.
 pub(super) fn execute(
     input: &IpfwInput,
     order: &CommandBatch,
@@ -33,12 +33,13 @@ pub(super) fn execute(
     })
 }
 
-/// Returns the maximum time for a batch: one second more for about every thousand rules.
+/// Returns the maximum time to wait for the answer to a batch: the base time, and one second more
+/// for about every thousand rules.
 fn reply_timeout(order: &CommandBatch) -> Duration {
     REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
 
-/// Shows lines of rules with `log` as they come, until the firewall ends.
+/// Prints the log lines of rules as they are produced, until the firewall ends.
 pub(super) fn monitor(
     input: &IpfwInput,
     session: &mut Session<'_>,
@@ -70,7 +71,7 @@ pub(super) fn monitor(
     }
 }
 
-/// Has the firewall explain packets.
+/// Requests the explanation of packets from the firewall, and prints it.
 pub(super) fn explain(
     input: &IpfwInput,
     args: &Value,
@@ -87,7 +88,7 @@ pub(super) fn explain(
     }
 }
 
-/// Shows rules, pipes and losses as OpenMetrics text.
+/// Prints the counters of rules, pipes and losses as OpenMetrics text.
 pub(super) fn metrics(
     input: &IpfwInput,
     session: &mut Session<'_>,
@@ -100,7 +101,7 @@ pub(super) fn metrics(
     }
 }
 
-/// Shows the commands that recreate the current configuration.
+/// Prints the commands that recreate the current configuration.
 pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
     let args = json!({ "states": input.with_states });
     let answer = find(input, session)?.request("save", args).map_err(fault)?;
@@ -113,7 +114,7 @@ pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), I
     missing.try_for_each(|what| Ok(session.reporter.warn(format_args!("not kept: {what}"))?))
 }
 
-/// OpenMetrics text as values: `name{label="value",…} number`.
+/// Parses lines of OpenMetrics text: `name{label="value",…} number`.
 fn values(text: &str) -> Vec<Value> {
     let value = |line: &str| {
         let (what, number) = line.rsplit_once(' ')?;
@@ -128,7 +129,7 @@ fn values(text: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
-/// Connects to the firewall with this name, or to the only firewall.
+/// Connects to the firewall whose name the input gives, or to the only firewall.
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
@@ -162,8 +163,8 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// Connects to a process, and returns the client if the process is a firewall. A process that does
-/// not answer may be a firewall of another user.
+/// Connects to a process, and returns the client if the process is a firewall. If the process does
+/// not answer, that is an error: it may be a firewall of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;
@@ -171,7 +172,7 @@ fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError
 }
 
 /// The error for a run directory that is not trusted. It is not an error of the command, so it has
-/// the same text as at the firewall's start.
+/// the same text as when a firewall starts with that directory.
 fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandError {
     session.status = Some(sysexits::UNAVAILABLE);
     let error = Diagnostic::of(error).with_status(sysexits::UNAVAILABLE);

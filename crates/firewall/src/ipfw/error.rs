@@ -1,10 +1,10 @@
-//! Why a command failed.
+//! Why a command of ipfw or dnctl failed.
 
 use slipring_cli::Failure;
 
 use crate::command_batch::CommandFault;
 
-/// Why a command failed.
+/// Why a command of ipfw or dnctl failed.
 pub(crate) enum IpfwCommandError {
     Fault(CommandFault),
     Failure(Failure),

@@ -54,7 +54,7 @@ pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> 
     Ok((json!({ "frames": frames, "port": port, "out": is_out }), frames.len() > 1))
 }
 
-/// Formats the answer as text.
+/// Formats the firewall's answer as text; `many` is set if there are several packets.
 pub(super) fn text_of(answer: &Value, many: bool) -> String {
     let explanation = answer.as_array().into_iter().flatten().enumerate();
     explanation.map(|(at, explanation)| text(at + 1, many, explanation)).collect()
@@ -97,7 +97,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, CommandFault> {
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Builds the frame that these words describe.
+/// Builds the frame of a packet of protocol `proto` from `src` to `dst`.
 fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
     let unread =
         |word: &str| usage_fault(&format!("`{word}` is no address with or without a port"));

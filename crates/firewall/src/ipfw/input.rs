@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of ipfw and dnctl.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::rules_file;
 /// A parsed command line.
 pub(super) struct IpfwInput {
     pub(super) action: IpfwAction,
-    /// `save --states`.
+    /// Whether `save` was given `--states`.
     pub(super) with_states: bool,
-    /// Flag letters.
+    /// Letters of the command-line flags, such as `q` for `-q`.
     pub(super) flags: String,
-    /// The argument of `-s`.
+    /// The argument of `-s`: the counter by which pipe listings are sorted.
     pub(super) sort: i32,
     pub(super) is_dry_run: bool,
     pub(super) name: Option<String>,
@@ -30,12 +30,12 @@ pub(super) struct IpfwInput {
     is_dnctl: bool,
 }
 
-/// The action of the program.
+/// What the command line requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpfwAction {
     /// The command line has no command.
     Nothing,
-    /// Show lines of rules with `log` as they come.
+    /// Print the log lines of rules with `log` as they come.
     Monitor,
     /// Explain the effect of rules on a packet.
     Explain,
@@ -76,7 +76,7 @@ impl IpfwInput {
         })
     }
 
-    /// Returns the commands, and whether they come from a file.
+    /// Returns the text of the commands, and whether they come from a file.
     pub(super) fn text(&self) -> Result<(String, bool), IpfwCommandError> {
         let (last, before) = self.words.split_last().expect("there is a command");
         if let Some(preprocessor) = &self.preprocessor {
@@ -89,7 +89,7 @@ impl IpfwInput {
         Ok((self.words.join(" "), false))
     }
 
-    /// Adds the file name to a fault in its text.
+    /// If the commands come from a file, adds the file's name to a fault.
     pub(super) fn with_file(&self, fault: CommandFault) -> CommandFault {
         let path = match self.words.last().map(String::as_str) {
             Some("-") | None => "standard input",
@@ -98,7 +98,7 @@ impl IpfwInput {
         CommandFault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
-    /// Checks that dnctl may execute these commands.
+    /// If the program is dnctl, returns an error for commands that it does not have.
     pub(super) fn allows(&self, steps: &[CommandStep]) -> Result<(), IpfwCommandError> {
         let known = |step: &CommandStep| {
             matches!(step.command, IpfwCommand::Shaper(_) | IpfwCommand::Sysctl { .. })
@@ -112,7 +112,7 @@ impl IpfwInput {
         Err(CommandFault { expected, ..fault }.into())
     }
 
-    /// Asks the user for confirmation before a flush.
+    /// Asks the user for confirmation if the command is a flush; returns whether to execute it.
     pub(super) fn is_confirmed(
         &self,
         steps: &[CommandStep],

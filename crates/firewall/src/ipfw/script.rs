@@ -9,7 +9,7 @@
 //! + 10s => em1@20ms                           time, and the frames sent meanwhile
 //! ```
 //!
-//! All parts but sockets and ports are the program's own code; the script controls the clock. A
+//! Except for sockets and ports, all code is the program's own; the script controls the clock. A
 //! mistake prints a line with `!`, and an exit code other than 0 prints a line with `exit`. Log
 //! lines follow `>` and `+`.
 //!
@@ -41,7 +41,8 @@ pub(super) fn play(folder: &str, name: &str) {
     golden::check(&path, &played);
 }
 
-/// Returns the script with the actual outputs.
+/// Runs the script and returns it with the actual outputs; with `fills`, also replaces a `?` after
+/// `=>`.
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));

@@ -129,8 +129,8 @@ fn queues(row: &InterfaceRow) -> Finding {
     }
 }
 
-/// Checks the interface's receive offloads. Only hardware that merges received frames (LRO, HW-GRO)
-/// causes a finding: slipring cannot split such frames again.
+/// Checks the interface's offloads. Only LRO causes a warning: frames that the NIC has merged
+/// cannot be split again.
 fn offloads(row: &InterfaceRow) -> Option<Finding> {
     let iface = Iface::find(&row.interface).ok()?;
     let is_on = |feature| iface.feature(feature).unwrap_or(false);

@@ -78,7 +78,7 @@ pub(super) struct CpuPinning {
 /// How figures are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FigureStyle {
-    /// Whether numbers are printed without the prefixes k, M and G.
+    /// Whether numbers are printed without unit prefixes such as M.
     pub(super) raw: bool,
     /// Whether mean and standard deviation of the rates are printed.
     pub(super) statistics: bool,

@@ -39,6 +39,7 @@ pub(super) struct GenFigures {
     /// Length of the interval, in ns.
     pub(super) time: Nanos,
     /// Minimum number of free (tx) or filled (rx) slots that a thread found in its ring;
+    /// [`NO_SPACE`] if no ring was checked.
     pub(super) min_space: u64,
     /// Bytes per frame that are added to its length in bit rates.
     pub(super) framing: u64,

@@ -1,9 +1,9 @@
 //! Source address translation for one address, by the kernel's nf_tables.
 //!
 //! The table belongs to a netlink socket of this process (`owner`), so the kernel removes the table
-//! when the process ends for any reason, and no other process can change it meanwhile. `nft` cannot
-//! create such a table for another process, so this module uses netlink directly instead of running
-//! `nft`.
+//! when the process ends for any reason, and no other process can change it meanwhile. A table made
+//! by running `nft` would belong to the socket of that process, so this module uses netlink
+//! directly.
 //!
 //! ```text
 //!   table ip slip0 {

@@ -1,4 +1,4 @@
-//! Invalid input files.
+//! Tests with invalid input files.
 
 use super::script_firewall::ScriptFirewall;
 

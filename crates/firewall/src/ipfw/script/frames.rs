@@ -104,7 +104,7 @@ fn change(frame: &mut [u8], l3: usize, kind: &str, detail: &str) {
 }
 
 /// Applies `df`, `mf`, `off=N` (units of 8 bytes), `ihl=N`, `iplen=N`, `byte=AT:VALUE` in the IP
-/// packet, or `cut=N`.
+/// packet, or `cut=N`, which truncates the frame.
 fn patch(frame: &mut Vec<u8>, l3: usize, word: &str) {
     let (name, value) = word.split_once('=').unwrap_or((word, "0"));
     match name {
@@ -172,7 +172,7 @@ fn number(text: &str) -> u32 {
         .map_or_else(|| text.parse().unwrap(), |hex| u32::from_str_radix(hex, 16).unwrap())
 }
 
-/// Describes a frame in the same words, as far as rules change or create them.
+/// Describes a frame in the words that [`frame`] accepts, as far as rules change or create them.
 pub(super) fn described(frame: &[u8]) -> String {
     let Ok(packet) = PacketHeaders::parse(frame) else { return "malformed".to_owned() };
     let address = |bits: u128| match packet.version {

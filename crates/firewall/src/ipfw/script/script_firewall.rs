@@ -27,7 +27,7 @@ const EPOCH: u64 = 1_767_225_600;
 const RANDOM: Randomness =
     Randomness { seed: 1, secret: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9] };
 
-/// The packet-processing half.
+/// The packet-processing half of the firewall: a dataplane and its tasks.
 struct ScriptEngine {
     dataplane: Dataplane,
     deferred: DeferredOutput,
@@ -91,7 +91,7 @@ impl ScriptFirewall {
     /// Returns the output of a command and its exit code.
     pub(super) fn command(&self, line: &str) -> String {
         let mut line = unquoted(line);
-        // A flag of every program, which is not in this program's tables.
+        // `--json` is a flag of every program, which is not in this program's tables.
         let json =
             line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
         let is_dnctl = line[0] == "dnctl";
@@ -155,7 +155,7 @@ impl ScriptFirewall {
         assert_eq!(self.control_plane.replace(&order, self.now()).fault, None);
     }
 
-    /// Returns the fates of frames: `PORT FRAME [xN]`.
+    /// Offers the frames that `words` describe (`PORT FRAME [xN]`), and returns their fates.
     pub(super) fn frames(&mut self, words: &str) -> String {
         let (port, frame) = words.split_once(' ').expect("a port and a frame");
         let from = self.ports.iter().position(|name| name == port).expect("a port of that name");
@@ -199,7 +199,7 @@ impl ScriptFirewall {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
     }
 
-    /// Returns the frames that leave while time passes, with their times.
+    /// Advances the clock by `time`, and returns the frames that leave meanwhile with their times.
     pub(super) fn wait(&self, time: Duration) -> String {
         let mut engine = self.engine.lock().unwrap();
         let ScriptEngine { dataplane, deferred } = &mut *engine;
@@ -231,7 +231,7 @@ impl ScriptFirewall {
         late.iter().map(|event| format!("{}\n", event.event.line)).collect()
     }
 
-    /// Asserts that every frame is accounted for.
+    /// Asserts that every offered frame was sent, lost with a cause, or waits.
     pub(super) fn check(&self) {
         let engine = self.engine.lock().unwrap();
         assert!(engine.dataplane.is_balanced(), "{:?}", engine.dataplane.counters());
@@ -292,7 +292,7 @@ fn unquoted(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Formats JSON answers without the text that they contain.
+/// Formats JSON answers, leaving out the text that they contain.
 fn values(answers: serde_json::Value) -> String {
     let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
     for answer in &mut answers {

@@ -115,7 +115,8 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
     }
 }
 
-/// Parses the frame length `-l`, or the minimum and maximum of pkt-gen;
+/// Parses the frame length `-l`, or pkt-gen's two (maximum, minimum); by default, returns the
+/// shortest size that has space for a timestamp.
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {

@@ -1,11 +1,11 @@
-//! Random firewalls built from all commands.
+//! Tests of saving and loading with random firewalls, built from all kinds of commands.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Templates. Numbers: `{s}` a small one, `{p}` a probability, `{b}` a byte, `{w}` 16
-/// bits, `{l}` 32.
+/// Templates of commands. Placeholders for numbers: `{s}` a small one, `{p}` a probability, `{b}` a
+/// byte, `{w}` 16 bits, `{l}` 32.
 const TEMPLATES: &[&str] = &[
     "pipe {s} config bw {w}.5Kbit/s delay {b}.25ms plr {p}",
     "pipe {s} config queue 9{s}KBytes gred {p}/5/40/{p} burst {b}K",
@@ -134,12 +134,12 @@ const PACKETS: &[&str] = &[
     "em1 tcp:S 10.77.0.1:1024 192.0.2.7:80 x2",
 ];
 
-/// Returns the fates without the ports that `nat` instances have chosen at random.
+/// Returns the words of `fates` without the ports that `nat` instances have chosen at random.
 fn verdicts(fates: &str) -> Vec<&str> {
     fates.split(", ").map(|fate| fate.split(" as ").next().unwrap()).collect()
 }
 
-/// Each template by itself parses, or is refused for a reason other than its syntax.
+/// Tests that each template by itself is parsed, or is refused for a reason other than its syntax.
 #[test]
 fn every_template_of_a_random_firewall_is_a_command() {
     let site = ScriptFirewall::new(PORTS);
@@ -157,8 +157,8 @@ fn every_template_of_a_random_firewall_is_a_command() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Loads the output into an empty firewall, over the same firewall and over any other; frames
-    /// get the same verdicts.
+    /// Loads the output of `ipfw save` into an empty firewall, over the firewall that wrote it and
+    /// over another random firewall; afterwards, frames get the same verdicts in all of them.
     #[test]
     fn any_firewall_is_made_again_by_what_it_saves(
         commands in proptest::collection::vec(command(), 0..80),
