@@ -25,9 +25,9 @@ use crate::assigned::IpProto;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// Congruent, modulo 0xffff, to the sum of all 16-bit words read in host order.
+    /// A number congruent, modulo 0xffff, to the sum of all 16-bit words read in host order.
     words: u64,
-    /// An odd number of bytes has been added so far.
+    /// Whether an odd number of bytes has been added so far.
     odd: bool,
 }
 
@@ -39,21 +39,23 @@ impl Sum {
         Self { words: 0, odd: false }
     }
 
-    /// Adds the IPv4 pseudo header; `len` counts the bytes of transport header and payload.
+    /// Starts a sum with the IPv4 pseudo header; `len` counts the bytes of transport header and
+    /// payload.
     #[inline]
     #[must_use]
     pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) -> Self {
         Self::new().u32(src.to_bits()).u32(dst.to_bits()).proto_and_len(proto, len)
     }
 
-    /// Adds the IPv6 pseudo header; `len` counts the bytes of transport header and payload.
+    /// Starts a sum with the IPv6 pseudo header; `len` counts the bytes of transport header and
+    /// payload.
     #[inline]
     #[must_use]
     pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) -> Self {
         Self::new().bytes(&src.octets()).bytes(&dst.octets()).proto_and_len(proto, len)
     }
 
-    /// Adds a pseudo header whose addresses are in the form of the IP header.
+    /// Starts a sum with a pseudo header whose addresses are in the form of the IP header.
     #[inline]
     pub(crate) fn pseudo<const N: usize>(addresses: [u8; N], proto: IpProto, len: u32) -> Self {
         let mut sum = Self::new();
@@ -69,12 +71,13 @@ impl Sum {
         self.u16(u16::from(proto.0)).u32(len)
     }
 
-    /// Adds the bytes that follow in the message.
+    /// Adds the next bytes of the message.
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let part = fold(sum_words(bytes));
-        // At an odd position, each byte belongs to the other half of its word.
+        // If the sum so far has an odd number of bytes, each byte belongs to the other half of its
+        // word.
         let part = if self.odd { part.swap_bytes() } else { part };
         let mut next = self.native(u64::from(part));
         next.odd ^= bytes.len() % 2 == 1;
@@ -125,8 +128,8 @@ pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
-/// Replaces 0 by the other zero of one's complement arithmetic, as UDP requires, because in UDP 0
-/// means "no checksum".
+/// Replaces 0 by 0xffff, the other zero of one's complement arithmetic, as UDP requires, because in
+/// UDP 0 means "no checksum".
 #[inline]
 #[must_use]
 pub const fn nonzero(checksum: u16) -> u16 {
@@ -185,17 +188,18 @@ impl Delta {
     }
 }
 
-/// Adds with end-around carry.
+/// Returns `a + b` with end-around carry.
 #[inline]
 fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u64::from(carry)
 }
 
-/// Bytes from which on vector instructions are faster than a few additions with carry.
+/// Minimum number of bytes for which vector instructions are faster than a few additions with
+/// carry.
 const MIN_VECTOR_BYTES: usize = 256;
 
-/// Adds all 16-bit words in host order; an odd last byte is padded with a zero.
+/// Returns the sum of all 16-bit words, read in host order; an odd last byte is padded with a zero.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
@@ -207,7 +211,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
     add(sum, sum_tail(rest))
 }
 
-/// Four independent chains, because one chain would wait for its own carry at each step.
+/// [`sum_words`] for blocks, as four independent chains of additions: one chain would wait for its
+/// own carry at each step.
 #[inline]
 fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
     let mut lanes = [0u64; 4];
@@ -247,7 +252,7 @@ fn sum_end(mut bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Folds to 16 bits; the result is 0 only if every word added was 0.
+/// Folds a sum to 16 bits with end-around carry; the result is 0 only if every word added was 0.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);

@@ -7,9 +7,9 @@
 //! | anything else, or broken | MAC addresses, type, VLAN ids |
 //!
 //! Only the first fragment of a packet has ports, so the ports of fragments are ignored: all
-//! fragments have the same key. The hash is SipHash-1-3 over the key: an attacker without its
-//! two secret words cannot choose flows that collide. The same words give the same hashes on
-//! every machine.
+//! fragments have the same key. The hash is SipHash-1-3 over the key: an attacker without its two
+//! secret words cannot choose flows that collide. The same two words give the same hashes on every
+//! machine.
 //!
 //! Not for connection state, or hashes that must equal those of a network card (Toeplitz).
 
@@ -42,7 +42,7 @@ pub enum FlowKind {
 /// The fields that all frames of one flow share, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
-    /// The kind of the addresses.
+    /// The kind of the addresses in `src` and `dst`.
     pub kind: FlowKind,
     /// VLAN ids, 12 bits each, the inner one lowest; 0 without tags.
     pub vlans: u32,
@@ -72,13 +72,13 @@ impl FlowKey {
         ip.unwrap_or_else(|| Self::link(frame, headers.ethertype, vlans))
     }
 
-    /// The flow in the other direction.
+    /// Returns the key of the flow in the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { src: self.dst, dst: self.src, ..self }
     }
 
-    /// The key for both directions of a flow, which is the same for both.
+    /// Returns a key that is the same for both directions of the flow.
     #[must_use]
     pub fn undirected(self) -> Self {
         if self.src <= self.dst { self } else { self.reversed() }
@@ -118,7 +118,7 @@ impl FlowKey {
         Self { kind: FlowKind::Link(ethertype), vlans, src: mac(6), dst: mac(0) }
     }
 
-    /// The key as bytes, each field at a fixed offset.
+    /// Returns the key as bytes, each field at a fixed offset.
     fn to_bytes(self) -> [u8; 44] {
         let (kind, detail) = match self.kind {
             FlowKind::Link(ethertype) => (0, ethertype.0),
@@ -168,7 +168,7 @@ impl FlowHasher {
         Self { is_symmetric: true, ..self }
     }
 
-    /// The hash of a flow.
+    /// Returns the hash of a flow.
     #[inline]
     #[must_use]
     pub fn hash(&self, key: &FlowKey) -> u64 {
@@ -176,7 +176,7 @@ impl FlowHasher {
         self.sip.hash(&key.to_bytes())
     }
 
-    /// The hash of the flow of `frame`.
+    /// Returns the hash of the flow of `frame`.
     #[must_use]
     pub fn hash_frame(&self, frame: &[u8]) -> u64 {
         self.hash(&FlowKey::of(frame))

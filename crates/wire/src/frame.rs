@@ -20,12 +20,12 @@ use crate::assigned::{EtherType, VlanTag};
 use crate::mac::MacAddr;
 
 /// The contents of a frame. The default is a UDP datagram from 10.0.0.1 to 10.1.0.1, both port
-/// 1234, to the broadcast address, with a payload of zeros.
+/// 1234, to the broadcast MAC address, with a payload of zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameSpec {
-    /// Source address.
+    /// Source MAC address.
     pub src_mac: MacAddr,
-    /// Destination address.
+    /// Destination MAC address.
     pub dst_mac: MacAddr,
     /// VLAN tags, outermost first.
     pub tags: Vec<TagSpec>,
@@ -55,12 +55,12 @@ impl Default for FrameSpec {
 pub struct TagSpec {
     /// [`EtherType::VLAN`], or [`EtherType::QINQ`] for the outer of two.
     pub ethertype: EtherType,
-    /// Id and priority.
+    /// VLAN id and priority.
     pub tag: VlanTag,
 }
 
 impl From<VlanTag> for TagSpec {
-    /// An 802.1Q tag.
+    /// Creates an 802.1Q tag.
     fn from(tag: VlanTag) -> Self {
         Self { ethertype: EtherType::VLAN, tag }
     }
@@ -169,7 +169,7 @@ pub struct TcpSpec {
     pub ack: u32,
     /// Flag bits as on the wire: FIN 0x01, SYN 0x02, RST 0x04, PSH 0x08, ACK 0x10 and so on.
     pub flags: u8,
-    /// Window, unscaled.
+    /// Window field, without scaling.
     pub window: u16,
 }
 
@@ -184,9 +184,9 @@ impl Default for TcpSpec {
 pub struct EchoSpec {
     /// Request or reply.
     pub kind: EchoKind,
-    /// Distinguishes senders.
+    /// Identifier, which distinguishes senders.
     pub id: u16,
-    /// Distinguishes the messages of one sender.
+    /// Sequence number, which distinguishes the messages of one sender.
     pub seq: u16,
 }
 
@@ -202,9 +202,9 @@ pub enum EchoKind {
 /// The contents of the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// One byte value throughout.
+    /// Every byte has this value.
     Byte(u8),
-    /// 0, 1, 2, … 255, 0, …
+    /// The bytes 0, 1, 2, … 255, 0, …
     Counting,
     /// These bytes, repeated; an empty pattern means zeros.
     Pattern(Vec<u8>),

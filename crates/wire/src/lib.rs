@@ -17,7 +17,7 @@
 //! Multi-byte values are in host order once read. No input makes a function here panic: truncated
 //! or malformed frames result in a named error, or stay unchanged where the documentation says so.
 //!
-//! Not for reassembly, connection state, options inside headers, or anything beyond two VLAN tags
+//! Not for reassembly, connection state, options inside headers, or anything after two VLAN tags
 //! and one IP header (tunnels are payload).
 
 #![no_std]

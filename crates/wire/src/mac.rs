@@ -25,13 +25,13 @@ impl MacAddr {
         self == Self::BROADCAST
     }
 
-    /// The address as a number, for ranges: `00:00:00:00:01:00` is 256.
+    /// Returns the address as a number, for address ranges: `00:00:00:00:01:00` is 256.
     #[must_use]
     pub fn to_u64(self) -> u64 {
         self.0.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 
-    /// The address with this number; bits above the lower 48 are dropped.
+    /// Returns the address with this number; bits above the lower 48 are dropped.
     #[must_use]
     pub const fn from_u64(value: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
@@ -61,13 +61,13 @@ impl fmt::Debug for MacAddr {
 /// Why a text is not an Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacParseError {
-    /// Not six groups.
+    /// The text does not have six groups.
     #[error("an Ethernet address has 6 groups of two hex digits, not {found}")]
     Groups {
-        /// The number of groups.
+        /// The number of groups found.
         found: usize,
     },
-    /// A group that is not one or two hex digits.
+    /// A group does not have one or two hex digits.
     #[error("group {group} of the Ethernet address is not one or two hex digits")]
     Digits {
         /// The index of the group, counted from 1.
@@ -78,7 +78,7 @@ pub enum MacParseError {
 impl FromStr for MacAddr {
     type Err = MacParseError;
 
-    /// Parses `02:0:5e:10:0:1`, or the same with `-`; a group may have only one digit.
+    /// Parses `02:0:5e:10:0:1`, or the same with `-` as separator; a group may have only one digit.
     fn from_str(text: &str) -> Result<Self, MacParseError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let found = text.split(separator).count();

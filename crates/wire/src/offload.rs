@@ -2,8 +2,9 @@
 //!
 //! Linux passes on frames of local programs with incomplete checksums and, if offloads are enabled,
 //! with 64 KiB of TCP in one frame. It expects a NIC to do the rest. A frame that leaves through
-//! slipring does not pass such a NIC, so ports complete it first: with [`complete_partial`] if only
-//! the frame is known, with [`complete_at`] and [`Segmenter`] if a [`VnetHeader`] came with it.
+//! slipring does not pass a NIC that does this, so ports complete the frame first: with
+//! [`complete_partial`] if only the frame is known, with [`complete_at`] and [`Segmenter`] if a
+//! [`VnetHeader`] came with it.
 //!
 //! Not for: tunnels (an unfinished checksum of an inner header is not detected without a vnet
 //! header), SCTP's CRC, IP fragmentation offload (UFO), or packets beyond 64 KiB ("BIG TCP").

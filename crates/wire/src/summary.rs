@@ -1,12 +1,13 @@
 //! Describes a frame in the format of tcpdump, and prints hex dumps.
 //!
 //! `{}` prints `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` prints addresses, type,
-//! length and VLAN tags of the link layer instead of `IP`. Where tcpdump prints the same
-//! information, the text is identical to tcpdump's, byte for byte. If the captured bytes end too
-//! early, the text ends with `[|tcp]`.
+//! length and VLAN tags of the link layer instead of `IP`. Text about information that tcpdump
+//! prints, too, is identical to tcpdump's, byte for byte. If the captured bytes end too early, the
+//! text ends with `[|tcp]`.
 //!
-//! Modules use those to their right and below. A packet inside a packet is printed by the function that
-//! the line carries (`text::SummaryLine::inner`), so that no decoder uses one above it.
+//! Modules use those to their right and below. A packet inside a packet is printed by the function
+//! that the line carries (`text::SummaryLine::inner`), so that no decoder uses a decoder to its
+//! left or above.
 //!
 //! ```text
 //!   link ──> arp, stp
@@ -78,7 +79,7 @@ pub struct Summary<'f> {
     detail: Detail,
 }
 
-/// The text of a frame.
+/// The summary text of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameText {
     /// The text, without a line break at the end.
@@ -89,7 +90,7 @@ pub struct FrameText {
 }
 
 impl<'f> Summary<'f> {
-    /// Makes the summary of a whole frame.
+    /// Creates the summary of a frame that was captured completely.
     #[must_use]
     pub fn new(frame: &'f [u8]) -> Self {
         Self { frame, wire_len: frame.len(), detail: Detail::default() }
@@ -132,7 +133,7 @@ impl<'f> Summary<'f> {
     }
 }
 
-/// Writes a packet that is contained in another one.
+/// Writes a packet that is contained in another packet.
 fn decode_inner(
     line: &mut SummaryLine<'_>,
     packet: Encapsulated,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   dst src | tag tag | type | IPv4 or IPv6 | extensions | UDP, TCP, … | padding
-//!                            ^ l3                        ^ l4          ^ end (as the header claims)
+//!                            ^ l3                        ^ l4          ^ end (by the header)
 //! ```
 //!
 //! # Invariants of a [`Headers`] for the frame it was parsed from
@@ -30,7 +30,7 @@ const IPV6_LEN: usize = 40;
 /// The offsets and numbers that forwarding and classification need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Type of the payload, after any tags.
+    /// Type of the payload: the EtherType after any VLAN tags.
     pub ethertype: EtherType,
     /// Offset of the first byte after the Ethernet header and its tags.
     pub l3: u16,
@@ -68,10 +68,10 @@ pub enum IpVersion {
     V6,
 }
 
-/// The part of a fragmented packet in a frame.
+/// Which part of an IP packet a frame contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FragmentPosition {
-    /// The whole packet, not fragmented.
+    /// The frame contains the whole packet, not fragmented.
     Whole,
     /// The first fragment, which has the transport header.
     First,
@@ -123,7 +123,7 @@ pub enum ViewError {
     /// The version in the IP header does not match the EtherType.
     #[error("the {layer} header says version {found}")]
     Version {
-        /// The header.
+        /// The IP header.
         layer: HeaderLayer,
         /// The version found.
         found: u8,
@@ -137,7 +137,7 @@ pub enum ViewError {
     /// The length of the whole packet is less than that of its headers.
     #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
     TotalLength {
-        /// The header.
+        /// The IP header.
         layer: HeaderLayer,
         /// Length of the packet according to the header, in bytes.
         found: u32,
@@ -303,7 +303,7 @@ fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     })
 }
 
-/// Bits: reserved, don't fragment, more fragments, 13 of offset.
+/// Decodes the IPv4 fragment field. Bits: reserved, don't fragment, more fragments, 13 of offset.
 #[inline(always)]
 fn ipv4_fragment(bits: u16) -> FragmentPosition {
     match bits & 0x3fff {
@@ -346,7 +346,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         let header: [u8; 8] = array(frame, at).ok_or_else(|| cut(at + 8))?;
         let len = match ip.proto {
             IpProto::FRAGMENT => 8,
-            // RFC 4302: in words of four bytes, minus two.
+            // RFC 4302: the header's length field counts words of four bytes, minus two.
             IpProto::AUTHENTICATION => (usize::from(header[1]) + 2) * 4,
             _ => (usize::from(header[1]) + 1) * 8,
         };
@@ -367,7 +367,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         }
         ip.l4 = (at + len) as u16;
         ip.proto = IpProto(header[0]);
-        // The bytes after a later fragment's header are not a header.
+        // In a later fragment, the bytes after the fragment header are data, not a header.
         if !is_extension(ip.proto) || ip.fragment == FragmentPosition::Later {
             return Ok(());
         }
@@ -375,7 +375,8 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     Err(ViewError::TooManyExtensions)
 }
 
-/// Bits: 13 of offset, 2 reserved, more fragments. An atomic fragment counts as whole.
+/// Decodes the IPv6 fragment field. Bits: 13 of offset, 2 reserved, more fragments. A fragment that
+/// is the whole packet (an atomic fragment) counts as whole.
 fn ipv6_fragment(bits: u16) -> FragmentPosition {
     match bits & 0xfff9 {
         0 => FragmentPosition::Whole,

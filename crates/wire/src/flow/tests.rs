@@ -115,7 +115,7 @@ fn neighbouring_flows_spread_evenly() {
         seen[(hasher.hash_frame(&frame) >> 58) as usize] += 1;
     }
     let chi2: f64 = seen.iter().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
-    // 63 degrees of freedom: above 103.4 once in a thousand.
+    // With 63 degrees of freedom, chi-square is above 103.4 once in a thousand tests.
     assert!(chi2 < 103.4, "{chi2}");
 }
 

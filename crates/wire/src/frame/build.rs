@@ -16,7 +16,7 @@ use crate::view::{IpVersion, MAX_TAGS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The length is less than that of the headers.
+    /// The requested length is less than that of the headers.
     #[error("{len} bytes cannot hold the headers, which take {min}")]
     TooShort {
         /// Requested length, in bytes.
@@ -24,7 +24,7 @@ pub enum BuildError {
         /// Length of the headers, in bytes.
         min: usize,
     },
-    /// The length fields of IP or UDP have 16 bits.
+    /// The requested length does not fit into the 16-bit length fields of IP or UDP.
     #[error("{len} bytes are more than the {max} that the IP length field allows")]
     TooLong {
         /// Requested length, in bytes.
@@ -41,7 +41,7 @@ pub enum BuildError {
 }
 
 impl FrameSpec {
-    /// Length of all headers in bytes: the shortest frame that can be built.
+    /// Returns the length of all headers in bytes: the shortest frame that can be built.
     #[must_use]
     pub fn header_len(&self) -> usize {
         self.layout().payload
@@ -124,7 +124,7 @@ impl FrameSpec {
         bytes.extend(ethertype.0.to_be_bytes());
     }
 
-    /// The transport header with a checksum of zero.
+    /// Appends the transport header, with a checksum of zero.
     fn push_l4(&self, bytes: &mut Vec<u8>, l4_len: u16) {
         match &self.l4 {
             L4Spec::Udp(ports) => {
@@ -137,7 +137,8 @@ impl FrameSpec {
         }
     }
 
-    /// ICMPv4 is the only protocol without a pseudo header.
+    /// Returns the sum of the pseudo header, or an empty sum for ICMPv4, whose checksum covers
+    /// none.
     fn pseudo(&self, l4_len: usize) -> Sum {
         let (proto, len) = (self.proto(), l4_len as u32);
         match &self.ip {

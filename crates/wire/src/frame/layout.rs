@@ -18,7 +18,7 @@ use crate::view::IpVersion;
 pub struct FrameTemplate {
     /// The frame, without CRC and with valid checksums.
     pub bytes: Vec<u8>,
-    /// The offsets of its fields.
+    /// The offsets of the frame's fields.
     pub layout: FrameLayout,
 }
 
@@ -29,13 +29,13 @@ pub struct FrameLayout {
     pub version: IpVersion,
     /// Protocol above IP.
     pub proto: IpProto,
-    /// The IP header.
+    /// Offset of the IP header.
     pub l3: usize,
-    /// The transport header.
+    /// Offset of the transport header.
     pub l4: usize,
-    /// The checksum of the transport header.
+    /// Offset of the checksum of the transport header.
     pub l4_check: usize,
-    /// The payload.
+    /// Offset of the payload.
     pub payload: usize,
 }
 
@@ -90,8 +90,7 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the identifier of an ICMP echo message; the sequence number follows it after
-    /// 2 bytes.
+    /// Offset of the identifier of an ICMP echo message; the sequence number is 2 bytes after it.
     #[must_use]
     pub const fn echo_id(&self) -> Option<usize> {
         match self.proto {
@@ -199,7 +198,7 @@ impl FrameLayout {
         if len < self.payload {
             return None;
         }
-        // A tail at an odd offset contributes with the bytes of its words swapped.
+        // In the sum, a tail at an odd offset contributes with the bytes of its words swapped.
         let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
         let removed = Sum::new().bytes(lead).bytes(cut).folded();
         let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);
@@ -215,7 +214,7 @@ impl FrameLayout {
         self.set_ip_len(frame, len)
     }
 
-    /// The offset of the end of the IP packet.
+    /// Returns the offset of the end of the IP packet.
     fn end(&self, frame: &[u8]) -> Option<usize> {
         Some(match self.version {
             IpVersion::V4 => self.l3 + usize::from(be16(frame, self.l3 + 2)?),
@@ -240,7 +239,7 @@ impl FrameLayout {
         let delta = Delta::new().u32(old, address.to_bits());
         put(frame, at, address.octets())?;
         fix(frame, check, delta)?;
-        // ICMP is the only protocol whose checksum does not cover the addresses.
+        // Of the protocols built here, only ICMP's checksum does not cover the IP addresses.
         if self.proto == IpProto::ICMP { Some(()) } else { self.fix_l4(frame, delta) }
     }
 
@@ -252,7 +251,7 @@ impl FrameLayout {
         self.set_l4(frame, at, address.octets())
     }
 
-    /// Writes bytes that only the transport checksum covers.
+    /// Writes bytes that only the transport checksum covers, and updates it.
     #[inline]
     fn set_l4<const N: usize>(&self, frame: &mut [u8], at: usize, new: [u8; N]) -> Option<()> {
         frame.get(..self.payload)?;

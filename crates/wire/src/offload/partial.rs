@@ -1,9 +1,9 @@
 //! Completes a checksum that the kernel left incomplete (CHECKSUM_PARTIAL).
 //!
 //! In such a frame, the TCP or UDP checksum field contains the folded, uncomplemented sum of the
-//! pseudo header. A frame whose field equals that sum is taken for such a frame. A complete frame
-//! has the same value with a probability of 1 in 65,535; completing it again is then harmless,
-//! because the result does not depend on the field's value.
+//! pseudo header. So a frame whose field equals that sum counts as incomplete. A complete frame has
+//! the same value with a probability of 1 in 65,535; completing it again is then harmless, because
+//! the result does not depend on the field's value.
 
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
@@ -33,7 +33,7 @@ struct PartialChecksum {
 
 #[inline]
 fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
-    // Two calls of one inlined function: in the first, most header fields are constants.
+    // `partial_checksum_in` is inlined twice: in the first copy, most header fields are constants.
     match Headers::plain_ipv4(frame) {
         Some(headers) => partial_checksum_in(frame, frame.len(), &headers),
         None => partial_checksum_in(frame, frame.len(), &Headers::parse(frame).ok()?),
@@ -43,8 +43,8 @@ fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
 /// Whether [`complete_partial`] would complete a frame of `len` bytes, given a copy `head` of its
 /// first bytes. Also true if `head` is too short to decide.
 ///
-/// For a frame in memory that another party may write: only its first bytes are copied and checked,
-/// and the whole frame only if its checksum must be completed.
+/// Use this for a frame in memory that another party may write: only its first bytes are copied and
+/// checked, and the whole frame only if its checksum must be completed.
 #[inline]
 #[must_use]
 pub fn may_be_partial(head: &[u8], len: usize) -> bool {
@@ -55,8 +55,8 @@ pub fn may_be_partial(head: &[u8], len: usize) -> bool {
     parsed.unwrap_or(head.len() < len)
 }
 
-/// The result according to the headers; `None` if the checksum, or a header that determines its
-/// position, is beyond `head`.
+/// Returns the result of [`may_be_partial`] according to the headers; `None` if the checksum, or a
+/// header that determines its position, is beyond `head`.
 #[inline(always)]
 fn told_by(head: &[u8], len: usize, headers: &Headers) -> Option<bool> {
     let Some(at) = headers.ip.and_then(|ip| Some(usize::from(ip.l4) + checksum_offset(ip.proto)?))
@@ -80,7 +80,7 @@ fn partial_checksum_in(frame: &[u8], len: usize, headers: &Headers) -> Option<Pa
     (be16(frame, field)? == pseudo).then_some(PartialChecksum { l4, end, field })
 }
 
-/// Offset of the checksum within the transport header.
+/// Returns the offset of the checksum within the transport header.
 #[inline]
 pub(super) fn checksum_offset(proto: IpProto) -> Option<usize> {
     match proto {
@@ -99,8 +99,8 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// The field contains the pseudo header's sum, so the sum over header and payload, including the
-/// field, is complete.
+/// Stores the complete checksum; returns true. The field contains the pseudo header's sum, so the
+/// sum over header and payload, including the field, is complete.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
@@ -115,9 +115,9 @@ fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("checksum at byte {start} + {offset} asked of a frame of {len} bytes")]
 pub struct CompleteError {
-    /// Where the sum should start.
+    /// Requested offset in the frame at which the checksummed bytes start.
     pub start: u16,
-    /// Where to store the result, relative to `start`.
+    /// Requested offset of the checksum field, relative to `start`.
     pub offset: u16,
     /// Length of the frame in bytes.
     pub len: usize,

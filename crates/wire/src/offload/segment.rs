@@ -1,7 +1,7 @@
 //! Software segmentation: splits one super-frame into frames of the size that the wire supports.
 //!
 //! Each segment consists of header bytes (generated here, with checksums) and a slice of the
-//! super-frame's payload, so the caller's copy into its buffer is the only copy.
+//! super-frame's payload, so the payload is copied only once, by the caller into its buffer.
 //!
 //! Fields that differ between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence
 //! number, FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
@@ -63,7 +63,7 @@ pub enum SegmentError {
     /// The super-frame's protocol does not match the request.
     #[error("segmentation asks for {expected:?}, the frame carries something else")]
     Kind {
-        /// The requested protocol.
+        /// The protocol that the [`Gso`] requests.
         expected: GsoKind,
     },
     /// A segment size of zero.
@@ -72,14 +72,14 @@ pub enum SegmentError {
     /// The frame is already a fragment.
     #[error("a fragment cannot be segmented")]
     Fragment,
-    /// The frame has an IPv6 routing header with segments left, which contains the address that
-    /// checksums cover.
+    /// The frame has an IPv6 routing header with segments left, so the checksum covers an address
+    /// in that header.
     #[error("an IPv6 packet with routing stops left cannot be segmented")]
     Rerouted,
     /// The frame ends before its IP packet, or the packet ends before its transport header.
     #[error("the frame ends at byte {have}, what it claims to hold at byte {need}")]
     Truncated {
-        /// Minimum length in bytes.
+        /// Minimum valid length in bytes.
         need: u32,
         /// Actual length in bytes.
         have: u32,
@@ -90,7 +90,7 @@ pub enum SegmentError {
         /// The claimed length in bytes.
         found: u8,
     },
-    /// The headers are too long.
+    /// The headers together are longer than this module supports.
     #[error("{found} bytes of headers are more than {MAX_HEADER_LEN}")]
     HeaderTooLong {
         /// The headers' length in bytes.
@@ -118,7 +118,7 @@ pub struct Segmenter<'f> {
     /// Headers of the last returned segment, initially those of the super-frame.
     header: [u8; MAX_HEADER_LEN],
     layout: SegmentLayout,
-    /// Payload that was not returned yet.
+    /// The part of the payload that was not returned yet.
     payload: &'f [u8],
     size: usize,
     /// FIN and PSH of the super-frame, for the last segment.
@@ -127,7 +127,7 @@ pub struct Segmenter<'f> {
     finished: bool,
 }
 
-/// Offsets in the header.
+/// Offsets in the header, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct SegmentLayout {
     version: IpVersion,
@@ -167,7 +167,8 @@ impl<'f> Segmenter<'f> {
         if self.finished { 0 } else { self.payload.len().div_ceil(self.size).max(1) }
     }
 
-    /// Returns the headers and the payload of the next segment; together they are the frame.
+    /// Returns the headers and the payload of the next segment; concatenated, they are the frame to
+    /// send. `None` after the last segment.
     pub fn next_segment(&mut self) -> Option<(&[u8], &'f [u8])> {
         if self.finished {
             return None;
@@ -181,7 +182,8 @@ impl<'f> Segmenter<'f> {
         Some((&self.header[..self.layout.len], chunk))
     }
 
-    /// Turns the headers of the previous segment into those of `chunk`.
+    /// Changes the headers of the previous segment to those of the segment with the payload
+    /// `chunk`.
     ///
     /// Returns `None` if a field is outside the header, which [`split`] has excluded.
     fn rewrite(&mut self, chunk: &[u8]) -> Option<()> {
@@ -205,7 +207,7 @@ impl<'f> Segmenter<'f> {
         Some(())
     }
 
-    /// Updates sequence number and flags. Called for each segment, before the payload advances.
+    /// Updates TCP sequence number and flags. Called for each segment, before the payload advances.
     fn advance_tcp(&mut self, l4: usize) -> Option<()> {
         let flags = &mut self.header[l4 + TCP_FLAGS_OFFSET];
         *flags &= !(TCP_FIN | TCP_PSH);
@@ -213,7 +215,7 @@ impl<'f> Segmenter<'f> {
             *flags |= self.last_flags;
         }
         if self.started {
-            // All segments except the last are full.
+            // CWR is set only in the first segment, FIN and PSH only in the last.
             *flags &= !TCP_CWR;
             let sequence = be32(&self.header, l4 + 4)?.wrapping_add(self.size as u32);
             put(&mut self.header, l4 + 4, sequence.to_be_bytes())?;
@@ -225,7 +227,7 @@ impl<'f> Segmenter<'f> {
 /// Segments `frame` and passes each segment's headers and payload to `emit`; returns their number.
 ///
 /// # Errors
-/// As [`Segmenter::new`]; no segment was emitted in that case.
+/// As [`Segmenter::new`]; `emit` is not called in that case.
 pub fn segment(
     frame: &[u8],
     gso: Gso,

@@ -21,7 +21,7 @@ pub enum VnetForm {
 }
 
 impl VnetForm {
-    /// Length in bytes.
+    /// Returns the length of the header in bytes.
     #[must_use]
     pub const fn byte_len(self) -> usize {
         match self {
@@ -30,7 +30,7 @@ impl VnetForm {
         }
     }
 
-    /// The form with this length in bytes.
+    /// Returns the form whose length is `len` bytes.
     #[must_use]
     pub const fn from_len(len: usize) -> Option<Self> {
         match len {
@@ -50,9 +50,9 @@ pub struct VnetHeader {
     pub gso_type: u8,
     /// Length of all headers in bytes; a hint only.
     pub hdr_len: u16,
-    /// Payload bytes per segment.
+    /// Payload bytes per segment, without headers.
     pub gso_size: u16,
-    /// Offset in the frame at which the sum starts.
+    /// Offset in the frame at which the checksummed bytes start.
     pub csum_start: u16,
     /// Offset from `csum_start` at which to store the checksum.
     pub csum_offset: u16,
@@ -64,12 +64,12 @@ pub struct VnetHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// There are fewer bytes than the header has.
+    /// There are fewer bytes than the header needs.
     #[error("{have} bytes do not hold a virtio header of {need}")]
     Truncated {
-        /// Bytes found.
+        /// Number of bytes found.
         have: usize,
-        /// Length of the form.
+        /// Length of the requested form, in bytes.
         need: usize,
     },
     /// A kind of segmentation that is not supported (for example UFO).
@@ -101,7 +101,7 @@ impl VnetHeader {
     /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
-    /// [`VnetError::Truncated`] if `bytes` is shorter than the form.
+    /// [`VnetError::Truncated`] if `bytes` is shorter than a header of that form.
     #[inline]
     pub fn parse(bytes: &[u8], form: VnetForm) -> Result<Self, VnetError> {
         let truncated = VnetError::Truncated { have: bytes.len(), need: form.byte_len() };
@@ -145,7 +145,7 @@ impl VnetHeader {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// The segmentation that the frame needs, if any.
+    /// Returns the segmentation that the frame needs, if any.
     ///
     /// # Errors
     /// [`VnetError::GsoType`] if the type is not supported.

@@ -4,38 +4,38 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 
 /// Maximum number of remembered conversations. Beyond it the oldest conversations are forgotten,
-/// and their numbers become relative to the next segment.
+/// and later segments start them again, with numbers relative to the first of these segments.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
-/// Addresses and ports, the same for both directions.
+/// The addresses and ports of a conversation, in an order that is the same for both directions.
 type ConversationKey = (IpAddr, IpAddr, (u16, u16));
 
-/// The initial numbers of conversations.
+/// The initial sequence numbers of the TCP conversations seen so far.
 #[derive(Debug, Default)]
 pub struct Conversations {
     initial_numbers: BTreeMap<ConversationKey, InitialNumbers>,
-    /// In order of appearance.
+    /// The conversations, oldest first.
     order: VecDeque<ConversationKey>,
 }
 
-/// The initial numbers of both sides: first of the side with the smaller port, then of its peer.
+/// The initial sequence numbers of both sides; first that of the side with the smaller port.
 #[derive(Clone, Copy, Debug)]
 struct InitialNumbers {
     seq: u32,
     ack: u32,
 }
 
-/// The numbers of a segment for display.
+/// The sequence numbers of a segment, as they are printed.
 pub(super) struct SegmentNumbers {
     pub(super) seq: u32,
     pub(super) ack: u32,
-    /// The base of the numbers in its selective acknowledgements.
+    /// The number that is subtracted from the numbers in the segment's selective acknowledgements.
     pub(super) peer_base: u32,
 }
 
 impl Conversations {
-    /// The numbers of a segment, relative to the start of its conversation if the start is known.
-    /// The first segment of a conversation keeps its absolute numbers.
+    /// Returns the numbers of a segment, relative to the start of its conversation if the start is
+    /// known. The first segment of a conversation keeps its absolute numbers.
     pub(super) fn numbers(
         &mut self,
         (src, dst): (IpAddr, IpAddr),

@@ -25,7 +25,7 @@ const MESSAGES: [(u8, &str); 13] = [
     (12, "Lease Unknown"),
     (13, "Lease Active"),
 ];
-/// Names per row in a list of requested options.
+/// Number of option names per row in a list of requested options.
 const ADDRESSES_PER_ROW: usize = 4;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
@@ -148,7 +148,7 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// The likely content of an unknown option.
+/// Returns the likely content of an unknown option, as tcpdump guesses it from the option's length.
 fn guessed(len: usize) -> DhcpOptionKind {
     match len {
         0 => DhcpOptionKind::Bytes,
@@ -241,7 +241,7 @@ fn client(line: &mut SummaryLine<'_>, data: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Bytes separated by colons; empty if there are none.
+/// Formats bytes as hex separated by colons; an empty slice as an empty text.
 struct ColonHex<'b>(&'b [u8]);
 
 impl core::fmt::Display for ColonHex<'_> {

@@ -1,6 +1,6 @@
 //! DHCP options: their names in tcpdump, and their content.
 
-/// The content of an option.
+/// The type of an option's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DhcpOptionKind {
     Addresses,
@@ -23,7 +23,7 @@ pub(super) enum DhcpOptionKind {
     Text,
 }
 
-/// The name and content of an option, by number.
+/// Returns name and type of content of the option with this number.
 pub(super) fn option_by_number(number: u8) -> Option<(&'static str, DhcpOptionKind)> {
     let at = OPTIONS.binary_search_by_key(&number, |(known, ..)| *known).ok()?;
     let (_, name, kind) = OPTIONS[at];

@@ -112,13 +112,13 @@ const TYPES: [(u16, &str); 62] = [
 ];
 const CLASSES: [(u16, &str); 3] = [(3, "CHAOS"), (4, "HS"), (255, "ANY")];
 
-/// A message, and whether it is multicast DNS.
+/// A DNS message, and whether it is multicast DNS.
 struct DnsMessage<'m> {
     bytes: &'m [u8],
     is_multicast: bool,
 }
 
-/// Writes a message over UDP.
+/// Writes a message that arrived over UDP.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -142,7 +142,7 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Writes a message over TCP, which follows its length.
+/// Writes a message that arrived over TCP, where a 16-bit length precedes the message.
 pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "domain";
     if length < 2 {
@@ -158,7 +158,7 @@ pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) 
     self::line(line, bytes_from(bytes, 2), claimed, false)
 }
 
-/// The numbers of questions, answers, authorities and additional records.
+/// Returns the numbers of questions, answers, authorities and additional records.
 fn counts(bytes: &[u8]) -> Result<[u16; 4], TruncatedHeader> {
     Ok([u16_at(bytes, 4)?, u16_at(bytes, 6)?, u16_at(bytes, 8)?, u16_at(bytes, 10)?])
 }
@@ -392,7 +392,7 @@ fn options(line: &mut SummaryLine<'_>, mut data: &[u8], size: u16, ttl: u32) -> 
     Ok(())
 }
 
-/// The offset of the end of a name, without following its pointers.
+/// Returns the offset of the end of a name, without following compression pointers.
 fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let len = u8_at(bytes, at)?;
@@ -423,8 +423,8 @@ pub(super) fn name(
             0 => return Ok(end),
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
-                // A pointer must lead to a name before this one, because any other pointer could
-                // cause an endless loop.
+                // A compression pointer must lead to an offset before this name, because any other
+                // pointer could cause an endless loop.
                 if target >= limit {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);

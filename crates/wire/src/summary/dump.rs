@@ -1,4 +1,4 @@
-//! Bytes as hex and text, sixteen to a line.
+//! Prints bytes as hex and text, sixteen per line.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl fmt::Display for HexDump<'_> {
     }
 }
 
-/// The lines of [`HexDump`] without the text.
+/// Prints the lines of [`HexDump`] without the column of text.
 #[derive(Clone, Copy, Debug)]
 pub struct Hex<'b>(pub &'b [u8]);
 
@@ -38,8 +38,8 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Bytes as text, for text protocols: keeps line ends, and replaces by dots the characters that a
-/// terminal could interpret.
+/// Prints bytes as text, for text protocols: keeps line ends, and replaces by dots the characters
+/// that a terminal could interpret.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDump<'b>(pub &'b [u8]);
 
@@ -72,7 +72,8 @@ fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     f.write_str("  ")
 }
 
-/// Bytes from the network never reach the terminal as control characters.
+/// Writes bytes as text, with dots for unprintable bytes: bytes from the network must never reach
+/// the terminal as control characters.
 fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for byte in line {
         let shown = if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };

@@ -85,7 +85,8 @@ fn plain(
     }
 }
 
-/// Skips source routes up to the one with family and length 0; returns the offset of the payload.
+/// Skips source route entries up to the entry with family and length 0; returns the offset of the
+/// payload.
 fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let (family, len) = (u16_at(bytes, at)?, u8_at(bytes, at + 3)?);

@@ -92,7 +92,8 @@ fn message(line: &mut SummaryLine<'_>, bytes: &[u8], kind: u8, code: u8) -> Deco
     Ok(())
 }
 
-/// The quoted packet follows the ICMP header; its destination address is at offset 16.
+/// Writes a "destination unreachable" message. The quoted packet follows the ICMP header; its
+/// destination address is at offset 16.
 fn unreachable(line: &mut SummaryLine<'_>, bytes: &[u8], code: u8) -> DecodeResult {
     let dst = v4_at(bytes, LEN + 16)?;
     match code {

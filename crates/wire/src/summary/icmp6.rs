@@ -45,7 +45,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes a message; returns `false` if the line ends with this message.
+/// Writes a message; returns `false` if nothing may follow it in the line.
 fn message(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -92,7 +92,7 @@ fn message(
     Ok(true)
 }
 
-/// Multicast listener discovery.
+/// Writes a message of multicast listener discovery.
 fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -> DecodeResult {
     match kind {
         130 if length >= 28 => {
@@ -112,7 +112,8 @@ fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -
     }
 }
 
-/// The quoted packet follows; its destination address is at offset 24.
+/// Writes a "destination unreachable" message. It quotes the packet, whose destination address is
+/// at offset 24.
 fn unreachable(
     line: &mut SummaryLine<'_>,
     code: u8,

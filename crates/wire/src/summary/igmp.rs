@@ -4,7 +4,7 @@ use super::ip_carrier::checked;
 use super::text::{DecodeResult, SummaryLine, put, u8_at, u16_at, v4_at};
 use crate::checksum::Sum;
 
-/// Length of a message of versions 1 and 2.
+/// Length of a message of versions 1 and 2, in bytes.
 const LEN: usize = 8;
 /// 10 s in tenths of a second.
 const DEFAULT_RESPONSE_TIME: u8 = 100;

@@ -12,7 +12,7 @@ use crate::checksum::Sum;
 const MIN_LEN: usize = 20;
 const FRAGMENT_FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
 
-/// Writes a packet of which `length` bytes were on the wire, including padding.
+/// Writes an IPv4 packet of which `length` bytes were on the wire, including padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip";
     if !line.enter() {
@@ -90,8 +90,8 @@ fn whole(
     upper_layer::payload(line, proto, bytes_from(packet, header_len), total - header_len, &carrier)
 }
 
-/// Writes the header's fields, and a line break before the addresses; `false` if options
-/// are truncated.
+/// Writes the header's fields in parentheses, and a line break; returns `false` if the options are
+/// truncated.
 fn in_parentheses(
     line: &mut SummaryLine<'_>,
     packet: &[u8],

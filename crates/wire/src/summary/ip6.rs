@@ -13,7 +13,7 @@ const LEN: usize = 40;
 /// hostile input.
 const MAX_EXTENSIONS: u32 = 32;
 
-/// Writes a packet of which `length` bytes were on the wire, including padding.
+/// Writes an IPv6 packet of which `length` bytes were on the wire, including padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip6";
     if !line.enter() {
@@ -66,7 +66,7 @@ fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Information from the headers between the fixed header and the protocol above.
+/// What decoders need from the headers between the fixed header and the protocol above.
 #[derive(Default)]
 struct ExtensionHeaders {
     is_fragment: bool,
@@ -181,7 +181,7 @@ fn one_option(
     Ok(())
 }
 
-/// Writes `frag (0|12) `; returns `false` if no header follows.
+/// Writes `frag (0|12) `; returns `false` if it is a later fragment, so that no header follows.
 fn fragment(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! The IP header of either version below a protocol: the fields that decoders above it need.
+//! The fields of an IPv4 or IPv6 header that decoders of the protocols above IP need.
 
 use core::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use crate::checksum::Sum;
 /// The IP header that carries a packet.
 #[derive(Clone, Copy)]
 pub(super) struct IpCarrier {
-    /// The header's endpoints.
+    /// Source and destination address.
     pub(super) ends: IpEndpoints,
     /// The next-header field of the IP header itself; extension headers may follow.
     pub(super) next: u8,
@@ -19,11 +19,12 @@ pub(super) struct IpCarrier {
     pub(super) ttl: u8,
 }
 
-/// Source and destination.
+/// Source and destination address.
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// The last address is the destination for checksums: the end of a routing header.
+    /// Source, destination, and the destination that checksums cover: the last address of a routing
+    /// header, if there is one.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
@@ -43,15 +44,15 @@ impl IpCarrier {
             (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
                 put!(line, "{src}.{from} > {dst}.{to}: ")
             }
-            // Other headers are between the addresses and this protocol, and were printed before
-            // them.
+            // Other headers are between the IP header and this protocol, so the addresses were
+            // printed before those headers.
             (None, _) if self.next != proto.0 => {}
             (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
             (None, IpEndpoints::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
         }
     }
 
-    /// The sum of the pseudo header.
+    /// Returns the sum of the pseudo header.
     pub(super) fn pseudo(&self, proto: IpProto, len: usize) -> Sum {
         match self.ends {
             IpEndpoints::V4(src, dst) => Sum::pseudo_v4(src, dst, proto, len as u32),
@@ -65,7 +66,7 @@ impl IpCarrier {
     }
 }
 
-/// Returns the checksum at `at` and the correct one, if all `len` bytes were captured.
+/// Returns the checksum at offset `at` and the correct checksum, if all `len` bytes were captured.
 pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
     let bytes = bytes.get(..len)?;
     let (before, found_and_after) = bytes.split_at_checked(at)?;
@@ -74,12 +75,12 @@ pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(
     Some((u16::from_be_bytes([found[0], found[1]]), right))
 }
 
-/// Whether its lines start with addresses and ports together.
+/// Whether lines about this protocol start with addresses and ports together.
 pub(super) fn has_ports(proto: u8) -> bool {
     matches!(IpProto(proto), IpProto::TCP | IpProto::UDP)
 }
 
-/// The addresses of an IPv6 header; `end` is the final destination of routing headers.
+/// Returns the addresses of an IPv6 header; `end` is the final destination of routing headers.
 pub(super) fn endpoints_v6(
     header: &[u8],
     end: Option<Ipv6Text>,

@@ -63,7 +63,7 @@ fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8]) -> DecodeResult {
     }
 }
 
-/// Addresses that were visited, or will be.
+/// Writes the addresses of a route option: hops that were visited, or will be.
 fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     if option.len() < 3 {
         put!(line, " [bad length {}]", option.len());

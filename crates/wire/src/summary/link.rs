@@ -12,8 +12,8 @@ const TAG_LEN: usize = 4;
 /// Largest value of the type field that is a length.
 const MAX_LENGTH: u16 = 1500;
 
-/// Writes a frame that was `length` bytes long. Sets `header_len` to the number of bytes before the
-/// payload, once it is known.
+/// Writes a frame that had `length` bytes on the wire. Sets `header_len` to the number of bytes
+/// before the payload, once it is known.
 pub(super) fn frame(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -62,8 +62,8 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// Writes the tag at `at`, which follows the type `outer` and `tags` other tags. Returns the type
-/// after it, or `None` if the frame is truncated.
+/// Writes the VLAN tag at offset `at`, which follows the type `outer` and `tags` other tags.
+/// Returns the type after it, or `None` if the frame is truncated.
 fn tag(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -85,7 +85,7 @@ fn tag(
     Ok(Some(EtherType(u16_at(frame, at + 2)?)))
 }
 
-/// Writes `ethertype IPv4 (0x0800), length 60: `; the length follows only the first type.
+/// Writes `ethertype IPv4 (0x0800), length 60: `; the length follows only the first type in a line.
 fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {

@@ -119,7 +119,8 @@ fn options(line: &mut SummaryLine<'_>, all: &[u8], mut left: usize) -> DecodeRes
     Ok(())
 }
 
-/// `all` starts with the first option, because tcpdump shows a redirected header from there on.
+/// Writes one option. `all` starts with the first option of the message, because tcpdump shows a
+/// redirected header from there on.
 fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8], all: &[u8]) -> DecodeResult {
     match kind {
         SOURCE_LINK | TARGET_LINK => put!(line, "{}", HwText(&option[2..])),

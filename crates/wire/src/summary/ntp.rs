@@ -17,10 +17,10 @@ const MODES: [&str; 8] = [
     "Reserved",
 ];
 const CONTROL: u8 = 6;
-/// The mode of implementations among themselves.
+/// Mode 7, whose format each implementation defines.
 const PRIVATE: u8 = 7;
 const CONTROL_LEN: usize = 12;
-/// Seconds from 1900 to 1970.
+/// Seconds from 1900, the start of NTP's time, to 1970.
 const UNIX_EPOCH: u32 = 2_208_988_800;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
@@ -133,13 +133,13 @@ fn stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Writes seconds and 65,536ths.
+/// Writes a time of 16 bits of seconds and 16 bits of fraction.
 fn short(line: &mut SummaryLine<'_>, time: u32) {
     let fraction = f64::from(time & 0xffff) / 65_536.0;
     put!(line, "{}.{:06}", time >> 16, (fraction * 1e6) as u32);
 }
 
-/// Converts a fraction of 2^32 to billionths.
+/// Converts a fraction of a second, in units of 2^-32 s, to ns.
 fn nanos(fraction: u32) -> u32 {
     (f64::from(fraction) / 4_294_967_296.0 * 1e9) as u32
 }
@@ -173,7 +173,7 @@ fn date(line: &mut SummaryLine<'_>, unix: i64) {
     put!(line, "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
 }
 
-/// Writes how much later `other` is, with its sign.
+/// Writes how many seconds `other` is after `first`, with a sign.
 fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
     if first == 0 {
         stamp(line, other);

@@ -17,7 +17,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     line.protocol = "ospf2";
     let (version, kind) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
     let auth = u16_at(bytes, 14)?;
-    // The digest follows the packet, and is not part of its length.
+    // An MD5 digest follows the packet, and is not part of the packet's length.
     let (bytes, length) = match auth == MD5 && length >= MD5_LEN {
         true => (upto(bytes, length - MD5_LEN), length - MD5_LEN),
         false => (bytes, length),
@@ -90,13 +90,14 @@ fn body(
         4 => updates(line, bytes),
         _ => {
             headers(line, bytes)?;
-            // tcpdump reads one header more than the packet has.
+            // tcpdump tries to read one more header than the packet has, so its line ends as
+            // truncated.
             Err(super::text::TruncatedHeader)
         }
     }
 }
 
-/// Neighbours are listed up to `end`.
+/// Writes a hello packet; its list of neighbours ends at offset `end`.
 fn hello(line: &mut SummaryLine<'_>, bytes: &[u8], end: usize) -> DecodeResult {
     put!(line, "\n\tOptions [");
     line.bits(&lsa::OPTIONS, u32::from(u8_at(bytes, 6)?), ", ");
@@ -165,7 +166,7 @@ fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Writes headers only, up to the end.
+/// Writes LSA headers up to the end of `bytes`.
 fn headers(line: &mut SummaryLine<'_>, mut bytes: &[u8]) -> DecodeResult {
     while !bytes.is_empty() {
         lsa::header(line, bytes)?;

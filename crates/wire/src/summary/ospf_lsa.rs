@@ -56,7 +56,7 @@ pub(super) fn id(
     Ok(())
 }
 
-/// Writes a header; returns the length that it contains.
+/// Writes an LSA's header; returns the LSA's length field.
 pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, TruncatedHeader> {
     let header = slice_at(bytes, 0, HEADER_LEN)?;
     let (age, kind, len) = (u16_at(header, 0)?, u8_at(header, 3)?, u16_at(header, 18)?);
@@ -73,7 +73,7 @@ pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, 
     Ok(usize::from(len))
 }
 
-/// Writes the body after the header; `len` is the length of both.
+/// Writes an LSA's body; `len` is the length of header and body together.
 pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> DecodeResult {
     let kind = u8_at(bytes, 3)?;
     let own = len.saturating_sub(HEADER_LEN);

@@ -27,7 +27,7 @@ const FLAG_LETTERS: [(u32, &str); 8] = [
     (0x80, "W"),
 ];
 
-/// The fixed header.
+/// The fields of the fixed TCP header.
 struct TcpHeader {
     ports: (u16, u16),
     seq: u32,
@@ -94,7 +94,7 @@ pub(super) fn line(
     if left > 0 { payload(line, &header, bytes_from(bytes, len), left) } else { Ok(()) }
 }
 
-/// Numbers relative to the start of the conversation, if the start is known.
+/// Returns sequence numbers relative to the start of the conversation, if the start is known.
 fn relative(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -170,7 +170,7 @@ const OPTIONS: [(u8, &str); 18] = [
 const END: u8 = 0;
 const NOP: u8 = 1;
 
-/// Writes the options; returns `false` if they are invalid, so that the line ends.
+/// Writes the options; returns `false` if they are invalid: the line then ends after them.
 fn options(
     line: &mut SummaryLine<'_>,
     mut bytes: &[u8],
@@ -273,7 +273,7 @@ fn sack(line: &mut SummaryLine<'_>, data: &[u8], numbers: Option<&SegmentNumbers
 }
 
 fn user_timeout(line: &mut SummaryLine<'_>, word: u16) {
-    // tcpdump treats the lowest bit as the one that selects minutes instead of seconds.
+    // The lowest bit is 0 for seconds and 1 for minutes, as tcpdump reads it.
     let unit = if word & 1 == 0 { 1 } else { 60 };
     put!(line, " 0x{word:x} {}", u32::from(word >> 1) * unit);
 }

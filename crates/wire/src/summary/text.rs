@@ -1,4 +1,5 @@
-//! Output and input of decoders: a read beyond the captured bytes ends the line.
+//! Functions with which decoders read bytes and append text; a read beyond the captured bytes ends
+//! the line.
 
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -16,7 +17,7 @@ pub(super) struct TruncatedHeader;
 /// The result of a decoder.
 pub(super) type DecodeResult = Result<(), TruncatedHeader>;
 
-/// The kinds of packets that a packet can contain: in a tunnel, or quoted in an error.
+/// The kinds of packets that a packet can contain: in a tunnel, or quoted in an ICMP error.
 #[derive(Clone, Copy)]
 pub(super) enum Encapsulated {
     Ethernet,
@@ -24,7 +25,8 @@ pub(super) enum Encapsulated {
     Ipv6,
 }
 
-/// Writes a packet that is contained in another one and had `length` bytes on the wire.
+/// A function that writes a packet which is contained in another packet and had `length` bytes on
+/// the wire.
 pub(super) type InnerDecoder =
     fn(&mut SummaryLine<'_>, packet: Encapsulated, bytes: &[u8], length: usize) -> DecodeResult;
 
@@ -32,9 +34,9 @@ pub(super) type InnerDecoder =
 pub(super) struct SummaryLine<'s> {
     pub(super) text: String,
     pub(super) detail: Detail,
-    /// Whether to print the link layer's header.
+    /// Whether the link layer's header is printed.
     pub(super) link: bool,
-    /// The protocol being decoded, for truncated lines.
+    /// Name of the protocol being decoded, to print if the line ends truncated.
     pub(super) protocol: &'static str,
     /// The current nesting depth of headers.
     pub(super) depth: u8,
@@ -81,21 +83,21 @@ impl SummaryLine<'_> {
         }
     }
 
-    /// Marks the end of the captured bytes.
+    /// Appends `[|` and the protocol's name: the captured bytes ended.
     pub(super) fn cut(&mut self) {
         let protocol = self.protocol;
         self.put(format_args!(" [|{protocol}]"));
     }
 
-    /// Appends undecoded bytes as hex and text on separate lines, unless all bytes follow anyway or
-    /// the output is quick.
+    /// Appends undecoded bytes as hex and text on separate lines, unless the caller prints all
+    /// bytes anyway or `-q` was given.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         if !self.detail.bytes_follow && !self.detail.is_quick {
             self.bytes_always(bytes);
         }
     }
 
-    /// Appends bytes as hex and text in any case.
+    /// Appends bytes as hex and text, even if the caller prints all bytes anyway.
     pub(super) fn bytes_always(&mut self, bytes: &[u8]) {
         self.text.push('\n');
         self.put(format_args!("{}", HexDump(bytes)));
@@ -107,7 +109,7 @@ impl SummaryLine<'_> {
         self.detail.verbose > 0
     }
 
-    /// Writes a packet that is contained in this one.
+    /// Writes a packet that is contained in the packet being decoded.
     pub(super) fn inner(
         &mut self,
         packet: Encapsulated,
@@ -124,13 +126,13 @@ impl SummaryLine<'_> {
     }
 }
 
-/// Formats into a [`SummaryLine`].
+/// Appends formatted text to a [`SummaryLine`].
 macro_rules! put {
     ($line:expr, $($text:tt)*) => { $line.put(core::format_args!($($text)*)) };
 }
 pub(super) use put;
 
-/// The name of a number.
+/// Returns the name of a number in a table; `None` if it has none.
 pub(super) fn name_of<'n, N: Copy + PartialEq>(
     names: &[(N, &'n str)],
     number: N,
@@ -171,12 +173,12 @@ pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, TruncatedHeader
     array::<6>(bytes, at).map(MacAddr).ok_or(TruncatedHeader)
 }
 
-/// Returns `len` bytes from `at` on.
+/// Returns `len` bytes from offset `at` on; an error if they were not captured.
 pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], TruncatedHeader> {
     bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
-/// Returns the bytes from `at` on; empty if `bytes` ends before.
+/// Returns the bytes from offset `at` on; empty if `bytes` ends before.
 pub(super) fn bytes_from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
@@ -186,7 +188,7 @@ pub(super) fn upto(bytes: &[u8], len: usize) -> &[u8] {
     &bytes[..len.min(bytes.len())]
 }
 
-/// An IPv6 address in the format of inet_ntop(3).
+/// Formats an IPv6 address as inet_ntop(3) does.
 #[derive(Clone, Copy)]
 pub(super) struct Ipv6Text(pub(super) Ipv6Addr);
 
@@ -196,7 +198,7 @@ impl fmt::Display for Ipv6Text {
     }
 }
 
-/// Bytes as text; characters that a terminal could interpret are escaped as in tcpdump.
+/// Formats bytes as text; characters that a terminal could interpret are escaped as in tcpdump.
 pub(super) struct PrintableText<'b>(pub(super) &'b [u8]);
 
 impl fmt::Display for PrintableText<'_> {
@@ -204,7 +206,7 @@ impl fmt::Display for PrintableText<'_> {
         for &byte in self.0 {
             match byte {
                 b' '..=b'~' => f.write_char(char::from(byte))?,
-                // M-x for bytes above 127, ^x for control characters.
+                // As tcpdump writes them: M-x for bytes above 127, ^x for control characters.
                 128.. => {
                     f.write_str("M-")?;
                     match byte & 0x7f {
@@ -219,7 +221,7 @@ impl fmt::Display for PrintableText<'_> {
     }
 }
 
-/// Bytes separated by colons.
+/// Formats bytes as hex, separated by colons.
 pub(super) struct HwText<'p>(pub(super) &'p [u8]);
 
 impl fmt::Display for HwText<'_> {

@@ -2,13 +2,13 @@
 
 use super::text::{DecodeResult, SummaryLine, put};
 
-/// A text protocol.
+/// A text protocol, and how to recognise its lines.
 pub(super) struct TextProtocol {
     name: &'static str,
     cut: &'static str,
     ports: &'static [u16],
     commands: &'static [&'static str],
-    /// Whether replies start with the version, followed by the code.
+    /// Whether a reply's code is its second word, after the protocol version.
     code_is_second: bool,
 }
 
@@ -101,7 +101,7 @@ static PROTOCOLS: [TextProtocol; 4] = [
     },
 ];
 
-/// The protocol of one of these ports, if one has a protocol.
+/// Returns the text protocol of either port, if there is one.
 pub(super) fn of_ports(from: u16, to: u16) -> Option<&'static TextProtocol> {
     PROTOCOLS.iter().find(|one| one.ports.contains(&from) || one.ports.contains(&to))
 }
@@ -129,7 +129,7 @@ pub(super) fn line(
         let Some(used) = verbose_line(line, left) else { break };
         left = &left[used..];
     }
-    // Only whole lines were captured, but more was sent.
+    // The captured bytes end with a whole line, but the segment had more bytes.
     if left.is_empty() && bytes.len() < length && bytes.ends_with(b"\n") {
         line.cut();
     }
@@ -155,7 +155,7 @@ fn one_line(line: &mut SummaryLine<'_>, bytes: &[u8]) {
             }
         }
         None => {
-            // Not text: the line has only the name.
+            // The bytes are not text: the line has only the protocol's name, without `: `.
             let len = line.text.len() - 2;
             line.text.truncate(len);
         }
@@ -166,8 +166,8 @@ fn write(line: &mut SummaryLine<'_>, text: &[u8]) {
     line.text.extend(text.iter().map(|&byte| char::from(byte)));
 }
 
-/// The bytes of a line without its line end, and their number with it; no number if the bytes end
-/// first. `None` if the bytes are not text.
+/// Returns the first line of `bytes` without its line end, and its length with the line end (`None`
+/// if the bytes end before it). Returns `None` if the bytes are not text.
 fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {

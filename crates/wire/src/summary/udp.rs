@@ -39,7 +39,8 @@ pub(super) fn line(
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
-    // The rest of the payload of a first fragment is in other frames.
+    // The payload may be longer than the frame only in a first fragment: its other bytes are in
+    // later fragments.
     match payload_len > left && !carrier.is_fragment {
         true => put!(line, "UDP, bad length {payload_len} > {left}"),
         false => put!(line, "UDP, length {payload_len}"),
@@ -47,7 +48,8 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Over IPv4 the checksum is printed only with two `-v`, and a missing checksum is valid.
+/// Writes the result of verifying the checksum. Over IPv4, it is printed only with two `-v`, and a
+/// missing checksum is valid.
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;
@@ -65,7 +67,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes the payload; returns `false` if the ports are unknown.
+/// Writes the payload; returns `false` if no decoder is known for the ports.
 fn upper_layer(
     line: &mut SummaryLine<'_>,
     (from, to): (u16, u16),

@@ -35,7 +35,8 @@ fn specs() -> impl Strategy<Value = FrameSpec> {
     )
 }
 
-/// The sum that Linux leaves in the field, computed from the addresses in the specification.
+/// Returns the sum that Linux leaves in the checksum field, computed from the addresses in the
+/// specification.
 fn pseudo_of(spec: &FrameSpec, template: &FrameTemplate) -> u16 {
     let len = (template.bytes.len() - template.layout.l4) as u32;
     let proto = template.layout.proto;
@@ -45,14 +46,14 @@ fn pseudo_of(spec: &FrameSpec, template: &FrameTemplate) -> u16 {
     }
 }
 
-/// The frame as Linux would pass it on.
+/// Returns the frame with the incomplete checksum with which Linux would pass it on.
 fn left_partial(spec: &FrameSpec, template: &FrameTemplate) -> Vec<u8> {
     let mut frame = template.bytes.clone();
     put_be16(&mut frame, template.layout.l4_check, pseudo_of(spec, template)).unwrap();
     frame
 }
 
-/// A TCP checksum of zero may be written in either form.
+/// Compares two frames; a TCP checksum of zero may be written as 0 or as 0xffff.
 fn same_checksum(template: &FrameTemplate, frame: &[u8]) -> bool {
     let mut expected = template.bytes.clone();
     let field = template.layout.l4_check;
@@ -85,8 +86,9 @@ proptest! {
         prop_assert!(same_checksum(&template, &frame));
     }
 
-    /// Chooses two payload bytes so that the *valid* checksum equals the pseudo header's sum. Such
-    /// a frame is mistaken for an unfinished one, and must stay unchanged.
+    /// Tests a complete frame that looks incomplete: two payload bytes are chosen so that the
+    /// *valid* checksum equals the pseudo header's sum. [`complete_partial`] takes it for
+    /// incomplete, and must leave its bytes unchanged.
     #[test]
     fn a_valid_frame_that_looks_unfinished_stays_byte_for_byte(spec in specs(), extra in 2usize..200) {
         let template = spec.build(spec.header_len() + extra).unwrap();
