@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Number of calls of one user that run at the same time.
+/// Maximum number of calls of one user that run at the same time.
 const MAX_THREADS_PER_USER: usize = 8;
 
 type BlockingCall = Box<dyn FnOnce() + Send>;
@@ -45,7 +45,7 @@ impl BlockingPool {
         let spawned =
             thread::Builder::new().name("fuse-blocking".into()).spawn(move || pool.work(uid));
         if spawned.is_err() {
-            // If no thread can be started, the calls run in this one.
+            // If no thread can be started, the calls run in the calling thread.
             self.work(uid);
         }
     }

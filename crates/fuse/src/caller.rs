@@ -1,9 +1,9 @@
 //! The process that makes a call: its memory and its network namespace, found by thread id.
 //!
 //! A thread id is a weak reference: after the caller was killed, the id may belong to another
-//! process by the time we look. So the memory is opened first: the descriptor keeps that address
-//! space, even across an exec. Only then do we check that the thread has the caller's user id and
-//! did not start after the call.
+//! process by the time this process looks it up. So the memory is opened first: the descriptor
+//! keeps that address space, even across an exec. Afterwards this process checks that the thread
+//! has the caller's user id and did not start after the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,7 +20,8 @@ use slipring_netmap::{CallerMemory, Cancel, Errno, Opener, SharedPages};
 use crate::namespaces::Namespaces;
 use crate::pages;
 
-/// Accepts any thread, not only a thread-group leader (Linux 6.9, like passthrough).
+/// Flag of pidfd_open that accepts any thread, not only a thread-group leader (Linux 6.9, like
+/// passthrough).
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
 
 /// A caller whose identity has been checked.
@@ -46,7 +47,7 @@ impl Caller {
         Ok(Self { memory, cancel: None, tid, uid, called })
     }
 
-    /// Ends the call when `cancel` is requested.
+    /// Makes the call end when `cancel` is requested.
     pub(crate) fn with_cancel(self, cancel: Arc<Cancel>) -> Self {
         Self { cancel: Some(cancel), ..self }
     }
@@ -67,7 +68,8 @@ impl CallerMemory for Caller {
         let process =
             process.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
         let pages = pages::shared(&process, addr, len)?;
-        // Checked afterwards, as in `open`: the id may have been another process's.
+        // Checked after the pidfd was opened, as in `open`: the id may have been reused by another
+        // process.
         check(self.tid, self.uid, self.called)?;
         Ok(pages)
     }
@@ -77,7 +79,8 @@ impl CallerMemory for Caller {
         let lack = |error: Errno| errno_of(&error.into(), Errno::NOMEM, Errno::BADF);
         let thread = pidfd_open(tid, PIDFD_THREAD).map_err(lack)?;
         let own = pidfd_getfd(thread, number, PidfdGetfdFlags::empty()).map_err(lack)?;
-        // Checked afterwards, as in `open`.
+        // Checked after the file was opened, as in `open`: the id may have been reused by another
+        // process.
         check(self.tid, self.uid, self.called)?;
         let kind = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let is_eventfd = kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]");
@@ -89,7 +92,7 @@ impl CallerMemory for Caller {
     }
 }
 
-/// The memory of a call, with the call's number.
+/// Access to the memory of a call's program, with the number of the call.
 pub(crate) struct CallMemory<M>(pub(crate) M, pub(crate) u64);
 
 impl<M: CallerMemory> CallerMemory for CallMemory<M> {
@@ -118,7 +121,7 @@ impl<M: CallerMemory> CallerMemory for CallMemory<M> {
     }
 }
 
-/// For calls that access no memory except their argument.
+/// Memory access of calls that use no memory except their argument.
 pub(crate) struct NoTaskMemory;
 
 impl CallerMemory for NoTaskMemory {
@@ -134,7 +137,8 @@ impl CallerMemory for NoTaskMemory {
 /// Returns the network namespace and groups of the thread.
 ///
 /// # Errors
-/// [`Errno::NFILE`]: no descriptor is available. Other errors if it is not the user's thread.
+/// [`Errno::NFILE`]: no descriptor is available. Other errors if the thread does not belong to user
+/// `uid`.
 pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
     let (netns, netns_fd) = namespaces.of(tid, uid)?;
@@ -143,8 +147,8 @@ pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Open
     Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
 }
 
-/// Maps the error of opening a file of the caller: `lack` if this process is short of a resource,
-/// else `fault`.
+/// Maps the error of opening a file of the caller: `lack` if this process lacks memory or
+/// descriptors, else `fault`.
 pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,
@@ -152,7 +156,8 @@ pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     }
 }
 
-/// Checks that the thread is the user's and existed at the time of its call; returns its status.
+/// Checks that the thread belongs to the user and existed at the time of its call; returns its
+/// status.
 fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     let read = |name| {
         let text = fs::read_to_string(format!("/proc/{tid}/{name}"));
@@ -163,13 +168,13 @@ fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     if right { Ok(status) } else { Err(Errno::FAULT) }
 }
 
-/// The fourth number of `Uid:`, the file system user id.
+/// Returns the fourth number of `Uid:`, the file system user id.
 fn fs_uid(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// The file system group id and the supplementary groups.
+/// Returns the file system group id and the supplementary groups.
 fn gids(status: &str) -> Vec<u32> {
     let line = |name| status.lines().find_map(move |line| line.strip_prefix(name));
     let own = line("Gid:").and_then(|ids| ids.split_whitespace().nth(3));
@@ -177,7 +182,8 @@ fn gids(status: &str) -> Vec<u32> {
     own.into_iter().chain(others).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Time from boot to the thread's start: field 22 of `stat`, counted from after the name.
+/// Returns the time from boot to the thread's start: field 22 of `stat`, counted from after the
+/// name.
 fn started(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;

@@ -16,7 +16,7 @@ pub(crate) struct CloseTracker {
     changed: Condvar,
 }
 
-/// The users of the closes in progress, by close number.
+/// The closes in progress: the user of each, by close number.
 #[derive(Debug, Default)]
 struct PendingCloses {
     users: BTreeMap<u64, u32>,
@@ -24,7 +24,7 @@ struct PendingCloses {
     next_number: u64,
 }
 
-/// A close in progress; it ends when dropped.
+/// A close in progress; dropping this value marks its end.
 #[derive(Debug)]
 pub(crate) struct PendingClose {
     tracker: Arc<CloseTracker>,
@@ -32,7 +32,7 @@ pub(crate) struct PendingClose {
 }
 
 impl CloseTracker {
-    /// Begins a close for a user.
+    /// Records that a close of user `uid` begins.
     pub(crate) fn begin(self: &Arc<Self>, uid: u32) -> PendingClose {
         let mut under_way = self.lock();
         let number = under_way.next_number;
@@ -41,7 +41,7 @@ impl CloseTracker {
         PendingClose { tracker: self.clone(), number }
     }
 
-    /// Waits for the user's closes that have already begun.
+    /// Waits for the closes of user `uid` that have already begun.
     pub(crate) fn wait(&self, uid: u32) {
         self.wait_while(|user| user == uid);
     }
@@ -102,7 +102,7 @@ mod tests {
         let (begun, has_begun) = channel();
         let waiting = closing.clone();
         let thread = std::thread::spawn(move || {
-            // The predicate runs once the wait has begun, so this message confirms it.
+            // The predicate first runs when the wait has begun, so this message confirms it.
             waiting.wait_while(|_| begun.send(()).is_ok());
         });
         has_begun.recv().unwrap();

@@ -11,16 +11,16 @@ use crate::uring::UringMode;
 /// Where the device is mounted, who may open it, and how requests are served.
 #[derive(Debug, Clone)]
 pub struct FuseConfig {
-    /// Directory to mount on; created if it does not exist.
+    /// The directory to mount the device on; created if it does not exist.
     pub dir: PathBuf,
     /// Who may open the device. May change while the device is served.
     pub permissions: Arc<Permissions>,
-    /// Threads that answer requests read from the FUSE device; at least two, so that while one
-    /// waits briefly another can run.
+    /// Number of threads that answer requests read from the FUSE device; at least two, so that
+    /// while one thread waits briefly another can run.
     pub workers: usize,
-    /// Whether requests arrive by io_uring instead.
+    /// Whether requests arrive by io_uring instead of through the FUSE device.
     pub uring: UringMode,
-    /// Sizes of memory and rings. May change while the device runs.
+    /// The module parameters: sizes of memory and rings. May change while the device runs.
     pub parameters: Arc<Parameters>,
 }
 

@@ -1,4 +1,5 @@
-//! The device while it is served: the mount, the threads that answer requests, and the native socket.
+//! The device while it is served: the mount, the threads that answer requests, and the native
+//! socket.
 
 use std::fs;
 use std::io;
@@ -36,7 +37,7 @@ impl NativeThreads {
         self.native.stop();
         self.kicks.stop();
         for thread in self.threads {
-            // A thread that panicked has already reported it.
+            // An error is ignored: a thread that panicked has already printed its panic.
             let _ = thread.join();
         }
     }
@@ -50,7 +51,7 @@ pub struct FuseDevice {
     transport: RequestTransport,
     workers: usize,
     threads: Vec<JoinHandle<()>>,
-    /// Descriptors stored for a successor after a restart.
+    /// The store of descriptors for the next daemon, if the device is persistent.
     store: Option<Arc<dyn FdStore>>,
     /// The native socket API, once it is open.
     native: Option<NativeThreads>,
@@ -73,20 +74,20 @@ impl FuseDevice {
                 uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
             }
         };
-        // With rings, few requests arrive through the device.
+        // With io_uring, few requests arrive through the device, so one reader is enough.
         let readers = if rings.is_empty() { config.readers() } else { 1 };
         let workers = rings.len() + readers;
         let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
         Self::run(server, mount, transport, rings, readers)
     }
 
-    /// As [`Self::open`], and keeps everything that programs have open in `store` for a successor.
-    /// `handed` holds the descriptors, by name, that the previous daemon left in the store. If they
-    /// are consistent, programs continue as if nothing had happened; otherwise they are discarded
-    /// and the device starts empty.
+    /// As [`Self::open`], and keeps in `store`, for the next daemon, the state of all files that
+    /// programs have open. `handed` holds the descriptors, by name, that the previous daemon left
+    /// in the store. If they are consistent, programs continue as if nothing had happened;
+    /// otherwise they are discarded and the device starts empty.
     ///
-    /// Requests arrive through the device here, whatever `config` says: requests in flight on an
-    /// io_uring end with the process.
+    /// With this function, requests arrive through the device, whatever `config` says: requests in
+    /// flight on an io_uring end with the process.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -144,8 +145,8 @@ impl FuseDevice {
         self.workers
     }
 
-    /// Also accepts programs on a socket at `path`, unless there is a store: rings that programs
-    /// sync themselves do not survive a restart.
+    /// Also serves programs that connect to a socket at `path`, unless there is a store: rings that
+    /// programs sync themselves do not survive a restart.
     ///
     /// # Errors
     /// [`FuseError`]; the device is still served in that case.
@@ -184,9 +185,9 @@ impl FuseDevice {
         move || server.domains()
     }
 
-    /// Returns a function that frees the memory of users who own nothing any more. Call it after
-    /// removing a user's objects other than through the device. Drop the function before closing
-    /// the device.
+    /// Returns a function that frees the memory of users who have no files open and own nothing
+    /// that outlives their files. Call it after removing a user's objects other than through the
+    /// device. Drop the function before closing the device.
     pub fn memory_releaser(&self) -> impl Fn() + Send + Sync + use<> {
         let server = self.server.clone();
         move || server.release_unused()
@@ -206,7 +207,7 @@ impl FuseDevice {
     }
 
     /// Removes the device from all mount namespaces that have a copy of the mount. Clients that
-    /// still have it open get `POLLERR` and `ENOTCONN`; returns whether there are any.
+    /// still have the device open get `POLLERR` and `ENOTCONN`; returns whether there are any.
     pub fn close(self) -> bool {
         self.server.netmap().stop();
         if let Some(store) = &self.store {
@@ -217,10 +218,10 @@ impl FuseDevice {
             native.close();
         }
         let removed = self.mount.remove();
-        // Otherwise the threads end with the process.
+        // If the connection has not ended, the threads block in reads until the process ends.
         if removed.has_ended {
             for thread in self.threads {
-                // A thread that panicked has already reported it.
+                // An error is ignored: a thread that panicked has already printed its panic.
                 let _ = thread.join();
             }
         }

@@ -1,11 +1,11 @@
-//! `/dev/netmap`: a symbolic link to the device, unless a real one exists.
+//! `/dev/netmap`: a symbolic link to the device, unless a real device exists.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A link that is removed on drop, if it is still ours.
+/// A symbolic link that is removed on drop if it still points to this daemon's device.
 #[derive(Debug)]
 pub struct DeviceLink {
     link: PathBuf,
@@ -13,8 +13,8 @@ pub struct DeviceLink {
 }
 
 impl DeviceLink {
-    /// Creates the symbolic link `link` to `target`. A dangling link, or one to the same target, is
-    /// replaced.
+    /// Creates the symbolic link `link` to `target`. A dangling link, or a link to the same target,
+    /// is replaced.
     ///
     /// # Errors
     /// `AlreadyExists` if anything else is there: a real device is never replaced.
@@ -22,7 +22,7 @@ impl DeviceLink {
         let old = fs::symlink_metadata(link);
         let is_link = old.as_ref().is_ok_and(|old| old.file_type().is_symlink());
         let ours = is_link && fs::read_link(link).is_ok_and(|leads| leads == target);
-        // Our own link is not followed: it points into the mount that is served here.
+        // A link to `target` is not followed: it points into the mount that is served here.
         if ours || is_link && fs::metadata(link).is_err() {
             fs::remove_file(link)?;
         }
@@ -34,7 +34,7 @@ impl DeviceLink {
 impl Drop for DeviceLink {
     fn drop(&mut self) {
         if fs::read_link(&self.link).is_ok_and(|leads| leads == self.target) {
-            // A link that cannot be removed is dangling and is replaced at the next start.
+            // An error is harmless: the link is then dangling, and the next start replaces it.
             let _ = fs::remove_file(&self.link);
         }
     }

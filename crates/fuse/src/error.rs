@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FuseError {
-    /// The kernel has no passthrough.
+    /// The kernel does not support FUSE passthrough.
     #[error("the kernel's FUSE has no passthrough; it came with Linux 6.9")]
     NoPassthrough,
     /// io_uring was requested, but the kernel does not support it for FUSE.
@@ -29,7 +29,7 @@ impl FuseError {
     }
 }
 
-/// Converts the error of a step.
+/// Returns a function that converts an I/O error to the error of `step`.
 pub(crate) fn step_error(step: &'static str) -> impl Fn(io::Error) -> FuseError {
     move |source| FuseError::Step { step, source }
 }

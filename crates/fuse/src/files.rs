@@ -10,7 +10,7 @@ use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
 use crate::parameters;
 use crate::sys;
 
-/// An open node: the file that one user sees under the device's name.
+/// A node with open files: the file that one user sees under the device's name.
 #[derive(Debug, Clone)]
 pub(crate) struct FuseNode {
     pub(crate) uid: u32,
@@ -20,17 +20,18 @@ pub(crate) struct FuseNode {
     opens: usize,
 }
 
-/// A node that the kernel knows and no program has open: no memory backs it.
+/// A node that the kernel has looked up and no program has open, so that no memory backs it.
 #[derive(Debug, Clone, Copy)]
 struct IdleFuseNode {
     uid: u32,
     lookups: u64,
 }
 
-/// Words of a domain in which this crate persists the node, in the order in which they are written.
-/// The node exists if its number is not 0.
+/// First of the words of a domain that persist its node across restarts, in the order in which they
+/// are written: the id of the backing file. The node exists if its number, the last word, is not 0.
 const BACKING_WORD: usize = 0;
-/// Number of lookups that the kernel has not forgotten.
+/// Second word: number of the kernel's lookups of the node, less those that it has forgotten
+/// (FORGET).
 const LOOKUPS_WORD: usize = 1;
 const NUMBER_WORD: usize = 2;
 
@@ -39,10 +40,11 @@ impl FuseNode {
         self.domain.front_word(LOOKUPS_WORD)
     }
 
-    /// Detaches the backing memory.
+    /// Unregisters the memory that backs the node.
     fn close_backing(&self, device: BorrowedFd<'_>) {
         self.domain.front_word(NUMBER_WORD).store(0, Ordering::Relaxed);
-        // The id belongs to the connection, so it ends with the connection at the latest.
+        // An error is harmless: the id belongs to the connection, so it ends with the connection at
+        // the latest.
         let _ = sys::close_backing(device, self.backing);
     }
 }
@@ -52,24 +54,25 @@ impl FuseNode {
 pub(crate) struct FuseNodes {
     store: Option<Arc<dyn FdStore>>,
     table: Mutex<NodeTable>,
-    /// Domains without a node that still own something, such as interfaces in switches.
+    /// Domains without a node whose users still own something, such as interfaces in switches.
     lasting: Mutex<Vec<Arc<Domain>>>,
     /// All domains in use, by FUSE or the native socket API.
     domains: Mutex<Vec<Weak<Domain>>>,
     parameters: Arc<Parameters>,
 }
 
-/// Each user has at most one node, in one of the two maps.
+/// The nodes by number. Each user has at most one node, in one of the two maps.
 #[derive(Debug)]
 struct NodeTable {
     open: HashMap<u64, FuseNode>,
     idle: HashMap<u64, IdleFuseNode>,
-    /// The next number. Numbers are never reused, so a late message cannot refer to a newer node.
+    /// The next node number. Numbers are never reused, so a late message cannot refer to a newer
+    /// node.
     next: u64,
 }
 
 impl NodeTable {
-    /// Detaches the memory of a node.
+    /// Removes a node that no program has open, and unregisters the memory that backs it.
     fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
         let Some(node) = self.open.remove(&number) else { return };
         let lookups = node.lookups().load(Ordering::Relaxed);
@@ -135,13 +138,13 @@ impl FuseNodes {
         number
     }
 
-    /// Returns the node of this number if it is open.
+    /// Returns the node with this number if a program has it open.
     pub(crate) fn get(&self, number: u64) -> Option<FuseNode> {
         self.lock().open.get(&number).cloned()
     }
 
-    /// Counts a file that `uid` opens on the node of this number. Memory backs the node from now
-    /// until the last [`Self::close`].
+    /// Counts a file that user `uid` opens on node `number`. Memory backs the node from now until
+    /// the last [`Self::close`].
     pub(crate) fn open(
         &self,
         device: BorrowedFd<'_>,
@@ -153,7 +156,8 @@ impl FuseNodes {
             node.opens += 1;
             return Ok(node.clone());
         }
-        // Looked up by another user, or not at all: ESTALE makes the kernel look it up again.
+        // If another user looked the node up, or no user did, ESTALE makes the kernel look it up
+        // again.
         let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
         let IdleFuseNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
         let domain = self.domain(uid)?;
@@ -168,8 +172,8 @@ impl FuseNodes {
         Ok(node)
     }
 
-    /// Closes a file on the node of this number. The last close frees the user's memory, including
-    /// what was touched outside ports, unless something of the user's outlives its files.
+    /// Closes a file on node `number`. The last close frees the user's memory, including memory
+    /// that the user touched outside ports, unless the user owns an object that outlives its files.
     pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
         let mut table = self.lock();
         let Some(node) = table.open.get_mut(&number) else { return };
@@ -270,7 +274,7 @@ impl OpenFiles {
         files.next - 1
     }
 
-    /// Returns the handle that this call opened before a restart.
+    /// Returns the handle that the open request `call` received before a restart, if it did.
     pub(crate) fn handle_opened_by(&self, call: u64) -> Option<u64> {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let open_ids = files.entries.values().filter_map(|open| open.open_id());
@@ -282,7 +286,7 @@ impl OpenFiles {
         files.entries.insert(handle, Arc::new(open));
     }
 
-    /// Wakes pollers that were asleep when the previous daemon ended.
+    /// Notifies the pollers of all files: some may have been asleep when the previous daemon ended.
     pub(crate) fn wake_earlier_pollers(&self) {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let opens: Vec<_> = files.entries.values().cloned().collect();

@@ -1,14 +1,15 @@
-//! Calls that last until they are ended (sync loops). Each has its own thread, so no worker or pool
-//! thread is blocked. A call ends when the kernel reports that its caller was killed or has a
-//! signal to handle.
+//! Calls that run until they are stopped or interrupted (sync loops). Each has its own thread, so
+//! no worker or pool thread is blocked. A call ends when the kernel reports that its caller was
+//! killed or has a signal to handle.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_netmap::Cancel;
 
-/// Number of interrupts remembered for unknown calls. Such a call may have been read by another
-/// worker that has not started it yet. All other unknown calls end by themselves.
+/// Maximum number of remembered interrupts of unknown calls. An unknown call may have been read by
+/// another worker that has not started it yet. Interrupts of calls that are not long calls need no
+/// action: these calls end by themselves.
 const MAX_EARLY_INTERRUPTS: usize = 1024;
 
 /// The running calls, by the number of their request.
@@ -64,8 +65,8 @@ impl LongCalls {
     }
 }
 
-/// Leaves a real-time class that the daemon was given: such a call may spin for as long as its
-/// program likes.
+/// Makes the calling thread leave a real-time scheduling class of the daemon: a sync loop may spin
+/// for as long as its program likes.
 fn drop_realtime() {
     use thread_priority::unix::{
         NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
@@ -73,7 +74,7 @@ fn drop_realtime() {
     };
     if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
         let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-        // Lowering the class is never refused.
+        // The kernel never refuses to lower the class.
         let _ = set_thread_priority_and_policy(
             thread_native_id(),
             thread_priority::ThreadPriority::Min,
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the call with this number finds itself cancelled.
+    /// Whether a call with this number, if it starts now, is cancelled.
     fn is_cancelled(all: &Arc<LongCalls>, unique: u64) -> bool {
         let (tell, finished) = channel();
         all.perform(unique, move |cancel| tell.send(cancel.is_requested()).unwrap());

@@ -1,4 +1,4 @@
-//! The mount: how it is made, replaced when stale, and removed.
+//! Mounts the device, replaces a stale mount, and unmounts.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::mount::{
 
 use crate::error::FuseError;
 
-/// The name of the one file.
+/// The name of the device's file in the mounted directory.
 pub(crate) const FILE_NAME: &str = "netmap";
 
 /// A mounted device; unmounted when dropped.
@@ -29,8 +29,8 @@ pub(crate) struct Mount {
 pub(crate) struct MountRemoval {
     /// Whether a file was still open on the mount.
     pub(crate) in_use: bool,
-    /// Whether the connection has ended, and with it all reads of requests. It goes on if the mount
-    /// was removed from outside while a copy of the mount exists.
+    /// Whether the connection has ended, and with it all reads of requests. The connection
+    /// continues if another process removed the mount while a copy of the mount exists.
     pub(crate) has_ended: bool,
 }
 
@@ -54,9 +54,9 @@ impl Mount {
         Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }
     }
 
-    /// Ends a mount whose connection another process may hold open, and the connection with it:
-    /// programs that have a file open there get errors at once. The mount is not accessed, since
-    /// nothing would answer.
+    /// Ends the mount on `dir` and its connection, which another process may hold open: programs
+    /// that have a file open there get errors at once. The mount is not accessed, since nothing
+    /// would answer.
     pub(crate) fn abort(dir: &Path) {
         // If nothing is mounted, there is nothing to end.
         let _ = unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH);
@@ -71,7 +71,7 @@ impl Mount {
     /// errors at once.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
-        // Marks the mount as expired and does nothing else, unless the mount is in use.
+        // The first EXPIRE only marks the mount as expired, or fails if the mount is in use.
         let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
         let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
         MountRemoval { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
@@ -112,7 +112,8 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
 fn remove_stale(dir: &Path) {
     // Bounded: each iteration removes one mount or returns.
     for _ in 0..16 {
-        // ECONNABORTED: the server ended while the request was pending.
+        // ENOTCONN means a stale mount, and so does ECONNABORTED: the server ended while the
+        // request was pending.
         let answer = rustix::fs::stat(dir);
         if !matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED)) {
             return;

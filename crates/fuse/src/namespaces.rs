@@ -13,7 +13,8 @@ use slipring_netmap::{Errno, FdStore};
 use crate::caller::errno_of;
 use crate::sys;
 
-/// Divisor of the descriptor limit that gives one user's share. Root has no limit.
+/// One user's namespaces may be at most the descriptor limit of this process divided by this
+/// number. Root has no limit.
 const SHARE_DIVISOR: u64 = 8;
 
 /// The namespaces, by inode number.
@@ -22,14 +23,14 @@ pub(crate) struct Namespaces {
     namespaces: Mutex<HashMap<u64, HeldNamespace>>,
     /// Maximum number of namespaces held for one user.
     max_per_user: usize,
-    /// Keeps the descriptors for a successor.
+    /// Store that keeps the descriptors for the next daemon.
     store: Option<Arc<dyn FdStore>>,
 }
 
 #[derive(Debug)]
 struct HeldNamespace {
     namespace: Weak<OwnedFd>,
-    /// The user who opened the device there first.
+    /// The user who first opened the device in this namespace.
     uid: u32,
 }
 
@@ -96,7 +97,8 @@ impl Namespaces {
             return Err(Errno::NFILE);
         }
         let file = File::open(&path).map_err(refused)?;
-        // The thread may have moved to another namespace meanwhile.
+        // The inode number is read from the open file: the thread may have moved to another
+        // namespace meanwhile.
         let inode = file.metadata().map_err(refused)?.ino();
         let namespace = Arc::new(OwnedFd::from(file));
         if let Some(store) = &self.store {

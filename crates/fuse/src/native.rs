@@ -1,6 +1,6 @@
-//! The native socket API: the same calls over a socket, for programs that are written for slipring.
-//! Such a program also gets its user's memory as a descriptor, and rings that it syncs in its own
-//! process.
+//! The native socket API: the calls of the device over a socket, for programs that are written for
+//! slipring. Such a program also gets its user's memory as a descriptor, and rings that it syncs in
+//! its own process.
 //!
 //! ```text
 //!   program              this thread                                elsewhere
@@ -38,11 +38,12 @@ use slipring_ring::Doorbell;
 use crate::caller::opener;
 use crate::server::{FuseServer, perform};
 
-/// Divisor of the descriptor limit that gives one user's share: a program takes two, and a few more
-/// while rings are delegated to it. Root has no limit.
+/// Each user's connections may be at most the descriptor limit of this process divided by this
+/// number: a connection takes two descriptors, and a few more while rings are delegated to its
+/// program. Root has no limit.
 const SHARE_DIVISOR: u64 = 32;
 
-/// The socket and the thread's control.
+/// The listening socket, and the means to stop the thread that serves it.
 #[derive(Debug)]
 pub(crate) struct NativeServer {
     server: Arc<FuseServer>,
@@ -53,7 +54,8 @@ pub(crate) struct NativeServer {
     stopped: AtomicBool,
 }
 
-/// Event numbers other than those of programs.
+/// Event number of the listening socket. Below: that of the stop event, and the first of the
+/// connections.
 const LISTENER_EVENT: u64 = 0;
 const STOP_EVENT: u64 = 1;
 const FIRST_PEER_EVENT: u64 = 2;
@@ -80,7 +82,7 @@ impl NativeConnection {
     }
 }
 
-/// A reply and its descriptors.
+/// The obligation to reply to one request, with descriptors if there are any.
 struct NativeReply {
     answer: NativeAnswer,
     fds: Vec<OwnedFd>,
@@ -106,7 +108,8 @@ impl Notify for NativeNotifier {
 /// A connected program.
 struct NativePeer {
     connection: Arc<NativeConnection>,
-    /// If the program was refused, the error is reported on its first request.
+    /// The program's open handle. If the program was refused, the error is reported as the reply to
+    /// its first request.
     open: Result<Arc<OpenHandle>, Errno>,
     uid: u32,
 }
@@ -115,7 +118,8 @@ struct NativePeer {
 struct NativePeers {
     peers: HashMap<u64, NativePeer>,
     next: u64,
-    /// Closed for a moment when no other descriptor is available, to accept and drop a connection.
+    /// A descriptor in reserve. It is closed for a moment when no other descriptor is available, to
+    /// accept and drop a connection.
     reserve_fd: Option<OwnedFd>,
 }
 
@@ -123,7 +127,7 @@ struct NativePeers {
 struct FragmentMemory(Vec<MemoryFragment>);
 
 impl FragmentMemory {
-    /// Returns the bytes at `addr`, if one fragment contains them all.
+    /// Returns the `len` bytes at address `addr`, if one fragment contains all of them.
     fn bytes_at(&mut self, addr: u64, len: usize) -> Result<&mut [u8], Errno> {
         let found = self.0.iter_mut().find_map(|piece| {
             let from = usize::try_from(addr.checked_sub(piece.addr)?).ok()?;
@@ -231,7 +235,8 @@ impl NativeServer {
         let pid = credentials.pid.as_raw_nonzero().get() as u32;
         let namespaces = self.server.namespaces();
         let mut opener = opener(namespaces, pid, uid)?;
-        // The namespace of the thread that made the socket, which may differ from the process's.
+        // The namespace is that of the thread that made the socket, which may differ from the
+        // process's.
         let (netns, held) = namespaces.of_socket(connection.socket.as_fd(), uid)?;
         (opener.netns, opener.netns_fd) = (netns, Some(held));
         if !self.server.permissions().admit(uid, &opener.gids) {
@@ -286,8 +291,7 @@ impl NativeServer {
         }
     }
 
-    /// Runs a request in the blocking pool: it may take long, depending on what it binds or
-    /// attaches.
+    /// Runs a request in the blocking pool: some requests, such as binding an interface, take long.
     fn submit_call(
         &self,
         connection: &Arc<NativeConnection>,
@@ -299,7 +303,7 @@ impl NativeServer {
         self.server.blocking_pool().submit(uid, move || {
             server.wait_for_closes(uid);
             let answer = ioctl(server.netmap(), &open, call);
-            // Before the reply, as in `server.rs`.
+            // The handle is dropped before the reply, as in `server.rs`.
             drop(open);
             connection.answer(answer);
         });
@@ -319,7 +323,8 @@ fn ioctl(netmap: &Netmap, open: &OpenHandle, call: NativeCall) -> Result<NativeR
     if argument.len() != size {
         return Err(Errno::INVAL);
     }
-    // A sync loop does not return, and accesses the caller's memory all the time.
+    // Sync loops are refused: a sync loop does not return, and accesses the caller's memory all the
+    // time.
     if Netmap::runs_until_cancelled(cmd, &argument) {
         return Err(Errno::OPNOTSUPP);
     }

@@ -1,11 +1,12 @@
-//! Pages of a caller that this process can map too: pages of a shared mapping, through the mapped
-//! file.
+//! Lets this process map pages of a caller's memory: pages of a shared file mapping, by mapping the
+//! file here, too.
 //!
-//! `/proc/TID/map_files` resolves to that file with our rights, not with the caller's. So the file
-//! is first opened with `O_PATH`. *After that*, the kernel must list the file as mapped shared and
-//! writable by the caller: a caller may change its mappings at any time, but not which file we have
-//! open. Only files in memory are accepted: access to a page of any other file may wait for a disk,
-//! a network, or a FUSE file system that the caller serves itself.
+//! `/proc/TID/map_files` resolves to that file with the rights of this process, not with the
+//! caller's. So the file is first opened with `O_PATH`. *After that*, the kernel must list the file
+//! as mapped shared and writable by the caller: a caller may change its mappings at any time, but
+//! not the file that this process has open. Only files in memory are accepted: access to a page of
+//! any other file may wait for a disk, a network, or a FUSE file system that the caller serves
+//! itself.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ use slipring_netmap::{Errno, SharedPages};
 
 use crate::caller::errno_of;
 
-/// Magic numbers of the file systems whose files are memory.
+/// Magic number of tmpfs; below, of hugetlbfs: the file systems whose files are memory.
 const TMPFS: i64 = 0x0102_1994;
 const HUGETLBFS: i64 = 0x9584_58f6;
 
@@ -26,17 +27,17 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 struct MapsEntry {
     start: u64,
     end: u64,
-    /// Whether other processes see writes.
+    /// Whether the mapping is shared: other processes see writes to it.
     shared: bool,
     writable: bool,
-    /// Offset in the file of the byte at `start`.
+    /// File offset of the byte at address `start`.
     at: u64,
     device: (u32, u32),
     inode: u64,
 }
 
 impl MapsEntry {
-    /// `start-end perms offset major:minor inode path`, all but the inode in hexadecimal.
+    /// Parses `start-end perms offset major:minor inode path`, all but the inode in hexadecimal.
     fn parse(line: &str) -> Option<Self> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut fields = line.split_ascii_whitespace();
@@ -60,13 +61,14 @@ impl MapsEntry {
         self.start <= addr && end.is_some_and(|end| end <= self.end)
     }
 
-    /// Whether this maps the given file shared and writable.
+    /// Whether this is a shared and writable mapping of the given file.
     fn is_file(&self, device: (u32, u32), inode: u64) -> bool {
         self.shared && self.writable && self.device == device && self.inode == inode
     }
 }
 
-/// Returns the mapping of the process (a directory of `/proc`) that contains all these bytes.
+/// Returns the mapping of `process` (an open directory of `/proc`) that contains all `len` bytes at
+/// `addr`.
 fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
     let maps = openat(process, "maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let maps = maps.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
@@ -89,7 +91,7 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     let target = target.map_err(|error| refused(&error.into()))?;
     let stat = fstat(&target).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    // Looked up again, now that the opened file cannot change.
+    // The mapping is looked up again, now that the opened file can no longer change.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);
@@ -108,15 +110,15 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     })
 }
 
-/// Reopens a held file for reading and writing.
+/// Reopens a file that was opened with `O_PATH`, for reading and writing.
 fn open(target: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", target.as_fd().as_raw_fd());
     let flags = OFlags::CLOEXEC.bits() as i32;
     Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())
 }
 
-/// Maps the error of opening a mapped file: without the right to (we are not root of the machine),
-/// pages cannot be shared.
+/// Maps the error of opening a mapped file. If this process has no right to open it (it is not root
+/// in the initial user namespace), pages cannot be shared.
 fn refused(error: &io::Error) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => Errno::OPNOTSUPP,

@@ -1,7 +1,7 @@
 //! `parameters/` next to the device: one file per module parameter, with netmap's names.
 //!
-//! All users may read them, and root may write them. Node numbers are fixed: the directory's first,
-//! then one for each parameter.
+//! All users may read the files, and root may write them. Node numbers are fixed: first that of the
+//! directory, then one for each parameter.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::proto::{self, DIRENT_DIR, DIRENT_REG, FuseAttr, FuseRequest, S_IFDIR,
 pub(crate) const DIRECTORY_NAME: &str = "parameters";
 /// The directory's node number.
 pub(crate) const DIRECTORY_NODE: u64 = proto::ROOT_NODE + 1;
-/// The first node number after those of the parameters.
+/// The first node number after the node numbers of the parameters.
 pub(crate) const FIRST_FREE_NODE: u64 = DIRECTORY_NODE + 1 + PARAMETERS.len() as u64;
 
 /// Reported file size in bytes; longer than any value.
 const MAX_VALUE_LEN: u64 = 32;
 
-/// Whether a node is the directory or in it.
+/// Whether a node is the directory or a file in it.
 pub(crate) fn is_parameter_node(node: u64) -> bool {
     (DIRECTORY_NODE..FIRST_FREE_NODE).contains(&node)
 }
@@ -37,7 +37,7 @@ impl ParameterTree {
         FuseAttr { node: DIRECTORY_NODE, size: 0, mode: S_IFDIR | 0o755, uid: 0, gid: 0 }
     }
 
-    /// Answers a request for one of these nodes.
+    /// Answers a request for the directory or one of its files.
     pub(crate) fn answer(&self, message: FuseRequest<'_>) -> Result<Vec<u8>, Errno> {
         let body = message.body();
         match message.opcode() {
@@ -81,7 +81,7 @@ impl ParameterTree {
         let one = &PARAMETERS[index(node).ok_or(Errno::ISDIR)?];
         let text = bytes.get(..len as usize).ok_or(Errno::INVAL)?;
         let text = str::from_utf8(text).map_err(|_| Errno::INVAL)?.trim();
-        // As the kernel parses its parameters: a boolean may be a letter.
+        // Parsed as the kernel parses its own parameters: a boolean may be a letter.
         let value = match text {
             "Y" | "y" => 1,
             "N" | "n" => 0,
@@ -96,7 +96,7 @@ fn node(index: usize) -> u64 {
     DIRECTORY_NODE + 1 + index as u64
 }
 
-/// Returns the index of a node's parameter.
+/// Returns the index of the parameter whose file has this node number.
 fn index(node: u64) -> Option<usize> {
     node.checked_sub(DIRECTORY_NODE + 1).map(|i| i as usize).filter(|&i| i < PARAMETERS.len())
 }

@@ -1,8 +1,8 @@
-//! Owner and mode of the device, and who may open it.
+//! Owner, group and mode of the device, which decide who may open it.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Mode, owner and group of the device; they may change at any time.
+/// The mode, owner and group of the device; they may change at any time.
 #[derive(Debug, Default)]
 pub struct Permissions(Mutex<PermissionBits>);
 
@@ -20,7 +20,8 @@ impl Permissions {
             PermissionBits { mode: mode & 0o777, uid, gid };
     }
 
-    /// Whether a user in these groups may open the device, by the kernel's rules for files.
+    /// Whether user `uid` with the groups `gids` may open the device, by the kernel's rules for
+    /// file permissions.
     pub(crate) fn admit(&self, uid: u32, gids: &[u32]) -> bool {
         const READ_WRITE: u32 = 6;
         let PermissionBits { mode, uid: owner, gid } = self.bits();

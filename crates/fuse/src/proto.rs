@@ -27,11 +27,12 @@ pub(crate) mod opcode {
 
 /// Node number of the root directory.
 pub(crate) const ROOT_NODE: u64 = 1;
-/// Size of the largest message that we accept, in bytes. The kernel requires at least 8 KiB.
+/// Maximum size of a message from the kernel that this server accepts, in bytes. The kernel
+/// requires at least 8 KiB.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
-/// `fuse_poll_in.flags`: notify us of the next change.
+/// `fuse_poll_in.flags`: the server must notify the kernel of the next change.
 pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
-/// `fuse_setattr_in.valid`: the size is set.
+/// `fuse_setattr_in.valid`: the request sets the size.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
 /// Attributes that opening for writing may set: size, times, and the opener's file and lock.
 pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
@@ -48,7 +49,7 @@ pub(crate) const MIN_READDIR_BYTES: usize = 3072;
 const IN_HEADER_LEN: usize = 40;
 const NOTIFY_POLL: i32 = 1;
 const NOTIFY_RESEND: i32 = 7;
-/// Set in the number of a request that was resent.
+/// Bit that the kernel sets in the unique number of a request that it resends.
 const RESENT_BIT: u64 = 1 << 63;
 
 /// A request as read from the device.
@@ -58,7 +59,7 @@ pub(crate) struct FuseRequest<'m> {
 }
 
 impl<'m> FuseRequest<'m> {
-    /// `None` unless the header is complete.
+    /// Returns the request in `bytes`; `None` if its header is incomplete.
     pub(crate) fn new(bytes: &'m [u8]) -> Option<Self> {
         (bytes.len() >= IN_HEADER_LEN).then_some(Self { bytes })
     }
@@ -75,12 +76,12 @@ impl<'m> FuseRequest<'m> {
         word64(self.bytes, 8)
     }
 
-    /// The number that the request had when it was first sent.
+    /// Returns the unique number that the request had when it was first sent.
     pub(crate) fn call(&self) -> u64 {
         call_of(self.unique())
     }
 
-    /// Whether a previous daemon may already have read the request.
+    /// Whether the kernel resent the request, so that a previous daemon may already have read it.
     pub(crate) fn is_resent(&self) -> bool {
         self.unique() & RESENT_BIT != 0
     }
@@ -93,12 +94,13 @@ impl<'m> FuseRequest<'m> {
         self.head32(24)
     }
 
-    /// The calling thread, or 0 if our PID namespace does not contain it.
+    /// Returns the id of the calling thread, or 0 if this process's PID namespace does not contain
+    /// it.
     pub(crate) fn tid(&self) -> u32 {
         self.head32(32)
     }
 
-    /// The arguments after the header.
+    /// Returns the arguments after the header.
     pub(crate) fn body(&self) -> FuseArgs<'m> {
         FuseArgs(&self.bytes[IN_HEADER_LEN..])
     }
@@ -117,7 +119,7 @@ impl<'m> FuseArgs<'m> {
         word64(self.0, at)
     }
 
-    /// Returns the bytes from `at` on.
+    /// Returns the bytes from offset `at` on.
     pub(crate) fn bytes_from(&self, at: usize) -> &'m [u8] {
         self.0.get(at..).unwrap_or_default()
     }
@@ -128,7 +130,7 @@ impl<'m> FuseArgs<'m> {
     }
 }
 
-/// Returns the number that a request had when it was first sent.
+/// Returns the number that the request `unique` had when it was first sent.
 pub(crate) fn call_of(unique: u64) -> u64 {
     unique & !RESENT_BIT
 }
@@ -199,15 +201,15 @@ pub(crate) mod init {
     const PARALLEL_DIROPS: u32 = 1 << 18;
     const FLAG_MAX_PAGES: u32 = 1 << 22;
     const INIT_EXT: u32 = 1 << 30;
-    /// Bit 37 of both words together.
+    /// FUSE_PASSTHROUGH: bit 37 of the 64-bit flags, in the upper word.
     const PASSTHROUGH: u32 = 1 << 5;
-    /// Bit 41 of both words together.
+    /// FUSE_OVER_IO_URING: bit 41 of the 64-bit flags, in the upper word.
     const OVER_IO_URING: u32 = 1 << 9;
     const MINOR: u32 = 41;
     pub(crate) const MAX_WRITE: u32 = 4096;
     pub(crate) const MAX_PAGES: u16 = 1;
 
-    /// The features that the kernel offers.
+    /// The kernel's INIT request: the features that it offers.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct FuseInitOffer<'m>(pub(crate) FuseArgs<'m>);
 
@@ -217,8 +219,8 @@ pub(crate) mod init {
             self.0.u32(16) & OVER_IO_URING != 0
         }
 
-        /// Builds the reply to INIT, with `uring` if it is requested and offered; `None` if the
-        /// kernel has no passthrough.
+        /// Builds the reply to INIT, with io_uring if `uring` is set and the kernel offers it;
+        /// `None` if the kernel has no passthrough.
         pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
             let (flags, more) = (self.0.u32(12), self.0.u32(16));
             if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
@@ -228,7 +230,7 @@ pub(crate) mod init {
             let more = PASSTHROUGH | if uring { more & OVER_IO_URING } else { 0 };
             let words = ReplyWords::default().u32(7).u32(MINOR).u32(self.0.u32(8)).u32(wanted);
             let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(MAX_PAGES).u16(0);
-            // The backing memfd is not a stacked file system.
+            // Stack depth 1: the backing memfd is not on a stacked file system.
             Some(words.u32(more).u32(1).zeros(24).0)
         }
     }

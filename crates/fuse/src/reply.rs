@@ -1,4 +1,4 @@
-//! Replies and the routes that they take.
+//! Sends replies: to the FUSE device, or to the ring through which the request arrived.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,12 +31,12 @@ impl AsFd for FuseConnection {
 
 impl Notify for FuseConnection {
     fn notify(&self, handle: u64) {
-        // The file may no longer be polled.
+        // An error is harmless: the file may no longer be polled.
         let _ = rustix::io::write(&self.0, &proto::notify_poll(handle));
     }
 }
 
-/// The obligation to answer one request. If dropped unanswered, it replies EIO.
+/// The obligation to answer one request. If it is dropped without an answer, the reply is EIO.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FuseReply {
@@ -51,17 +51,17 @@ enum ReplyRoute {
 }
 
 impl FuseReply {
-    /// Replies to a request that was read from the connection.
+    /// Creates the reply to a request that was read from the connection.
     pub(crate) fn to_device(connection: &Arc<FuseConnection>, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Device(connection.clone())) }
     }
 
-    /// Replies to a request that arrived through a ring.
+    /// Creates the reply to a request that arrived through a ring.
     pub(crate) fn to_ring(outbox: &Arc<ReplyQueue>, slot: UringEntryId, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Ring(outbox.clone(), slot)) }
     }
 
-    /// The request's unique number.
+    /// Returns the request's unique number.
     pub(crate) fn unique(&self) -> u64 {
         self.unique
     }

@@ -1,4 +1,4 @@
-//! Replies on their way to the thread that owns their ring, which alone may submit to it.
+//! Queues replies for the thread that owns a ring, because only that thread may submit to the ring.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,11 +17,11 @@ pub(crate) struct QueuedReply {
     pub(crate) body: Vec<u8>,
 }
 
-/// Replies for one ring.
+/// The queued replies for one ring.
 #[derive(Debug)]
 pub(crate) struct ReplyQueue {
     waiting: Mutex<Vec<QueuedReply>>,
-    /// Signalled when the owner may be asleep.
+    /// Eventfd that wakes the ring's owner, signalled when the owner may be asleep.
     event: OwnedFd,
     owner: ThreadId,
 }
@@ -39,8 +39,8 @@ impl ReplyQueue {
     pub(crate) fn push(&self, answer: QueuedReply) {
         let mut waiting = self.lock();
         waiting.push(answer);
-        // If other replies are queued, the event has been signalled for them, or the owner is
-        // awake.
+        // If other replies were queued before, the event has been signalled for them, or the owner
+        // is awake.
         let first = waiting.len() == 1;
         drop(waiting);
         if first && thread::current().id() != self.owner {
@@ -49,7 +49,7 @@ impl ReplyQueue {
         }
     }
 
-    /// Swaps the queued replies with `empty`.
+    /// Moves the queued replies into `empty`, whose allocation the queue reuses.
     #[inline]
     pub(crate) fn drain_into(&self, empty: &mut Vec<QueuedReply>) {
         std::mem::swap(&mut *self.lock(), empty);
@@ -61,7 +61,7 @@ impl ReplyQueue {
 
     /// Resets the event, so that the next reply signals it again.
     pub(crate) fn clear_event(&self) {
-        // The event may already be reset, if another read came first.
+        // An error is harmless: another read may already have reset the event.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 

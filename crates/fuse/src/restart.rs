@@ -1,5 +1,5 @@
-//! The store's content for a device whose server was killed, and the server that resumes the
-//! device.
+//! Keeps the state of a device in a store of descriptors, and resumes the device from the store
+//! after its server was killed.
 //!
 //! ```text
 //!   name in the store        contents
@@ -39,19 +39,19 @@ const MEMORY_FD_PREFIX: &str = "memory-";
 /// How a device with a store started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
-    /// Empty: there was nothing to resume.
+    /// The device starts empty: the store had nothing to resume.
     New,
-    /// Resumed with the files that programs had open.
+    /// The device continues with the files that programs had open.
     Resumed {
         /// Number of open files.
         files: usize,
         /// The number of those files whose bound port did not survive the restart.
         lost: usize,
-        /// Slots of frames that programs had queued on interfaces; whether these frames were sent
-        /// is unknown.
+        /// Number of slots with frames that programs had queued on interfaces; whether these frames
+        /// were sent is unknown.
         unsent: u64,
     },
-    /// Empty, although there was something to resume. Contains the reason.
+    /// The device starts empty although the store had something to resume, for this reason.
     Refused(String),
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn start(
     names.iter().for_each(|name| store.remove(name));
     let (mount, device) = Mount::new(&config.dir)?;
     let connection = Arc::new(FuseConnection(device));
-    // The kernel cancels a ring's requests in flight when its process ends.
+    // No io_uring: the kernel cancels an io_uring's requests in flight when its process ends.
     handshake::negotiate(
         &connection,
         UringMode::Off,
@@ -132,7 +132,7 @@ fn resume(
     let resumed = resume_domains(domains, config, store, server.parts(), &namespaces)?;
     drop(namespaces);
     parts.namespaces.remove_closed();
-    // Sent before any worker reads, so that resent requests come before new ones.
+    // This message is sent before any worker reads, so that resent requests come before new ones.
     rustix::io::write(&parts.connection.0, &proto::notify_resend())
         .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
     Ok((server, resumed))
@@ -150,7 +150,7 @@ fn resume_domains(
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
     for recovered in domains {
         if recovered.is_blank() {
-            // No client ever learned of this domain.
+            // The domain was never used: no client has learned of it.
             store.remove(&memory_name(recovered.uid));
             store.remove(&ledger_name(recovered.uid));
             continue;
@@ -172,7 +172,7 @@ fn resume_domains(
     Ok(ResumeOutcome::Resumed { files, lost, unsent })
 }
 
-/// Returns the users whose memory and ledger were both handed over.
+/// Returns the domains of the users whose memory and ledger were both handed over.
 fn recovered_domains(mut handed: HashMap<String, OwnedFd>) -> Vec<RecoveredDomain> {
     let uids: Vec<u32> = handed
         .keys()
@@ -190,10 +190,10 @@ fn resume_error(what: &str) -> ResumeError {
     ResumeError(what.to_owned())
 }
 
-/// The page that counts the servers of one device.
+/// The page `device` of the store, which counts the servers of one device.
 struct RestartPage(OwnedFd);
 
-/// Number of servers in a row that may end within [`RESTART_WINDOW_SECS`] before the recovered
+/// Maximum number of servers that may start within [`RESTART_WINDOW_SECS`] before the recovered
 /// state is assumed to be the cause.
 const MAX_RECENT_STARTS: usize = 10;
 /// Seconds within which [`MAX_RECENT_STARTS`] starts are too many.
@@ -251,7 +251,7 @@ impl RestartPage {
 }
 
 fn boot_seconds() -> u64 {
-    // Never 0, which means no start.
+    // Adds 1, because 0 means that there was no start.
     rustix::time::clock_gettime(ClockId::Boottime).tv_sec as u64 + 1
 }
 

@@ -1,4 +1,4 @@
-//! Answers the kernel's requests: any number of threads in [`FuseServer::run`].
+//! Answers the kernel's requests. Any number of threads call [`FuseServer::run`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::proto::{
 use crate::reply::{FuseConnection, FuseReply};
 use crate::watchdog::Watchdog;
 
-/// How long a poll waits for its peer before the caller is put to sleep: less than it would take to
-/// wake the caller.
+/// How long a poll waits for the program at the other end of a pipe before the caller is put to
+/// sleep: less than it would take to wake the caller.
 const POLL_WAIT: Duration = Duration::from_micros(20);
 
 /// The state that all workers share.
@@ -46,7 +46,7 @@ pub(crate) struct FuseServer {
     size: u64,
 }
 
-/// The parts of [`FuseServer`] that outlive the process.
+/// The parts of [`FuseServer`] whose state a restarted daemon takes over.
 pub(crate) struct PersistentParts<'s> {
     pub(crate) connection: &'s Arc<FuseConnection>,
     pub(crate) netmap: &'s Netmap,
@@ -120,7 +120,7 @@ impl FuseServer {
         self.close_tracker.wait(uid);
     }
 
-    /// Closes a handle that the kernel does not know.
+    /// Closes a handle that the kernel does not know, such as one of the native socket API.
     pub(crate) fn close(self: &Arc<Self>, open: Arc<OpenHandle>) {
         let (uid, server) = (open.uid(), self.clone());
         let close = self.close_tracker.begin(uid);
@@ -132,7 +132,7 @@ impl FuseServer {
         });
     }
 
-    /// Frees memory that is no longer needed.
+    /// Frees the memory of users who have no files open and own nothing that outlives their files.
     pub(crate) fn release_unused(&self) {
         self.nodes.release_unused(self.device());
     }
@@ -141,8 +141,8 @@ impl FuseServer {
         self.nodes.domains()
     }
 
-    /// Closes all files, including those that the kernel reports no more about, and waits until
-    /// this is done. Memory of open files stays as it is: their programs have it mapped.
+    /// Closes all files, including files whose close the kernel will not report, and waits until
+    /// all are closed. Memory of open files stays as it is: their programs have it mapped.
     pub(crate) fn close_all(&self) {
         let files = self.files.take_all();
         if !files.is_empty() {
@@ -160,13 +160,14 @@ impl FuseServer {
         self.files.count()
     }
 
-    /// Marks the beginning or the end of a worker's request.
+    /// Records for the watchdog that worker number `worker` begins or ends a request.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         self.watchdog.heartbeat(worker);
     }
 
-    /// Records that a worker cannot continue, so calls that it would answer cannot either.
+    /// Records for the watchdog that a worker cannot continue, so that calls which it should answer
+    /// hang.
     pub(crate) fn fail(&self) {
         self.watchdog.fail();
     }
@@ -184,7 +185,7 @@ impl FuseServer {
                     }
                     None => return,
                 },
-                // A caller was killed before we took its request, or a signal arrived.
+                // A caller was killed before this thread read its request, or a signal arrived.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return,
             }
@@ -196,8 +197,8 @@ impl FuseServer {
         match message.opcode() {
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
-            // All other interruptible calls end by themselves within microseconds, or wait in the
-            // blocking pool for memory of the same caller.
+            // Interruptible calls that are not long calls end by themselves within microseconds, or
+            // wait in the blocking pool for memory of the same caller.
             opcode::INTERRUPT => self.long_calls.interrupt(message.body().u64(0)),
             _ => self.handle(message, FuseReply::to_device(&self.connection, message.unique())),
         }
@@ -212,7 +213,8 @@ impl FuseServer {
             opcode::RELEASE => self.release(message, reply),
             _ => match self.handle_immediate(message) {
                 Ok(answer) => reply.done([&answer, &[]]),
-                // The server has too many files open, not the caller.
+                // EMFILE means that the server has too many files open, not the caller, so the
+                // caller gets ENFILE.
                 Err(Errno::MFILE) => reply.refuse(Errno::NFILE),
                 Err(error) => reply.refuse(error),
             },
@@ -228,7 +230,8 @@ impl FuseServer {
             opcode::LOOKUP => self.look_up(message),
             opcode::OPEN => self.open(message),
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // The file's size is fixed; the rest is set by the operator of the device.
+            // The size of the file is fixed; its other attributes are set by the operator of the
+            // device.
             opcode::SETATTR if body.u32(0) & proto::SET_SIZE != 0 => Err(Errno::INVAL),
             opcode::SETATTR => Err(Errno::PERM),
             opcode::FALLOCATE => Err(Errno::OPNOTSUPP),
@@ -278,7 +281,7 @@ impl FuseServer {
         Ok(proto::open_out(opened?, Some(backing)))
     }
 
-    /// Opens a file on a node and returns its handle.
+    /// Opens a file on a node and returns the handle of the file.
     fn open_on(&self, node: FuseNode, message: FuseRequest<'_>) -> Result<u64, Errno> {
         let opener = opener(&self.namespaces, message.tid(), message.uid())?;
         let open_id = OpenId { handle: self.files.next_handle(), call: message.call() };
@@ -328,7 +331,8 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         self.blocking_pool.submit(uid, move || {
             if let Ok(mut memory) = Caller::open(tid, uid) {
-                // Slots whose data cannot be fetched stay queued; the poll sends those before them.
+                // Slots whose data cannot be fetched stay queued; the poll sends the slots before
+                // them.
                 let _ = open.fetch_indirect(&mut memory);
             }
             poll(open, wanted, arm, reply);
@@ -370,7 +374,7 @@ impl FuseServer {
 #[inline]
 fn poll(open: Arc<OpenHandle>, wanted: PollEvents, arm: Option<u64>, reply: FuseReply) {
     let events = open.poll(wanted, arm, POLL_WAIT);
-    // As in `IoctlCall::perform`.
+    // Dropped before the reply, as in `IoctlCall::perform`.
     drop(open);
     reply.done([&proto::poll_out(events.0), &[]]);
 }
@@ -392,8 +396,8 @@ impl IoctlCall {
             let memory = &mut CallMemory(memory, call);
             perform(&self.netmap, &self.open, self.cmd, &mut self.argument, memory)
         });
-        // Dropped before the reply: a program that closes the file next must hold its last
-        // reference.
+        // The server's reference is dropped before the reply: a program that closes the file next
+        // must hold the last reference to it.
         drop(self.open);
         // As in netmap, the argument is copied back even if the call fails.
         let result = done.unwrap_or_else(|error| -error.raw_os_error());
@@ -427,7 +431,7 @@ pub(crate) fn perform(
     done
 }
 
-/// Lists the directory, starting at entry `from`.
+/// Lists the device's directory, starting at entry `from`.
 fn list(from: u64) -> Vec<u8> {
     // The file's node number depends on the user; any number but 0 is accepted here.
     let entries = [

@@ -26,7 +26,7 @@ pub(crate) fn open_backing(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Resu
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY:
     // - The opcode is FUSE_DEV_IOC_BACKING_OPEN, which reads a `fuse_backing_map`; `ResultIoctl`
-    //   points at one of that layout, alive during the call.
+    //   points to a value of that layout, which lives during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_OPEN>(map)) }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn open_backing(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Resu
 pub(crate) fn close_backing(device: BorrowedFd<'_>, id: i32) -> Result<i32, Errno> {
     // SAFETY:
     // - The opcode is FUSE_DEV_IOC_BACKING_CLOSE, which reads a 32-bit number; `ResultIoctl` points
-    //   at one, alive during the call.
+    //   to a 32-bit number, which lives during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_CLOSE>(id)) }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn namespace_of(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // - The opcode is SIOCGSKNS, which has no argument and returns a descriptor; what `ResultIoctl`
     //   points at is not read.
     let fd = unsafe { rustix::ioctl::ioctl(socket, ResultIoctl::<_, SIOCGSKNS>(0u32)) }?;
-    // SAFETY: the kernel has just created it, for us alone.
+    // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

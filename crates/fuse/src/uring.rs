@@ -1,8 +1,9 @@
 //! Chooses whether requests arrive by io_uring, with a queue for each processor, or by the device.
 //!
 //! The kernel offers io_uring if its module parameter is set at the moment of mounting, and does
-//! not read it again once both sides have agreed. So a parameter that was switched on here is
-//! switched back at once. With a store for restarts, requests always arrive by the device
+//! not read it again once both sides have agreed. So if this process switches the parameter on, it
+//! switches it off again as soon as both sides have agreed. With a store for restarts, requests
+//! always arrive by the device
 //! ([`FuseDevice::open_persistent`](crate::FuseDevice::open_persistent)).
 
 use std::fs::File;
@@ -36,34 +37,36 @@ pub enum RequestTransport {
     },
     /// By io_uring, except for requests that the kernel sends through the device only.
     Uring {
-        /// Whether the module parameter was off and has been switched off again.
+        /// Whether this process switched the module parameter on, and off again.
         switched: bool,
     },
 }
 
 const PARAMETER_PATH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Only root can open this file, so no other user can block us by locking it. It exists wherever
-/// the parameter does, unlike FUSE's own uevent, which is missing if FUSE is built into the kernel.
+/// The file that processes lock to switch the parameter. Only root can open it, so no other user
+/// can block slipring by locking it. It exists wherever the parameter does, unlike FUSE's own
+/// uevent, which is missing if FUSE is built into the kernel.
 const LOCK_PATH: &str = "/sys/bus/platform/uevent";
 
-/// Keeps the module parameter as wanted until dropped.
+/// Keeps the module parameter in the requested state until dropped.
 #[derive(Debug)]
 pub(crate) struct UringParameterGuard {
-    /// The parameter's file, if we switched it on, to switch it back.
+    /// The parameter's file, if this process switched it on and must switch it off again.
     switched: Option<File>,
     /// Serialises all processes that switch or read the parameter.
     _lock: Option<File>,
 }
 
 impl UringParameterGuard {
-    /// Sets the parameter so that the kernel offers `wanted`.
+    /// Sets the parameter as mode `wanted` requires.
     pub(crate) fn apply(wanted: UringMode) -> Result<Self, FuseError> {
         let switched = None;
         match wanted {
             UringMode::Off => Ok(Self { switched, _lock: None }),
             UringMode::Auto => {
                 let held = lock(FlockOperation::LockExclusive);
-                // If the kernel refuses, io_uring is still offered if the parameter was already on.
+                // If switching it on fails, io_uring is still offered if the parameter was already
+                // on.
                 Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
             }
             UringMode::On => {
@@ -85,14 +88,14 @@ impl UringParameterGuard {
 impl Drop for UringParameterGuard {
     fn drop(&mut self) {
         if let Some(file) = &mut self.switched {
-            // A process that could switch the parameter on can switch it off.
+            // This cannot fail: a process that could switch the parameter on can switch it off.
             let _ = file.write_all(b"N");
         }
     }
 }
 
 fn lock(how: FlockOperation) -> Option<File> {
-    // If it cannot be opened, the parameter cannot be switched either.
+    // If this file cannot be opened, this process may not switch the parameter either.
     let file = File::options().write(true).open(LOCK_PATH).ok()?;
     flock(&file, how).ok().map(|()| file)
 }

@@ -1,13 +1,14 @@
-//! Threads that serve the kernel's queues: one per processor that this process may run on, bound to
-//! that processor, and one for all other processors.
+//! Threads that serve the kernel's queues: one thread for each processor that this process may run
+//! on, bound to that processor, and one thread for the queues of all other processors.
 //!
-//! The kernel has one queue for each possible processor, and uses no queue before all have entries.
-//! A request goes to the queue of the caller's processor, so the server runs on the processor of
-//! the caller.
+//! The kernel has one queue for each possible processor, and uses no queue before all queues have
+//! entries. A request goes to the queue of the caller's processor, so the server runs on the
+//! processor of the caller.
 //!
 //! # Invariants
-//! 1. The kernel always has entries of each queue. When a call in a blocking pool occupies one, the
-//!    kernel gets another, so calls that wait for a client never block those of other clients.
+//! 1. The kernel always owns entries of each queue. When a call in a blocking pool occupies an
+//!    entry, another entry is registered, so calls that wait for a client never block those of
+//!    other clients.
 
 use std::fs;
 use std::io;
@@ -25,16 +26,17 @@ use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::server::FuseServer;
 use crate::sys::{FuseUring, UringEntryId, UringEvent};
 
-/// Number of entries of a queue whose processor this process runs on: more than the calls that
-/// threads can begin on a processor before the worker runs there.
+/// Number of entries of a queue whose processor this process may run on: more than the number of
+/// calls that threads can begin on a processor before the worker runs there.
 const LOCAL_QUEUE_ENTRIES: u32 = 128;
-/// Number of entries of a queue whose processor this process does not run on.
+/// Number of entries of a queue whose processor this process may not run on.
 const REMOTE_QUEUE_ENTRIES: u32 = 16;
 
 /// The queues that one thread serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UringWorker {
-    /// The processor that the thread is bound to.
+    /// The processor that the thread is bound to; `None` for the thread that serves all other
+    /// processors.
     processor: Option<usize>,
     queues: Vec<u16>,
 }
@@ -76,25 +78,25 @@ pub(crate) fn is_supported(device: impl AsFd) -> io::Result<()> {
 }
 
 impl UringWorker {
-    /// Number of entries that the kernel should have for each queue.
+    /// Number of entries of each queue that the kernel should own.
     fn target_entries(&self) -> u32 {
         if self.processor.is_some() { LOCAL_QUEUE_ENTRIES } else { REMOTE_QUEUE_ENTRIES }
     }
 
-    /// Serves the queues until the device is unmounted. Reports on `ready` when the queues are set
-    /// up, or why they cannot be.
+    /// Serves the queues until the device is unmounted. Sends a result on `ready`: that the queues
+    /// are set up, or why they cannot be.
     pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
         let served = UringLoop::new(self, server);
         let (started, served) = match served {
             Ok(served) => (Ok(()), Some(served)),
             Err(error) => (Err(error), None),
         };
-        // The receiver may already have been dropped.
+        // An error is ignored: the receiver may already have been dropped.
         let _ = ready.send(started);
         drop(ready);
         if let Some(mut served) = served {
             match served.run(server, worker) {
-                // Unmounted: replies are no longer awaited.
+                // The device was unmounted, so no reply is awaited.
                 Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {}
                 _ => server.fail(),
             }
@@ -106,11 +108,11 @@ impl UringWorker {
 struct UringLoop {
     ring: FuseUring,
     replies: Arc<ReplyQueue>,
-    /// Number of entries that the kernel should have for each queue.
+    /// Number of entries of each queue that the kernel should own.
     target_entries: u32,
     /// Events that arrived before all queues were ready.
     early_events: Vec<UringEvent>,
-    /// Scratch buffers: the current request, and replies to commit.
+    /// Scratch buffer for the current request; below, for replies to commit.
     message: Vec<u8>,
     answers: Vec<QueuedReply>,
 }
@@ -120,7 +122,7 @@ impl UringLoop {
         if let Some(processor) = worker.processor {
             let mut set = CpuSet::new();
             set.set(processor);
-            // If that processor went offline meanwhile, another one serves the queue.
+            // If this fails because the processor went offline, another processor serves the queue.
             let _ = sched_setaffinity(None, &set);
         }
         let mut ring = FuseUring::new(server.device())?;
@@ -185,13 +187,14 @@ impl UringLoop {
         if let Some(queue) = self.ring.owned_queue(slot)
             && self.ring.kernel_entries(queue) < self.target_entries
         {
-            // If this fails for lack of memory, the kernel has fewer entries until the next attempt.
+            // If this fails for lack of memory, the kernel has fewer entries until the next
+            // attempt.
             let _ = self.ring.register_entry(queue);
         }
         Ok(())
     }
 
-    /// Gives the queued replies to the kernel.
+    /// Commits the replies in the scratch buffer to the kernel.
     #[inline]
     fn commit(&mut self) -> io::Result<()> {
         self.replies.drain_into(&mut self.answers);

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One worker's counter of begun and ended requests: odd while the worker serves one.
+/// One worker's counter of begun and ended requests; the count is odd while the worker serves a
+/// request.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct WorkerHeartbeat {
@@ -15,7 +16,7 @@ struct WorkerHeartbeat {
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     heartbeats: Vec<WorkerHeartbeat>,
-    /// Whether a worker has given up.
+    /// Whether a worker has stopped serving because of an error.
     failed: AtomicBool,
 }
 
@@ -25,7 +26,7 @@ impl Watchdog {
         Self { heartbeats, failed: AtomicBool::new(false) }
     }
 
-    /// Marks the beginning or the end of a request. Only the worker itself writes its count.
+    /// Records that a worker begins or ends a request. Only the worker itself writes its count.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         let count = &self.heartbeats[worker].count;
@@ -37,8 +38,8 @@ impl Watchdog {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no worker has given up, and no worker still serves the request that it served at the
-    /// previous check.
+    /// Whether no worker has stopped serving because of an error, and no worker still serves the
+    /// request that it served at the previous check.
     pub(crate) fn is_healthy(&self) -> bool {
         // Every counter is visited, because each visit updates `last_seen`.
         let stuck = self.heartbeats.iter().filter(|pulse| {

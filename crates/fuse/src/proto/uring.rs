@@ -11,15 +11,15 @@
 pub(crate) const REGISTER: u32 = 1;
 /// Command that commits a reply and returns the entry for the next request.
 pub(crate) const COMMIT_AND_FETCH: u32 = 2;
-/// Bytes before the payload.
+/// Number of bytes before the payload.
 pub(crate) const HEAD_LEN: usize = 288;
-/// Offset of the payload's length in bytes.
+/// Offset at which the payload's length in bytes is stored.
 pub(crate) const PAYLOAD_LEN_OFFSET: usize = COMMIT_ID_OFFSET + 8;
 
 const ARGUMENT_OFFSET: usize = 128;
 const COMMIT_ID_OFFSET: usize = 256 + 8;
 
-/// Returns the payload size in bytes that the kernel requires.
+/// Returns the size of the payload buffer in bytes that the kernel requires.
 pub(crate) fn payload(page_size: usize) -> usize {
     /// The kernel's minimum for a message buffer.
     const MIN_PAYLOAD_LEN: usize = 8192;
@@ -28,7 +28,7 @@ pub(crate) fn payload(page_size: usize) -> usize {
         .max(super::init::MAX_PAGES as usize * page_size)
 }
 
-/// Builds the command's own data, `struct fuse_uring_cmd_req`.
+/// Builds the data of a ring command, `struct fuse_uring_cmd_req`.
 pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
@@ -36,28 +36,28 @@ pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     bytes
 }
 
-/// Everything before the payload of a request.
+/// The bytes before the payload of a request.
 pub(crate) struct UringHead<'h>(pub(crate) &'h [u8; HEAD_LEN]);
 
 impl<'h> UringHead<'h> {
-    /// The commit id that the reply must carry.
+    /// Returns the commit id that the reply must carry.
     pub(crate) fn commit(&self) -> u64 {
         super::word64(self.0, COMMIT_ID_OFFSET)
     }
 
-    /// The header, which is at the start of a message.
+    /// Returns the request's header, as it is at the start of a message from the device.
     pub(crate) fn header(&self) -> &'h [u8] {
         &self.0[..super::IN_HEADER_LEN]
     }
 
-    /// The first argument: the message's length less header and payload.
+    /// Returns the first argument. Its length is the message's length less header and payload.
     pub(crate) fn arguments(&self) -> &'h [u8] {
         let all = (super::word32(self.0, 0) as usize).saturating_sub(super::IN_HEADER_LEN);
         let len = all.saturating_sub(self.payload()).min(PAYLOAD_LEN_OFFSET - 16 - ARGUMENT_OFFSET);
         &self.0[ARGUMENT_OFFSET..ARGUMENT_OFFSET + len]
     }
 
-    /// Length of the payload in bytes.
+    /// Returns the length of the payload in bytes.
     pub(crate) fn payload(&self) -> usize {
         super::word32(self.0, PAYLOAD_LEN_OFFSET) as usize
     }
@@ -67,7 +67,7 @@ impl<'h> UringHead<'h> {
 mod tests {
     use super::*;
 
-    /// Builds the head of a request of `len` bytes, `payload` of which are payload.
+    /// Builds the head of a request whose message has `len` bytes, of which `payload` are payload.
     fn head(len: u32, payload: u32) -> [u8; HEAD_LEN] {
         let mut head = [7; HEAD_LEN];
         head[..4].copy_from_slice(&len.to_ne_bytes());

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. This process touches a buffer only while its entry is ours; the kernel touches it only at
-//!    other times.
-//! 2. Buffers are unmapped only when all entries are ours.
+//! 1. This process accesses a buffer only while it owns the buffer's entry (`is_ours`); the kernel
+//!    accesses it only at other times.
+//! 2. Buffers are unmapped only when this process owns all entries.
 //! 3. Only the thread that made the ring submits to it and reads it; the kernel refuses other
 //!    threads.
 
@@ -30,9 +30,11 @@ use slab::Slab;
 
 /// Number of commands submitted to the kernel at once.
 const SUBMISSION_ENTRIES: u32 = 64;
-/// Size of the completion ring; the kernel holds further completions back until there is space.
+/// Number of entries of the completion ring; the kernel holds further completions back until there
+/// is space.
 const COMPLETION_ENTRIES: u32 = 512;
-/// User data of the one command that belongs to no entry.
+/// User data of the command that polls the wake-up descriptor, the only command that belongs to no
+/// entry.
 const WAKEUP_TOKEN: u64 = u64::MAX;
 
 /// The index of a ring entry.
@@ -49,9 +51,9 @@ impl UringEntryId {
 /// An event from the ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UringEvent {
-    /// A request, whose entry is ours until [`FuseUring::commit`].
+    /// A request; this process owns its entry until [`FuseUring::commit`].
     Request(UringEntryId),
-    /// The polled descriptor is readable.
+    /// The descriptor passed to [`FuseUring::poll_wakeup`] is readable.
     Wakeup,
     /// The kernel has ended the entry: the device is unmounted, or a command was invalid.
     Ended(Errno),
@@ -62,7 +64,7 @@ pub(crate) struct FuseUring {
     uring: IoUring<Entry128>,
     device: RawFd,
     entries: Vec<UringEntry>,
-    /// Number of entries of each queue that the kernel has.
+    /// For each queue, the number of entries that the kernel owns.
     kernel_entries: Vec<u32>,
     slabs: Vec<Slab>,
     payload: usize,
@@ -78,7 +80,8 @@ struct UringEntry {
 }
 
 impl FuseUring {
-    /// Creates a ring of the calling thread for the connection `device`, which must stay open.
+    /// Creates a ring, which only the calling thread may use, for the connection `device`, which
+    /// must stay open.
     ///
     /// # Errors
     /// The kernel's error, if io_uring is unavailable.
@@ -150,7 +153,7 @@ impl FuseUring {
         }
         let slot = UringEntryId(done.user_data() as usize);
         let entry = &mut self.entries[slot.0];
-        // Whatever the result of the command, the kernel is done with the entry.
+        // Whatever the result of the command, the kernel no longer accesses the entry.
         entry.is_ours = true;
         self.kernel_entries[usize::from(entry.queue)] -= 1;
         match done.result() {
@@ -159,13 +162,13 @@ impl FuseUring {
         }
     }
 
-    /// Number of entries of a queue that the kernel has.
+    /// Returns the number of entries of a queue that the kernel owns.
     #[inline]
     pub(crate) fn kernel_entries(&self, queue: u16) -> u32 {
         self.kernel_entries[usize::from(queue)]
     }
 
-    /// Returns the kernel's queue of an entry while the entry is ours.
+    /// Returns the kernel's queue of an entry; `None` if the kernel owns the entry.
     #[inline]
     pub(crate) fn owned_queue(&self, slot: UringEntryId) -> Option<u16> {
         let entry = self.entries[slot.0];
@@ -254,7 +257,8 @@ impl FuseUring {
     }
 }
 
-/// Sets how many iovecs the command's address points to; the io_uring crate cannot.
+/// Sets the number of iovecs to which the command's address points; the io_uring crate cannot do
+/// that.
 fn set_len(command: &mut Entry128, parts: u32) {
     /// Offset of `len` in `struct io_uring_sqe`.
     const LEN: usize = 24;
@@ -272,7 +276,8 @@ fn set_len(command: &mut Entry128, parts: u32) {
 impl Drop for FuseUring {
     fn drop(&mut self) {
         if self.entries.iter().any(|entry| !entry.is_ours) {
-            // The kernel releases a ring later than we do: invariant 2.
+            // The slabs stay mapped for ever: the kernel may release a ring later than this process
+            // does (invariant 2).
             std::mem::forget(std::mem::take(&mut self.slabs));
         }
     }

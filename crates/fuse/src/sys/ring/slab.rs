@@ -1,4 +1,4 @@
-//! Memory for the buffers of many ring entries. Pages that no request has used cost nothing.
+//! A mapping with the buffers of many ring entries; the buffers of one entry are a *place*.
 //!
 //! ```text
 //!   place:  | headers (288) | payload       | two iovecs that point to both |
@@ -12,7 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::proto::uring::HEAD_LEN;
 
-/// The mapping. Its owner knows which places the kernel may access, and does not touch those.
+/// The mapping. The owner of this value knows which places the kernel may access, and does not
+/// access them itself.
 pub(super) struct Slab {
     start: NonNull<u8>,
     payload: usize,
@@ -58,16 +59,16 @@ impl Slab {
         unsafe { self.start.add(index * stride + at) }
     }
 
-    /// Copies bytes out of a place.
+    /// Copies bytes from offset `at` of place `index` to `out`.
     pub(super) fn read(&self, index: usize, at: usize, out: &mut [u8]) {
         let from = self.at(index, at, out.len());
         // SAFETY:
         // - `at` has checked that all of it is mapped; `out` is borrowed, so they do not overlap.
-        // - The kernel does not write there: the place is ours.
+        // - The kernel does not write there: the place belongs to an entry that this process owns.
         unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), out.len()) };
     }
 
-    /// Copies bytes into a place.
+    /// Copies bytes to offset `at` of place `index`.
     pub(super) fn write(&self, index: usize, at: usize, bytes: &[u8]) {
         let to = self.at(index, at, bytes.len());
         // SAFETY:
