@@ -7,7 +7,7 @@ use crate::layout::abi_structs;
 pub const SYNC_KLOOP_MAX_SLEEP_US: u32 = 1_000_000;
 
 abi_structs! {
-    /// Body of a sync loop's start.
+    /// Body of [`crate::NETMAP_REQ_SYNC_KLOOP_START`], which starts the sync loop.
     struct NmreqSyncKloopStart: 8 {
         /// Pause between two rounds of the loop, in microseconds; 0 spins.
         0: sleep_us: u32,
@@ -15,31 +15,31 @@ abi_structs! {
         4: pad1: u32,
     }
 
-    /// The program's block for each ring, which the loop reads.
+    /// The control block of a ring that the program writes and the sync loop reads.
     #[repr(align(64))]
     struct NmCsbAtok: 64 {
-        /// The ring's head.
+        /// The ring's `head`.
         0: head: u32,
-        /// The ring's cur.
+        /// The ring's `cur`.
         4: cur: u32,
-        /// The application wants to be woken.
+        /// Not 0 if the program wants to be woken.
         8: appl_need_kick: u32,
-        /// Flags of the next sync.
+        /// Flags of the program's next sync.
         12: sync_flags: u32,
-        /// Rest of the cache line.
+        /// Pads the block to a cache line.
         16: pad: [u32; 12],
     }
 
-    /// The loop's block for each ring, which the program reads.
+    /// The control block of a ring that the sync loop writes and the program reads.
     #[repr(align(64))]
     struct NmCsbKtoa: 64 {
-        /// The loop has consumed the slots before this one.
+        /// Index of the first slot that the loop has not consumed.
         0: hwcur: u32,
-        /// The ring's tail.
+        /// The ring's `tail`.
         4: hwtail: u32,
-        /// The loop wants to be woken.
+        /// Not 0 if the loop wants to be woken.
         8: kern_need_kick: u32,
-        /// Rest of the cache line.
+        /// Pads the block to a cache line.
         12: pad: [u32; 13],
     }
 }

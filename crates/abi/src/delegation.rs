@@ -1,42 +1,45 @@
-//! Rings lent to programs that have the device open, by slipring's own ioctls, which netmap refuses
-//! as unknown. `include/net/netmap_sync.h` declares the structures in C.
+//! Rings that the daemon lends to programs that have the device open, so that the programs sync
+//! them without system calls. The ioctls are slipring's own; netmap refuses them as unknown.
+//! `include/net/netmap_sync.h` declares the structures in C.
 
 use alloc::vec::Vec;
 
 use crate::ioctl::{IoctlDir, ioc};
 
-/// Borrows the bound rings, to be synced by the program: [`LENT_SIZE`] bytes.
+/// Ioctl by which a program borrows the pipe rings that it has bound, to sync them itself; the
+/// argument has [`LENT_SIZE`] bytes.
 pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, LENT_SIZE);
-/// Wakes clients at the other end of a pipe that have marked themselves asleep; no argument.
+/// Ioctl that wakes clients at the other end of a pipe that have marked themselves asleep; no
+/// argument.
 pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
-/// Version of the words that the halves of a pipe share; the first word of the argument.
+/// Version of the words that the two ends of a pipe share; the first word of the argument.
 pub const LENT_VERSION: u32 = 1;
 /// Maximum number of rings in an answer.
 pub const LENT_RINGS: usize = 32;
 /// Size of an answer in bytes.
 pub const LENT_SIZE: usize = LENT_HEAD_LEN + LENT_RINGS * LENT_RING_LEN;
 
-/// Bytes of the header: version, client id, timestamps flag, count.
+/// Bytes of the answer's header: version, client id, timestamps flag, number of rings.
 const LENT_HEAD_LEN: usize = 16;
 const LENT_RING_LEN: usize = 40;
 
-/// A lent ring; offsets in bytes from the start of the mapping.
+/// Where a lent ring of a pipe is; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelegatedRingLayout {
-    /// The words that both halves share.
+    /// Offset of the words that both ends of the pipe share.
     pub words: u64,
-    /// The sender's ring.
+    /// Offset of the sender's ring.
     pub tx: u64,
-    /// The receiver's ring.
+    /// Offset of the receiver's ring.
     pub rx: u64,
-    /// Number of slots of either ring.
+    /// Number of slots of each of the two rings.
     pub num_slots: u32,
-    /// Whether the lent ring is that of the receiver.
+    /// Whether the lent ring is the receiver's; otherwise it is the sender's.
     pub receives: bool,
-    /// The port's number of the ring.
+    /// Number of the ring among the port's rings.
     pub ring: u32,
 }
 
@@ -66,8 +69,8 @@ pub fn encode_delegated_rings(
     Some(bytes)
 }
 
-/// Decodes an answer: the program's number, whether rx syncs write their time, and the rings.
-/// `None` if the answer is malformed.
+/// Decodes an answer: the client id, whether rx syncs write their time into the ring, and the
+/// rings. `None` if the answer is malformed.
 #[must_use]
 pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedRingLayout>)> {
     let (client_id, stamps, count) = decode_head(bytes)?;
@@ -85,8 +88,8 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
     Some((client_id, stamps, rings.collect::<Option<_>>()?))
 }
 
-/// The program's number, whether rx syncs write their time, and the count: the common part of both
-/// kinds of answers.
+/// Decodes the part that both kinds of answers share: the client id, whether rx syncs write their
+/// time into the ring, and the number of rings or queues.
 fn decode_head(bytes: &[u8]) -> Option<(u32, bool, usize)> {
     let count = word_at(bytes, 12)? as usize;
     let known = word_at(bytes, 0)? == LENT_VERSION && count <= LENT_RINGS;
@@ -101,8 +104,8 @@ fn long_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Borrows the bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`]
-/// bytes.
+/// Ioctl by which a program borrows the queues of an interface that it has bound, to sync them
+/// itself; the argument has [`LENT_QUEUES_SIZE`] bytes.
 pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
 
 const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
@@ -110,38 +113,39 @@ const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
 /// Size of an answer to [`NIOCLENDQ`] in bytes.
 pub const LENT_QUEUES_SIZE: usize = LENT_QUEUES_HEAD_LEN + LENT_RINGS * LENT_QUEUE_LEN;
 
-/// Bytes of the header: version, client id, timestamps flag, count, token.
+/// Bytes of the answer's header: version, client id, timestamps flag, number of queues, token.
 const LENT_QUEUES_HEAD_LEN: usize = 24;
 const LENT_QUEUE_LEN: usize = 48;
 
-/// A lent queue; offsets in bytes from the start of the mapping.
+/// Where a lent queue of an interface is; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DelegatedQueueLayout {
-    /// The words by which program and host take turns.
+    /// Offset of the words by which the program and the daemon take turns.
     pub words: u64,
-    /// The tx ring; 0 if it is not lent.
+    /// Offset of the tx ring; 0 if it is not lent.
     pub tx: u64,
-    /// The rx ring; 0 if it is not lent.
+    /// Offset of the rx ring; 0 if it is not lent.
     pub rx: u64,
-    /// Number of slots of either ring.
+    /// Number of slots of each of the two rings.
     pub num_slots: u32,
-    /// Number of entries in each of the kernel's rings.
+    /// Number of entries in each of the kernel's AF_XDP rings.
     pub cells: u32,
     /// Maximum length of a sent frame in bytes.
     pub max_slot_len: u32,
-    /// Number of buffers of the region.
+    /// Number of buffers of the memory region.
     pub bufs: u32,
-    /// [`LENT_SOFTWARE`], [`LENT_ZERO_COPY`].
+    /// A set of [`LENT_SOFTWARE`] and [`LENT_ZERO_COPY`].
     pub flags: u32,
 }
 
-/// Frames come from the kernel itself, so their checksums may be incomplete.
+/// Flag of a queue: frames come from the kernel's network stack, so their checksums may be
+/// incomplete.
 pub const LENT_SOFTWARE: u32 = 1;
-/// The kernel does not copy frames.
+/// Flag of a queue: the kernel does not copy frames.
 pub const LENT_ZERO_COPY: u32 = 2;
 
 /// Encodes an answer; `None` if there are too many queues. The native socket API returns the
-/// sockets for the token.
+/// queues' AF_XDP sockets in exchange for the token.
 #[must_use]
 pub fn encode_delegated_queues(
     client_id: u32,
@@ -171,8 +175,9 @@ pub fn encode_delegated_queues(
     Some(bytes)
 }
 
-/// Decodes an answer: the program's number, whether rx syncs write their time, the token that the
-/// native socket exchanges for the sockets, and the queues. `None` if the answer is malformed.
+/// Decodes an answer: the client id, whether rx syncs write their time into the ring, the token
+/// that the native socket exchanges for the sockets, and the queues. `None` if the answer is
+/// malformed.
 #[must_use]
 pub fn decode_delegated_queues(
     bytes: &[u8],

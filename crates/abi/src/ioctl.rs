@@ -12,7 +12,7 @@ pub enum IoctlDir {
     Write,
     /// The program reads the argument.
     Read,
-    /// The program writes the argument and reads it back.
+    /// The program writes the argument, and the kernel writes the result back to it.
     ReadWrite,
 }
 
@@ -32,20 +32,20 @@ pub const fn ioc(dir: IoctlDir, kind: u8, nr: u8, size: usize) -> u32 {
     dir << 30 | (size as u32) << 16 | (kind as u32) << 8 | nr as u32
 }
 
-/// Returns figures of a port, or of switches: [`Nmreq`].
+/// Returns properties of a port, or the ports of switches; argument [`Nmreq`].
 pub const NIOCGINFO: u32 = ioc(IoctlDir::ReadWrite, b'i', 145, size_of::<Nmreq>());
-/// Binds by the legacy interface: [`Nmreq`].
+/// Binds a port by the legacy interface; argument [`Nmreq`].
 pub const NIOCREGIF: u32 = ioc(IoctlDir::ReadWrite, b'i', 146, size_of::<Nmreq>());
 /// Sends the contents of the bound transmit rings; no argument.
 pub const NIOCTXSYNC: u32 = ioc(IoctlDir::None, b'i', 148, 0);
 /// Receives into the bound receive rings; no argument.
 pub const NIOCRXSYNC: u32 = ioc(IoctlDir::None, b'i', 149, 0);
-/// Sends a message to the module of a switch: [`NmIfreq`].
+/// Sends a message to the module of a switch; argument [`NmIfreq`].
 pub const NIOCCONFIG: u32 = ioc(IoctlDir::ReadWrite, b'i', 150, size_of::<NmIfreq>());
-/// Any request with a header: [`NmreqHeader`].
+/// Executes a request; argument [`NmreqHeader`].
 pub const NIOCCTRL: u32 = ioc(IoctlDir::ReadWrite, b'i', 151, size_of::<NmreqHeader>());
 
-// Values from the C headers.
+// Asserts the values that the C headers have.
 const _: () = {
     assert!(NIOCGINFO == 0xc03c_6991);
     assert!(NIOCREGIF == 0xc03c_6992);

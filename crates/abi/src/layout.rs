@@ -12,10 +12,11 @@ pub trait Plain: Copy {
     /// Writes the value to the first [`Self::SIZE`] bytes of `out`, in native byte order.
     ///
     /// # Panics
-    /// If `out` is shorter.
+    /// If `out` is shorter than [`Self::SIZE`].
     fn write_to(&self, out: &mut [u8]);
 
-    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`, or `None` if there are fewer.
+    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`, or `None` if `bytes` is
+    /// shorter.
     fn read_from(bytes: &[u8]) -> Option<Self>;
 }
 

@@ -6,15 +6,15 @@
 use crate::layout::abi_structs;
 use crate::ring::IFNAMSIZ;
 
-/// `nr_ringid`: the ring in the low bits is a NIC ring.
+/// `nr_ringid`: bind only the NIC ring pair whose number is in [`NETMAP_RING_MASK`].
 pub const NETMAP_HW_RING: u16 = 0x4000;
-/// `nr_ringid`: the host rings.
+/// `nr_ringid`: bind the host rings.
 pub const NETMAP_SW_RING: u16 = 0x2000;
-/// `nr_ringid`: poll transmits only if it waits for `POLLOUT`.
+/// `nr_ringid`: a poll transmits only if it waits for `POLLOUT`.
 pub const NETMAP_NO_TX_POLL: u16 = 0x1000;
-/// `nr_ringid`: poll receives even if it only waits for `POLLOUT`.
+/// `nr_ringid`: a poll receives even if it waits only for `POLLOUT`.
 pub const NETMAP_DO_RX_POLL: u16 = 0x8000;
-/// `nr_ringid`: number of the ring.
+/// `nr_ringid`: mask of the ring's number.
 pub const NETMAP_RING_MASK: u16 = 0x0fff;
 
 /// `nr_cmd`: attach the interface to a switch.
@@ -49,7 +49,7 @@ abi_structs! {
     struct Nmreq: 60 {
         /// Name of the port, NUL-terminated.
         0: nr_name: [u8; IFNAMSIZ],
-        /// Version that the program was built for; 14 or more.
+        /// Version of netmap's API for which the program was built; 14 or more.
         16: nr_version: u32,
         /// Offset of the [`crate::NetmapIf`] in the mapping, in bytes.
         20: nr_offset: u32,
@@ -63,7 +63,7 @@ abi_structs! {
         36: nr_tx_rings: u16,
         /// Number of receive rings.
         38: nr_rx_rings: u16,
-        /// Ring number and the bits above [`NETMAP_RING_MASK`].
+        /// Ring number in [`NETMAP_RING_MASK`], and flags in the bits above.
         40: nr_ringid: u16,
         /// A command such as `NETMAP_BDG_ATTACH`; 0 for a plain bind.
         42: nr_cmd: u16,
@@ -71,7 +71,7 @@ abi_structs! {
         44: nr_arg1: u16,
         /// Id of the memory region.
         46: nr_arg2: u16,
-        /// Number of extra buffers, requested and granted.
+        /// Number of extra buffers: requested, and written back as granted.
         48: nr_arg3: u32,
         /// Mode in [`crate::NR_REG_MASK`], and `NR_*` flags.
         52: nr_flags: u32,
@@ -83,7 +83,7 @@ abi_structs! {
     struct NmIfreq: 272 {
         /// Name of the port, NUL-terminated.
         0: nifr_name: [u8; IFNAMSIZ],
-        /// Data whose meaning the program and the switch's module agree on.
+        /// Data whose meaning is defined by the switch's module.
         16: data: [u8; 256],
     }
 }

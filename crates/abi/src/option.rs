@@ -15,35 +15,37 @@ pub const NETMAP_REQ_OPT_SYNC_KLOOP_MODE: u32 = 4;
 /// `nro_reqtype` of [`NmreqOptOffsets`].
 pub const NETMAP_REQ_OPT_OFFSETS: u32 = 5;
 
-/// [`NmreqOptSyncKloopMode::mode`]: transmit in the context of the kick.
+/// [`NmreqOptSyncKloopMode::mode`]: transmit in the context of the thread that kicks, not in the
+/// loop.
 pub const NM_OPT_SYNC_KLOOP_DIRECT_TX: u32 = 1;
-/// [`NmreqOptSyncKloopMode::mode`]: receive in the context of the kick.
+/// [`NmreqOptSyncKloopMode::mode`]: receive in the context of the thread that kicks, not in the
+/// loop.
 pub const NM_OPT_SYNC_KLOOP_DIRECT_RX: u32 = 2;
 
 abi_structs! {
-    /// Head of every option.
+    /// Common head of all options.
     struct NmreqOption: 24 {
         /// Address of the next option; 0 ends the list.
         0: nro_next: u64,
-        /// Total size of the option in bytes; 0 if the type implies it.
+        /// Type of the option, one of `NETMAP_REQ_OPT_*`.
         8: nro_reqtype: u32,
         /// Written back: 0, or why the option was refused (an errno).
         12: nro_status: u32,
-        /// Size of the option with its body, in bytes; 0 where the type implies it.
+        /// Size of the option with its body, in bytes; 0 if the type implies it.
         16: nro_size: u64,
     }
 
-    /// Makes the region from the program's own memory.
+    /// Requests that the region is the program's own memory.
     struct NmreqOptExtmem: 96 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,
-        /// Address of the memory.
+        /// Address of the program's memory.
         24: nro_usrptr: u64,
-        /// The division into objects; 0 means a default.
+        /// Number and size of the objects in the memory; 0 means the default.
         32: nro_info: NmreqPoolsInfo,
     }
 
-    /// Syncs through shared control blocks; needs an exclusive bind.
+    /// Requests syncs through shared control blocks; needs an exclusive bind.
     struct NmreqOptCsb: 40 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,
@@ -53,7 +55,7 @@ abi_structs! {
         32: csb_ktoa: u64,
     }
 
-    /// Requests that payloads may start within their buffers.
+    /// Requests that payloads may start at an offset in their buffers.
     struct NmreqOptOffsets: 56 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,
@@ -69,7 +71,7 @@ abi_structs! {
         48: nro_min_gap: u64,
     }
 
-    /// Configures the sync loop.
+    /// Configures whether the sync loop itself or the kick's sender moves frames.
     struct NmreqOptSyncKloopMode: 32 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,

@@ -7,7 +7,7 @@ pub const NETMAP_REQ_IFNAMSIZ: usize = 64;
 /// Maximum size of a request's body and options together, in bytes.
 pub const NETMAP_REQ_MAXSIZE: usize = 4096;
 
-/// `nr_reqtype`: bind; body [`NmreqRegister`].
+/// `nr_reqtype`: bind the descriptor to a port; body [`NmreqRegister`].
 pub const NETMAP_REQ_REGISTER: u16 = 1;
 /// `nr_reqtype`: get properties of a port without binding it; body [`NmreqPortInfoGet`].
 pub const NETMAP_REQ_PORT_INFO_GET: u16 = 2;
@@ -33,9 +33,10 @@ pub const NETMAP_REQ_VALE_POLLING_DISABLE: u16 = 11;
 pub const NETMAP_REQ_POOLS_INFO_GET: u16 = 12;
 /// `nr_reqtype`: run the sync loop in this call; body [`crate::NmreqSyncKloopStart`].
 pub const NETMAP_REQ_SYNC_KLOOP_START: u16 = 13;
-/// `nr_reqtype`: stop that loop; no body.
+/// `nr_reqtype`: stop the descriptor's sync loop; no body.
 pub const NETMAP_REQ_SYNC_KLOOP_STOP: u16 = 14;
-/// `nr_reqtype`: attach control blocks after the bind; no body.
+/// `nr_reqtype`: share control blocks (CSB) for the bound rings; no body, the option
+/// [`crate::NmreqOptCsb`] has the addresses.
 pub const NETMAP_REQ_CSB_ENABLE: u16 = 15;
 
 /// `nr_mode` of old requests: take the mode from `nr_ringid`. Invalid in `NIOCCTRL`.
@@ -63,7 +64,8 @@ pub const NR_REG_MASK: u32 = 0xf;
 pub const NR_MONITOR_TX: u64 = 0x100;
 /// `nr_flags`: monitor the frames that the port receives.
 pub const NR_MONITOR_RX: u64 = 0x200;
-/// `nr_flags`: monitor in the port's memory; both directions, unless another flag selects one.
+/// `nr_flags`: monitor without copying, in the monitored port's memory; both directions, unless
+/// another flag selects one.
 pub const NR_ZCOPY_MON: u64 = 0x400;
 /// `nr_flags`: no other client may bind these rings.
 pub const NR_EXCLUSIVE: u64 = 0x800;
@@ -73,9 +75,9 @@ pub const NR_RX_RINGS_ONLY: u64 = 0x2000;
 pub const NR_TX_RINGS_ONLY: u64 = 0x4000;
 /// `nr_flags`: the program can handle a virtio-net header.
 pub const NR_ACCEPT_VNET_HDR: u64 = 0x8000;
-/// `nr_flags`: poll receives even if it only waits for `POLLOUT`.
+/// `nr_flags`: a poll receives even if it waits only for `POLLOUT`.
 pub const NR_DO_RX_POLL: u64 = 0x10000;
-/// `nr_flags`: poll transmits only if it waits for `POLLOUT`.
+/// `nr_flags`: a poll transmits only if it waits for `POLLOUT`.
 pub const NR_NO_TX_POLL: u64 = 0x20000;
 
 /// [`NmreqValePolling::nr_mode`]: one thread for all rings.
@@ -86,9 +88,9 @@ pub const NETMAP_POLLING_MODE_MULTI_CPU: u32 = 2;
 abi_structs! {
     /// Argument of [`crate::NIOCCTRL`].
     struct NmreqHeader: 88 {
-        /// Version that the program was built for.
+        /// Version of netmap's API for which the program was built.
         0: nr_version: u16,
-        /// The type, one of `NETMAP_REQ_*`.
+        /// Type of the request, one of `NETMAP_REQ_*`.
         2: nr_reqtype: u16,
         /// Reserved; must be 0.
         4: nr_reserved: u32,
@@ -96,11 +98,12 @@ abi_structs! {
         8: nr_name: [u8; NETMAP_REQ_IFNAMSIZ],
         /// Address of the first [`crate::NmreqOption`]; 0 for none.
         72: nr_options: u64,
-        /// Address of the body; 0 for none.
+        /// Address of the request's body; 0 for none.
         80: nr_body: u64,
     }
 
-    /// Binds a descriptor to a port. Zeros request defaults; the answer is written back.
+    /// Binds a descriptor to a port. A number of 0 requests the default; the actual values are
+    /// written back.
     struct NmreqRegister: 56 {
         /// Offset of the [`crate::NetmapIf`] in the mapping, in bytes.
         0: nr_offset: u64,
@@ -120,11 +123,11 @@ abi_structs! {
         30: nr_host_rx_rings: u16,
         /// Id of the memory region.
         32: nr_mem_id: u16,
-        /// Ring number, for the modes that bind one.
+        /// Number of the ring pair, for modes that bind one pair.
         34: nr_ringid: u16,
-        /// The mode, one of `NR_REG_*`.
+        /// Which rings to bind, one of `NR_REG_*`.
         36: nr_mode: u32,
-        /// Number of extra buffers, requested and granted.
+        /// Number of extra buffers: requested, and written back as granted.
         40: nr_extra_bufs: u32,
         /// Aligns `nr_flags` to 8 bytes.
         44: pad1: u32,
@@ -132,9 +135,9 @@ abi_structs! {
         48: nr_flags: u64,
     }
 
-    /// Figures of a port.
+    /// Properties of a port, written back.
     struct NmreqPortInfoGet: 32 {
-        /// Size of its memory, in bytes.
+        /// Size of the port's memory region, in bytes.
         0: nr_memsize: u64,
         /// Number of slots of a transmit ring.
         8: nr_tx_slots: u32,
@@ -158,7 +161,7 @@ abi_structs! {
     struct NmreqValeAttach: 64 {
         /// How to bind the attached interface: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
         0: reg: NmreqRegister,
-        /// Written back: its index in the switch.
+        /// Written back: index of the interface's port in the switch.
         56: port_index: u32,
         /// Pads the structure to a multiple of 8 bytes.
         60: pad1: u32,
@@ -166,7 +169,7 @@ abi_structs! {
 
     /// Detaches an interface from its switch.
     struct NmreqValeDetach: 8 {
-        /// Written back: its former index.
+        /// Written back: former index of the interface's port in the switch.
         0: port_index: u32,
         /// Pads the structure to 8 bytes.
         4: pad1: u32,
@@ -226,19 +229,19 @@ abi_structs! {
         8: nr_mem_id: u16,
         /// Aligns `nr_if_pool_offset` to 8 bytes.
         10: pad1: [u16; 3],
-        /// Offset of the interfaces.
+        /// Offset of the pool of interface records (`netmap_if`).
         16: nr_if_pool_offset: u64,
-        /// Maximum number of interfaces.
+        /// Maximum number of interface records.
         24: nr_if_pool_objtotal: u32,
-        /// Size of an interface.
+        /// Size of an interface record.
         28: nr_if_pool_objsize: u32,
-        /// Offset of the rings.
+        /// Offset of the pool of rings.
         32: nr_ring_pool_offset: u64,
         /// Maximum number of rings.
         40: nr_ring_pool_objtotal: u32,
         /// Size of a ring.
         44: nr_ring_pool_objsize: u32,
-        /// Offset of the buffers.
+        /// Offset of the pool of buffers.
         48: nr_buf_pool_offset: u64,
         /// Number of buffers.
         56: nr_buf_pool_objtotal: u32,

@@ -10,7 +10,7 @@
 
 use crate::layout::abi_structs;
 
-/// Version of the structures and requests.
+/// Version of netmap's API that these structures and requests have.
 pub const NETMAP_API: u16 = 14;
 /// The lowest version that a request may carry.
 pub const NETMAP_MIN_API: u16 = 14;
@@ -32,11 +32,12 @@ pub const NETMAP_RING_RX: u16 = 1;
 
 /// [`NetmapSlot::flags`]: `buf_idx` was changed; must be set after every swap.
 pub const NS_BUF_CHANGED: u16 = 0x0001;
-/// [`NetmapSlot::flags`]: request prompt completion of this slot.
+/// [`NetmapSlot::flags`]: report completion of this slot promptly.
 pub const NS_REPORT: u16 = 0x0002;
-/// [`NetmapSlot::flags`]: pass this frame on between NIC and host.
+/// [`NetmapSlot::flags`]: pass this received frame on, from the NIC to the host or from the host to
+/// the NIC.
 pub const NS_FORWARD: u16 = 0x0004;
-/// [`NetmapSlot::flags`]: the switch must not learn this frame's source.
+/// [`NetmapSlot::flags`]: the switch must not learn the source MAC address of this frame.
 pub const NS_NO_LEARN: u16 = 0x0008;
 /// [`NetmapSlot::flags`]: `ptr` is the address of the payload (switch transmission only).
 pub const NS_INDIRECT: u16 = 0x0010;
@@ -44,8 +45,8 @@ pub const NS_INDIRECT: u16 = 0x0010;
 pub const NS_MOREFRAG: u16 = 0x0020;
 /// [`NetmapSlot::flags`]: on a monitor's ring, the frame was transmitted, not received.
 pub const NS_TXMON: u16 = 0x0040;
-/// Bit position of the number of fragments (rx) or the output port (tx) in
-/// [`NetmapSlot::flags`].
+/// Lowest bit of the upper byte of [`NetmapSlot::flags`], which holds the number of fragments (rx)
+/// or the output port (tx).
 pub const NS_PORT_SHIFT: u32 = 8;
 /// The bits of [`NetmapSlot::flags`] above [`NS_PORT_SHIFT`].
 pub const NS_PORT_MASK: u16 = 0xff << NS_PORT_SHIFT;
@@ -60,18 +61,20 @@ pub const NR_FORWARD: u32 = 0x0004;
 /// [`NetmapIf::ni_flags`]: the port has a memory region of its own.
 pub const NI_PRIV_MEM: u32 = 0x1;
 
-/// Number of fragments of a received frame, from the [`NetmapSlot::flags`] of any of its slots.
+/// Returns the number of fragments of a received frame, from the [`NetmapSlot::flags`] of any of
+/// its slots.
 #[must_use]
 pub const fn slot_rfrags(flags: u16) -> u16 {
     flags >> NS_PORT_SHIFT
 }
 
 abi_structs! {
-    /// One slot of a ring: its buffer and the frame's length.
+    /// One slot of a ring: a buffer, and the length of the frame in it.
     struct NetmapSlot: 16 {
         /// Index of the buffer, counted in buffers from the start of the region's pool.
         0: buf_idx: u32,
-        /// Bytes of the frame, or of this fragment of it.
+        /// Number of bytes of the frame in this slot; less than the whole frame if it has several
+        /// slots.
         4: len: u16,
         /// `NS_*` bits.
         6: flags: u16,
@@ -104,13 +107,13 @@ abi_structs! {
         16: ringid: u16,
         /// [`NETMAP_RING_TX`] or [`NETMAP_RING_RX`].
         18: dir: u16,
-        /// First slot that the program owns.
+        /// Index of the first slot that the program owns.
         20: head: u32,
-        /// Wake-up point: the program waits for slots after this one.
+        /// Wake-up point: the program waits until `tail` has passed this index.
         24: cur: u32,
-        /// First slot that the other side owns.
+        /// Index of the first slot that the other side owns.
         28: tail: u32,
-        /// `NR_TIMESTAMP`, `NR_FORWARD`.
+        /// [`NR_TIMESTAMP`] and [`NR_FORWARD`].
         32: flags: u32,
         /// Aligns `ts` to 8 bytes.
         36: pad1: u32,
@@ -118,7 +121,7 @@ abi_structs! {
         40: ts: Timeval,
         /// Bits of a slot's `ptr` that hold the payload's offset; 0 without offsets.
         56: offset_mask: u64,
-        /// Alignment that the offset must leave the payload with, in bytes.
+        /// Alignment in bytes that payloads must have in their buffers.
         64: buf_align: u64,
         /// Reserved; part of the space up to `sem`.
         72: pad2: [u64; 6],
@@ -127,27 +130,28 @@ abi_structs! {
         120: lost: u32,
         /// Aligns `sem` to 128 bytes, a pair of cache lines.
         124: pad3: u32,
-        /// For the other side only.
+        /// Reserved for the side that does not run the program: the kernel or the daemon.
         128: sem: [u8; 128],
     }
 
-    /// A bound port; its ring offsets follow at [`NETMAP_IF_RING_OFS`].
+    /// Describes a bound port; its ring offsets follow at [`NETMAP_IF_RING_OFS`].
     struct NetmapIf: 56 {
         /// Name of the interface, NUL-terminated.
         0: ni_name: [u8; IFNAMSIZ],
-        /// The version, [`NETMAP_API`].
+        /// Version of the structures, [`NETMAP_API`].
         16: ni_version: u32,
         /// Flags, such as [`NI_PRIV_MEM`].
         20: ni_flags: u32,
-        /// Transmit rings of the NIC.
+        /// Number of transmit rings of the NIC.
         24: ni_tx_rings: u32,
-        /// Receive rings of the NIC.
+        /// Number of receive rings of the NIC.
         28: ni_rx_rings: u32,
-        /// First of the extra buffers, linked by their first four bytes; 0 ends the list.
+        /// Index of the first extra buffer. The first four bytes of each extra buffer hold the
+        /// index of the next; 0 ends the list.
         32: ni_bufs_head: u32,
-        /// Host rings for frames towards the host.
+        /// Number of transmit rings towards the host.
         36: ni_host_tx_rings: u32,
-        /// Host rings for frames from the host.
+        /// Number of receive rings from the host.
         40: ni_host_rx_rings: u32,
         /// Reserved by netmap.
         44: ni_spare1: [u32; 3],

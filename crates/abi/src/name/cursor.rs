@@ -5,11 +5,11 @@ use core::num::NonZeroU64;
 
 use super::error::{PortNameError, PortNameFault};
 
-/// The part of `input` that is left to parse.
+/// A position in `input`: characters before it are parsed.
 #[derive(Clone, Copy)]
 pub(super) struct NameCursor<'a> {
     input: &'a str,
-    /// Bytes consumed; on a character boundary.
+    /// Number of bytes parsed so far; always a character boundary.
     pos: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'a> NameCursor<'a> {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes one character of a text that ends at an unescaped character of `ends`; a doubled
+    /// Takes the next character of a text that ends at an unescaped character of `ends`; a doubled
     /// character of `ends` is one character of the text.
     pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
         let c = self.peek()?;

@@ -11,20 +11,20 @@ use super::listed;
 #[error("{input:?} is not a port name: column {column}: {reason}")]
 #[non_exhaustive]
 pub struct PortNameError {
-    /// The string.
+    /// The string that was parsed.
     pub input: String,
     /// Column of the first wrong character, counted in characters from 1; one past the last if the
     /// string ends too early.
     pub column: usize,
-    /// The error in the name.
+    /// The mistake in the name.
     pub reason: PortNameFault,
 }
 
-/// The error in a name.
+/// The kind of mistake in a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortNameFault {
-    /// The name has no kind, and is not that of a pipe.
+    /// The name has no kind, and is not the name of a pipe.
     #[error("it does not say what kind of port this is")]
     MissingKind,
     /// The name of a switch without a port.
@@ -36,7 +36,7 @@ pub enum PortNameFault {
     /// A prefix that is not a kind.
     #[error("there is no kind `{0}:`")]
     UnknownKind(String),
-    /// Something is missing.
+    /// The string lacks an element of the grammar.
     #[error("expected {what}, found {}", found_text(*found))]
     Expected {
         /// What was expected at that position.
@@ -62,7 +62,7 @@ pub enum PortNameFault {
         /// The character.
         found: char,
     },
-    /// `.` or `..`.
+    /// An interface name `.` or `..`, which Linux refuses.
     #[error("no interface can have this name")]
     ReservedName,
     /// The name of an interface is too long.
@@ -77,16 +77,16 @@ pub enum PortNameFault {
         /// Maximum length in bytes.
         max: usize,
     },
-    /// Not an address on the PCI bus.
+    /// The name after `vfio:` is not a PCI address.
     #[error("expected a PCI address such as 0000:03:00.0")]
     PciAddress,
-    /// A pipe of a kind that has no pipes.
+    /// A pipe suffix on a name whose kind has no pipes.
     #[error("only {} ports have pipes", listed("`", |kind| kind.has(PIPES)))]
     PipeOfKind,
-    /// A number that does not fit.
+    /// A number that is too large.
     #[error("the number is greater than {max}")]
     NumberTooLarge {
-        /// The maximum.
+        /// The largest valid number.
         max: u64,
     },
     /// A number that must not be 0.
@@ -101,9 +101,9 @@ pub enum PortNameFault {
     /// A word that is not a key of its option.
     #[error("the option has no key `{key}`")]
     UnknownKey {
-        /// The word.
+        /// The unknown word.
         key: String,
-        /// The keys that the option has.
+        /// The valid keys of the option.
         known: &'static [&'static str],
     },
     /// A repeated key or option.

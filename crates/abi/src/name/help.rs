@@ -8,14 +8,15 @@ use super::error::{PortNameError, PortNameFault};
 use super::kind::{NameForm, PLANNED};
 use super::{PortName, listed};
 
-/// Lists the kinds that can be opened; the grammar has more kinds.
+/// Lists the kinds that this version can open; the grammar has more kinds.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
 }
 
 impl PortNameError {
-    /// The one thing to try next, without the word "help".
+    /// Returns one suggestion of what to try next, without the word "help"; `None` if there is
+    /// none.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match &self.reason {
@@ -54,7 +55,7 @@ impl PortNameError {
         format!("write `{switch}:NAME` for a port of the switch, `netmap:NAME` for an interface")
     }
 
-    /// Suggests the same name with another kind, if that parses.
+    /// Suggests the same name after `prefix`, if the result parses.
     fn help_with_kind(&self, prefix: &str) -> Option<String> {
         let (_, rest) = self.input.split_once(':')?;
         let name = format!("{prefix}{rest}");
@@ -62,7 +63,7 @@ impl PortNameError {
         Some(format!("write `{name}`"))
     }
 
-    /// Suggests a doubled `-` if it was taken for the start of a ring suffix.
+    /// Suggests a doubled `-` if the parser read a `-` as the start of a ring suffix.
     fn help_dash(&self) -> Option<String> {
         let chars: Vec<char> = self.input.chars().collect();
         let dash = chars[..self.column - 1].iter().rposition(|&c| c == '-')?;
@@ -70,8 +71,8 @@ impl PortNameError {
             let copies = |(i, c)| core::iter::repeat_n(c, doubled_count(i, c, dash, until));
             chars.iter().copied().enumerate().flat_map(copies).collect()
         };
-        // First only this `-` is doubled, so that `my-if-2` keeps its ring; if that does not help,
-        // all later ones too.
+        // First, only this `-` is doubled, so that `my-if-2` keeps its ring suffix; if the result
+        // does not parse, all later `-` are doubled, too.
         let name = [dash, chars.len()]
             .into_iter()
             .map(doubled)
@@ -80,7 +81,8 @@ impl PortNameError {
     }
 }
 
-/// How often to write `c` at `index` if the dashes `from..=until` belong to the name.
+/// Returns how often to write character `c`, number `index`, if the dashes `from..=until` belong to
+/// the name.
 fn doubled_count(index: usize, c: char, from: usize, until: usize) -> usize {
     if c == '-' && (from..=until).contains(&index) { 2 } else { 1 }
 }

@@ -21,38 +21,38 @@ pub enum NameForm {
     Interface,
     /// The name of a switch's port.
     SwitchPort,
-    /// A port name of a netmap device: an interface, or a switch's port with its switch.
+    /// The name of a port on a netmap device: an interface, or a switch's port with its switch.
     DevicePort,
     /// A PCI address.
     PciAddress,
-    /// Any text up to an `@`; says what it is, for error messages. Options may follow, rings and
-    /// flags may not.
+    /// Any text up to an `@`; the string describes the text in error messages. Options may follow,
+    /// rings and flags may not.
     Text(&'static str),
-    /// The rest of the string; says what it is, for error messages.
+    /// The rest of the string; the description is for error messages.
     Rest(&'static str),
-    /// No text: the port needs no name.
+    /// Nothing: the port needs no name.
     Nothing,
 }
 
-/// No feature.
+/// Feature set: no feature.
 pub const NONE: u8 = 0;
-/// The name can be that of a pipe.
+/// Feature: the name can be the name of a pipe.
 pub const PIPES: u8 = 1 << 0;
-/// The interface has host rings.
+/// Feature: the interface has host rings.
 pub const HOST_RINGS: u8 = 1 << 1;
-/// The opener chooses the number of ring pairs (`@conf:rings=N`).
+/// Feature: the opener chooses the number of ring pairs (`@conf:rings=N`).
 pub const RING_PAIRS: u8 = 1 << 2;
-/// The port is on a netmap device, which checks the name and provides the memory.
+/// Feature: the port is on a netmap device, which checks the name and provides the memory.
 pub const ON_DEVICE: u8 = 1 << 3;
-/// The name can specify the device (`@/PATH`).
+/// Feature: the name can specify the device (`@/PATH`).
 pub const DEVICE_PATH: u8 = 1 << 4;
-/// The grammar knows the kind, but this version cannot open it.
+/// Feature: the grammar knows the kind, but this version cannot open it.
 pub const PLANNED: u8 = 1 << 5;
 
 /// The grammar of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindGrammar {
-    /// The prefix without the colon.
+    /// The prefix of the kind, without the colon.
     pub word: &'static str,
     /// The form of the name after the colon.
     pub form: NameForm,
@@ -79,7 +79,7 @@ macro_rules! port_kinds {
             $(#[doc = concat!("`", stringify!($word), ":`")] $kind,)*
             /// `vale[ID]:` a switch port.
             Vale {
-                /// The text between `vale` and the colon; may be empty.
+                /// Id of the switch: the text between `vale` and the colon; may be empty.
                 switch: String,
             },
         }
@@ -105,15 +105,15 @@ macro_rules! port_kinds {
                 }
             }
 
-            /// The kind whose prefix, without the colon, is `word`.
+            /// Returns the kind whose prefix, without the colon, is `word`.
             pub(super) fn from_word(word: &str) -> Option<Self> {
                 $(if word == stringify!($word) { return Some(Self::$kind); })*
                 word.strip_prefix("vale").map(|switch| Self::Vale { switch: switch.into() })
             }
         }
 
-        /// Calls the macro `callback` with the words of all kinds, which are the names of their
-        /// folders.
+        /// Calls the macro `callback` with the prefixes of all kinds, which are also the names of
+        /// their folders.
         #[macro_export]
         macro_rules! for_each_port_kind {
             ($d callback:ident) => { $d callback! { $($word)* vale } };
@@ -147,7 +147,8 @@ impl PortNameKind {
         self.has(PIPES)
     }
 
-    /// Whether the name of such a port, unless it is a pipe, is the name of a Linux interface.
+    /// Whether the name of a port of this kind, unless it is a pipe, is the name of a Linux
+    /// interface.
     #[must_use]
     pub const fn names_interface(&self) -> bool {
         matches!(self.grammar().form, NameForm::Interface)
@@ -162,7 +163,8 @@ impl Display for PortNameKind {
     }
 }
 
-/// The prefixes of all kinds that `is_meant` accepts, quoted by `quote`: `xdp:, tap: and null:`.
+/// Returns the prefixes of all kinds that `is_meant` accepts, quoted by `quote`: `xdp:, tap: and
+/// null:`.
 #[must_use]
 pub fn listed(quote: &str, is_meant: impl Fn(&KindGrammar) -> bool) -> String {
     let meant = KINDS.iter().map(PortNameKind::grammar).filter(|grammar| is_meant(grammar));

@@ -36,8 +36,8 @@
 //! belongs to a name is **doubled**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is ring pair 2
 //! of `br-lan`. No name that netmap accepts contains such a pair, and no shell requires `--` to be
 //! quoted. In the values of options, `,` and `@` are doubled in the same way. A single `-` never
-//! belongs to the name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` is an error
-//! whose help suggests the right name.
+//! belongs to an interface's name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` is
+//! an error whose help suggests the right name.
 //!
 //! # Limits
 //! No name contains a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
@@ -84,7 +84,7 @@ use crate::request as abi;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PortName {
-    /// The kind of the port, and which switch.
+    /// The kind of the port; for `vale`, also the switch.
     pub kind: PortNameKind,
     /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
     pub name: String,
@@ -95,13 +95,14 @@ pub struct PortName {
     pub rings: RingSelection,
     /// The binding flags.
     pub flags: PortNameFlags,
-    /// Where the memory comes from, if not the default.
+    /// Source of the port's memory; `None` means the default region.
     pub memory: Option<MemorySource>,
     /// The requested numbers of rings and slots.
     pub conf: Conf,
-    /// Where payloads start in their buffers.
+    /// Where payloads start in their buffers; `None` means at byte 0.
     pub offsets: Option<OffsetSpec>,
-    /// Path of the netmap device that has the port, if not the default; `kernel:` only.
+    /// Path of the netmap device that has the port; `None` means the default device. For `kernel:`
+    /// only.
     pub device: Option<String>,
 }
 
@@ -146,7 +147,7 @@ impl FromStr for PortName {
     }
 }
 
-/// Which rings of a port.
+/// The rings of a port that a name selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RingSelection {
     /// All ring pairs of the NIC.
@@ -154,9 +155,9 @@ pub enum RingSelection {
     All,
     /// `-N`: one ring pair of the NIC.
     One(u16),
-    /// `*`: all of the NIC and of the host.
+    /// `*`: all ring pairs of the NIC and of the host.
     NicAndHost,
-    /// `^`: all of the host.
+    /// `^`: all ring pairs of the host.
     Host,
     /// `^N`: one ring pair of the host.
     OneHost(u16),
@@ -165,7 +166,7 @@ pub enum RingSelection {
 /// One end of a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PipeEndName {
-    /// Which end.
+    /// Which end of the pipe: master or slave.
     pub role: PipeRole,
     /// The pipe's name within its parent: letters, digits, `_`.
     pub id: String,
@@ -174,14 +175,14 @@ pub struct PipeEndName {
 /// The two ends of a pipe. They differ in name only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PipeRole {
-    /// `{`
+    /// `{`: the master.
     Master,
-    /// `}`
+    /// `}`: the slave.
     Slave,
 }
 
 impl PipeRole {
-    /// The character that denotes this end.
+    /// Returns the character that denotes this end in a name.
     #[must_use]
     pub const fn sign(self) -> char {
         match self {
@@ -199,7 +200,7 @@ impl PipeRole {
     }
 }
 
-/// A set of those `NR_*` flags that a name can carry.
+/// A set of `NR_*` flags; only flags that a name can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PortNameFlags(u64);
 
@@ -208,7 +209,8 @@ impl PortNameFlags {
     pub const NONE: Self = Self(0);
     /// `x`: no other opener may bind these rings.
     pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
-    /// `z`: monitor in the memory of the port; both directions, unless `t` or `r` selects one.
+    /// `z`: monitor without copying, in the memory of the monitored port; both directions, unless
+    /// `t` or `r` selects one.
     pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
     /// `t`: monitor the frames that the port transmits.
     pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
@@ -219,7 +221,7 @@ impl PortNameFlags {
     /// `R`: bind receive rings only.
     pub const RX_RINGS_ONLY: Self = Self(abi::NR_RX_RINGS_ONLY);
 
-    /// The letters, in the order in which they are printed.
+    /// The letter of each flag, in the order in which letters are printed.
     const LETTERS: [(char, Self); 6] = [
         ('x', Self::EXCLUSIVE),
         ('z', Self::ZCOPY_MON),
@@ -229,33 +231,33 @@ impl PortNameFlags {
         ('R', Self::RX_RINGS_ONLY),
     ];
 
-    /// Those of the flags in `nr_flags` that a name can carry.
+    /// Returns the flags in `nr_flags` that a name can carry.
     #[must_use]
     pub fn from_nr_flags(nr_flags: u64) -> Self {
         let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));
         Self(nr_flags & all.0).whole()
     }
 
-    /// Adds both directions to a zero-copy monitor without a direction.
+    /// If the set has `z` and no direction, returns the set with both directions added.
     pub(crate) const fn whole(self) -> Self {
         let both = Self::MONITOR_TX.with(Self::MONITOR_RX);
         let is_open = self.contains(Self::ZCOPY_MON) && self.0 & both.0 == 0;
         if is_open { self.with(both) } else { self }
     }
 
-    /// The value for `nr_flags`.
+    /// Returns the set as a value for `nr_flags`.
     #[must_use]
     pub const fn nr_flags(self) -> u64 {
         self.0
     }
 
-    /// The union of this set and `other`.
+    /// Returns the union of this set and `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in this set.
+    /// Whether all flags of `other` are in this set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

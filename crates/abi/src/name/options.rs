@@ -11,7 +11,7 @@ use super::{MemId, PortName, kind};
 /// The source of a port's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemorySource {
-    /// `@N`: the region of this number.
+    /// `@N`: the region with this number.
     Region(MemId),
     /// `@share:port=P`: the region of the port named P.
     SharedWith(String),
@@ -19,7 +19,8 @@ pub enum MemorySource {
     External(Extmem),
 }
 
-/// Memory from a file, and its division into objects. `None` means netmap's default.
+/// A file used as memory, and the division of the memory into objects. `None` in a pool means
+/// netmap's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extmem {
     /// Path of the file.
@@ -35,26 +36,26 @@ pub struct Extmem {
 /// The requested number and size of one kind of object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
-    /// Number of objects.
+    /// Number of objects; `None` means netmap's default.
     pub num: Option<NonZeroU32>,
-    /// Size of each, in bytes.
+    /// Size of an object in bytes; `None` means netmap's default.
     pub size: Option<NonZeroU32>,
 }
 
 /// `@conf:…`: requested numbers of rings and slots. `None` leaves them unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conf {
-    /// Transmit rings.
+    /// Number of transmit rings of the NIC.
     pub tx_rings: Option<NonZeroU16>,
-    /// Receive rings.
+    /// Number of receive rings of the NIC.
     pub rx_rings: Option<NonZeroU16>,
-    /// Transmit rings towards the host.
+    /// Number of transmit rings towards the host.
     pub host_tx_rings: Option<NonZeroU16>,
-    /// Receive rings from the host.
+    /// Number of receive rings from the host.
     pub host_rx_rings: Option<NonZeroU16>,
-    /// Slots of a transmit ring.
+    /// Number of slots of a transmit ring.
     pub tx_slots: Option<NonZeroU32>,
-    /// Slots of a receive ring.
+    /// Number of slots of a receive ring.
     pub rx_slots: Option<NonZeroU32>,
 }
 
@@ -67,12 +68,12 @@ pub struct OffsetSpec {
     pub bits: Option<NonZeroU8>,
 }
 
-/// Characters that end the value of a key; if doubled, they are part of the value.
+/// Characters that end the value of a key; a doubled character is part of the value.
 pub(super) const VALUE_ENDS: &str = ",@";
 /// As [`VALUE_ENDS`], for the value of a short form, which extends to the end of the option.
 const SHORT_ENDS: &str = "@";
 
-// A short form leaves out the first key.
+// The first key of each list is the key that a short form omits.
 const SHARE_KEYS: &[&str] = &["port"];
 const EXTMEM_KEYS: &[&str] =
     &["file", "if-num", "if-size", "ring-num", "ring-size", "buf-num", "buf-size"];
@@ -87,7 +88,7 @@ const CONF_KEYS: &[&str] = &[
     "tx-slots",
     "rx-slots",
 ];
-/// Number of [`CONF_KEYS`] that count rings; they come first.
+/// Number of first entries of [`CONF_KEYS`] that are numbers of rings.
 const CONF_RING_KEYS: usize = 6;
 const OFFSET_KEYS: &[&str] = &["initial", "bits"];
 const MAX_OFFSET_BITS: NonZeroU8 = NonZeroU8::new(64).expect("64 is not 0");
@@ -119,7 +120,7 @@ pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(),
     Ok(())
 }
 
-/// netmap takes `_` for `-` in a key.
+/// Whether a key may contain the character; as in netmap, `_` in a key means `-`.
 fn is_key_char(c: char) -> bool {
     c.is_ascii_lowercase() || matches!(c, '-' | '_')
 }
@@ -183,7 +184,8 @@ fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
     })?;
     let [rings, host_rings, tx, rx, host_tx, host_rx] = rings;
     let [slots, tx_slots, rx_slots] = slots;
-    // The specific key takes precedence over the general one, in any order.
+    // A specific key, such as `tx-rings`, takes precedence over the general key `rings`, whichever
+    // comes first.
     Ok(Conf {
         tx_rings: tx.or(rings),
         rx_rings: rx.or(rings),
@@ -210,7 +212,7 @@ fn offsets(at: &mut NameCursor<'_>) -> Result<OffsetSpec, PortNameError> {
     }
 }
 
-/// Whether `=` may replace `:` and the first key.
+/// Whether an option has a short form, in which `=` replaces `:`, the first key and its `=`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShortForm {
     Yes,

@@ -22,9 +22,9 @@ const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 /// The meaning of a name without a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// An error, unless the name is that of a pipe.
+    /// A name without a kind is an error, unless it is the name of a pipe.
     Outright,
-    /// As in the classic programs.
+    /// A name without a kind has the meaning that it has in netmap's programs.
     Classic,
 }
 
@@ -69,13 +69,13 @@ fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortN
     }
 }
 
-/// Whether a name and the sign of a pipe follow.
+/// Whether a name and a pipe sign (`{` or `}`) follow.
 fn is_pipe(mut at: NameCursor<'_>) -> bool {
     while at.literal(NAME_ENDS).is_some() {}
     at.peek().is_some_and(is_pipe_sign)
 }
 
-/// Parses a name that is the rest of the string; `what` says what it is.
+/// Parses a name that is the rest of the string; `what` describes the name in errors.
 fn rest(
     at: &NameCursor<'_>,
     kind: PortNameKind,
@@ -87,7 +87,7 @@ fn rest(
     Ok(PortName::new(kind, at.rest().to_owned()))
 }
 
-/// Parses a name that is any text, and options; `what` says what it is.
+/// Parses a name that is any text, and the options after it; `what` describes the name in errors.
 fn text(
     mut at: NameCursor<'_>,
     kind: PortNameKind,
@@ -127,7 +127,7 @@ fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, Port
     Ok(port)
 }
 
-/// Parses a port name of a netmap device: an interface, or `vale0:a` with its switch.
+/// Parses the name of a port on a netmap device: an interface, or `vale0:a` with its switch.
 fn device_port(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
     let word = at.identifier().to_owned();
@@ -172,7 +172,7 @@ fn is_never_in_a_name(c: char) -> bool {
     matches!(c, ':' | '/' | '{' | '}') || c.is_whitespace() || c.is_control()
 }
 
-/// Number of bytes that the switch leaves for the name in a request.
+/// Returns the number of bytes that the switch's name leaves for the name in a request.
 fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortNameError> {
     match MAX_PORT.checked_sub(kind.request_prefix_len()) {
         Some(room) => Ok(room),
@@ -180,7 +180,8 @@ fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortN
     }
 }
 
-/// Refuses names that Linux refuses; `beyond` is the first character beyond the limit.
+/// Refuses interface names that Linux refuses; `beyond` is a cursor at the first character beyond
+/// the maximum length.
 fn check_interface(
     start: NameCursor<'_>,
     name: &str,

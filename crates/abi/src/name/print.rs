@@ -1,4 +1,4 @@
-//! Printing of a [`PortName`], as a string that parses to the same name.
+//! Printing of a [`PortName`], as a string that parses to an equal [`PortName`].
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -119,14 +119,15 @@ impl Display for Conf {
     }
 }
 
-/// A list of `key=number`, whose first element has a different separator before it.
+/// Writes a list of `key=number`, whose first element has a different separator before it.
 struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,
 }
 
 impl KeyValueList<'_, '_> {
-    /// Writes a single key for both directions if their values are equal.
+    /// Writes the values of a tx and an rx key; if they are equal, under a single key for both
+    /// directions.
     fn pair<N: Display + PartialEq>(
         &mut self,
         side: &str,

@@ -18,7 +18,7 @@ use crate::ring::NETMAP_API;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// `nr_name` is not UTF-8 up to its NUL, or is empty.
+    /// `nr_name` up to its NUL is not UTF-8, or is empty.
     #[error("the request has no readable name")]
     Unreadable,
     /// `nr_name` is not a valid port name.
@@ -30,7 +30,7 @@ pub enum RequestError {
 }
 
 impl RingSelection {
-    /// The values for `nr_mode` and `nr_ringid`.
+    /// Returns the values of `nr_mode` and `nr_ringid` for this selection.
     #[must_use]
     pub const fn mode(self) -> (u32, u16) {
         match self {
@@ -42,8 +42,8 @@ impl RingSelection {
         }
     }
 
-    /// The rings that these values of `nr_mode` and `nr_ringid` select; `None` for the modes that
-    /// no name has (the default, the null and the old pipe modes).
+    /// Returns the rings that `nr_mode` and `nr_ringid` select; `None` for the modes that no name
+    /// can express (the default, the null and the old pipe modes).
     #[must_use]
     pub const fn from_mode(nr_mode: u32, nr_ringid: u16) -> Option<Self> {
         match nr_mode {
@@ -58,7 +58,7 @@ impl RingSelection {
 }
 
 impl PortNameKind {
-    /// Bytes of the switch and its colon in a request's name.
+    /// Returns the length in bytes of the switch's name and its colon in a request's name.
     pub(super) fn request_prefix_len(&self) -> usize {
         match self {
             Self::Vale { switch } => "vale:".len() + switch.len(),
@@ -68,15 +68,15 @@ impl PortNameKind {
 }
 
 impl PortName {
-    /// The name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that netmap's
-    /// requests cannot name.
+    /// Returns the name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that
+    /// netmap's requests cannot name.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEndName::to_string).unwrap_or_default();
         match &self.kind {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
-            // A path may be longer than a name in a request.
+            // The name is a path, which may be longer than a name in a request.
             kind if matches!(kind.grammar().form, NameForm::Text(_)) => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
@@ -84,13 +84,13 @@ impl PortName {
         }
     }
 
-    /// The header of the request that binds this port, without addresses; `None` for the
+    /// Returns the header of the request that binds this port, without addresses; `None` for the
     /// kinds that netmap does not know.
     #[must_use]
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser returns no longer names; the final NUL is kept in any case.
+        // The parser returns no longer names; the limit keeps the final NUL in any case.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {
@@ -101,10 +101,10 @@ impl PortName {
         })
     }
 
-    /// The body of the request that binds this port.
+    /// Returns the body of the request that binds this port.
     ///
     /// External memory and offsets are separate options of the request, and the region of another
-    /// port must be queried by that port's name first: these stay 0 here.
+    /// port must be queried by that port's name first, so their fields are 0 here.
     #[must_use]
     pub fn to_register(&self) -> NmreqRegister {
         let (nr_mode, nr_ringid) = self.rings.mode();
@@ -134,7 +134,8 @@ impl PortName {
     /// cannot carry are omitted.
     ///
     /// # Errors
-    /// [`RequestError`] if the request has no valid name, or selects rings that no name has.
+    /// [`RequestError`] if the request has no valid name, or selects rings that no name can
+    /// express.
     pub fn from_request(nr_name: &[u8], register: &NmreqRegister) -> Result<Self, RequestError> {
         let mut port = Self::from_request_name(nr_name)?;
         port.rings = RingSelection::from_mode(register.nr_mode, register.nr_ringid)
@@ -152,7 +153,7 @@ impl PortName {
         Ok(port)
     }
 
-    /// The port with a request's name, with all its rings and without options.
+    /// Returns the port with a request's name, with all rings and without options.
     ///
     /// # Errors
     /// [`RequestError`] if there is no such name.
@@ -171,7 +172,7 @@ impl PortName {
     }
 }
 
-/// The port of a virtual machine, if the name is that of one.
+/// Returns the `vhost:` or `vhostclient:` port if the name has such a prefix.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
     let is_text = |kind: &PortNameKind| matches!(kind.grammar().form, NameForm::Text(_));
