@@ -230,7 +230,7 @@ impl RunPlan {
     }
 
     /// Returns the variables that add the link to a shell's prompt, after the links of outer runs.
-    /// Shells set their prompts when they start; in bash, `PROMPT_COMMAND` can change the prompt
+    /// Shells set their prompts when they start; in bash, `PROMPT_COMMAND` changes the prompt
     /// afterwards.
     fn prompt(&self) -> [(&'static str, String); 2] {
         let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();

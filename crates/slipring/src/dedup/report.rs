@@ -102,8 +102,8 @@ impl DedupFigures {
         }
     }
 
-    /// Formats `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates
-    /// 0.2 Mpps`
+    /// Formats the line of an interval:
+    /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
     pub(super) fn line(&mut self) -> String {
         let (text, time) = self.meter.interval_line();
         let (duplicates, _) = self.duplicates();

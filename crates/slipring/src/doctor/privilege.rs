@@ -14,7 +14,8 @@ const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
     ("cap_bpf", 39, "BPF programs"),
     ("cap_ipc_lock", 14, "more locked memory than the limit"),
 ];
-/// Number of CAP_SYS_ADMIN. It includes CAP_BPF, which is separate since Linux 5.8.
+/// The number of the capability CAP_SYS_ADMIN. It includes CAP_BPF, which is a separate capability
+/// since Linux 5.8.
 const CAP_SYS_ADMIN: u32 = 21;
 /// The number of first entries of [`REQUIRED_CAPABILITIES`] that are needed to open interfaces; the
 /// later entries are optional.

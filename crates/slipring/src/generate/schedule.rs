@@ -42,7 +42,7 @@ impl SendSchedule {
         Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
-    /// Makes the schedule send every frame at its scheduled place, however late it is, and skip no
+    /// Makes the schedule send every frame that was due, however late it is, instead of skipping
     /// time.
     pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {

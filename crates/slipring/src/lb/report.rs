@@ -163,8 +163,8 @@ impl LbFigures {
         period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
     }
 
-    /// Formats the line of an interval: `  12.0s  out 0.98 Mpps 0.5 Gbit/s drop 0 waiting 0  of all
-    /// 41 % 59 %`
+    /// Formats the line of an interval:
+    /// `  12.0s  out 0.98 Mpps 0.5 Gbit/s drop 0 waiting 0  of all 41 % 59 %`
     pub(super) fn line(&mut self, interim: bool) -> String {
         let (all, time) = (self.all(), self.meter.elapsed());
         let span = time - self.last_time;

@@ -1,4 +1,4 @@
-//! Decides ahead of time which frames leave, and when. It consists of the link engine, fed by a
+//! Decides ahead of time which frames leave, and when. The player is the link engine, fed by a
 //! capture whose times are known in advance.
 
 use std::collections::VecDeque;
