@@ -68,8 +68,8 @@ impl CallerMemory for Caller {
         let process =
             process.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
         let pages = pages::shared(&process, addr, len)?;
-        // Checked after the pidfd was opened, as in `open`: the id may have been reused by another
-        // process.
+        // Checked after the pages were found, as in `open`: the thread id may have been reused by
+        // another process.
         check(self.tid, self.uid, self.called)?;
         Ok(pages)
     }
@@ -79,8 +79,8 @@ impl CallerMemory for Caller {
         let lack = |error: Errno| errno_of(&error.into(), Errno::NOMEM, Errno::BADF);
         let thread = pidfd_open(tid, PIDFD_THREAD).map_err(lack)?;
         let own = pidfd_getfd(thread, number, PidfdGetfdFlags::empty()).map_err(lack)?;
-        // Checked after the file was opened, as in `open`: the id may have been reused by another
-        // process.
+        // Checked after the descriptor was copied, as in `open`: the thread id may have been reused
+        // by another process.
         check(self.tid, self.uid, self.called)?;
         let kind = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let is_eventfd = kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]");

@@ -53,8 +53,8 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
             .with_help("see what the kernel answers: ip link")
     })?;
     if slipring_port::in_user_namespace() {
-        // Modes other than packet need BPF, which is not available on an interface with this mode
-        // only, even if its driver supports XDP.
+        // Modes other than packet need BPF, which is not available in a user namespace, even if
+        // drivers support XDP.
         let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
         rows.iter_mut().for_each(|row| row.modes.retain(packet));
     }
