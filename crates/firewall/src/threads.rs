@@ -33,7 +33,8 @@ pub(crate) struct FirewallThreads {
     pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
 }
 
-/// Returns the pipes between ports and threads: for each thread and port, both ends of one pipe.
+/// Returns the pipes between ports and threads: for each port, both ends of one pipe, which has one
+/// ring pair per thread. None for a single thread.
 pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     if threads == 1 {
         return Vec::new();

@@ -72,7 +72,8 @@ struct NodeTable {
 }
 
 impl NodeTable {
-    /// Removes a node that no program has open, and unregisters the memory that backs it.
+    /// Unregisters the memory of a node whose last file was closed. The node becomes idle if the
+    /// kernel still refers to it; otherwise it is removed.
     fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
         let Some(node) = self.open.remove(&number) else { return };
         let lookups = node.lookups().load(Ordering::Relaxed);

@@ -168,7 +168,7 @@ struct TraceRun {
     plan: TracePlan,
     source: DumpSource,
     sink: TraceSink,
-    /// Total packets and bytes received by the trace.
+    /// Total packets and bytes received; below, sent.
     received: PortTraffic,
     sent: PortTraffic,
     matched: u64,
