@@ -1,10 +1,10 @@
 //! The settings of links as they were written: as flags, in a file, or in a control message.
 //!
 //! ```text
-//!   -B ether,10g -D normal,20ms,3ms   classic.rs             ┐
-//!   --up 'rate=50m,queue=codel()'     call.rs                │   tree of values     link.rs and
-//!   link.toml                         toml.rs                ├─> with their      ─> network.rs ──> NetworkSpec
-//!   set link.up.rate.bps=20Mbit       EmulationConfig::set   ┘   locations          (engine)
+//! -B ether,10g -D normal,20ms,3ms classic.rs           ┐
+//! --up 'rate=50m,queue=codel()'   call.rs              │ tree of values  link.rs and
+//! link.toml                       toml.rs              ├ with their   -> network.rs -> NetworkSpec
+//! set link.up.rate.bps=20Mbit     EmulationConfig::set ┘ locations       (engine)
 //! ```
 //!
 //! # Invariants
@@ -12,7 +12,7 @@
 //!    input, so a path reaches each value.
 //! 2. A change that yields no valid network leaves the settings unchanged.
 //!
-//! Not for running links.
+//! Not for: applying settings to running links.
 
 pub(crate) mod call;
 mod canonical;
@@ -81,7 +81,7 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Reads text as a file of that name.
+    /// Parses `text` as the contents of a file; errors refer to the file as `name`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -95,12 +95,12 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Returns the settings as TOML text, with full units.
+    /// Returns the settings as TOML text; every quantity has its unit.
     pub fn to_toml(&self) -> String {
         toml::write(&canonical::written(&self.root))
     }
 
-    /// Returns the settings as a JSON document with the keys of a file.
+    /// Returns the settings as a JSON document with the same keys as a settings file.
     pub fn to_json(&self) -> serde_json::Value {
         ::toml::from_str(&self.to_toml()).expect("settings are written as TOML")
     }
@@ -159,7 +159,7 @@ impl EmulationConfig {
         self.root.get("route").map(route::read).transpose()
     }
 
-    /// Sets a value at a path such as `link.up.rate.bps` or `up.delay`.
+    /// Sets the value at a path such as `link.up.rate.bps` or `up.delay`.
     pub fn set(&mut self, path: &str, node: ConfigNode) -> Result<(), EmulationConfigError> {
         if let Some(top) = self.is_of_the_run(path) {
             let error = EmulationConfigError::key(
@@ -176,7 +176,7 @@ impl EmulationConfig {
         let mut table = &mut root;
         for (depth, name) in parents.iter().enumerate() {
             let held = parents[..=depth].join(".");
-            // A missing link is a mistake; a missing part of a link is created.
+            // A path to a missing link is an error; a missing part of a link is created.
             if depth < 2 && table.get(name).is_none() {
                 return Err(no_such(path, name, table, &node.location));
             }
@@ -206,10 +206,11 @@ impl EmulationConfig {
         TOP_LEVEL_KEYS.into_iter().find(|top| *top == first && *top != "link" && !is_link)
     }
 
-    /// Returns a copy with changed values, for running links: their ends must not change.
+    /// Returns a copy with changed values, for running links. The ends of links (`from`, `to`) must
+    /// not change.
     ///
     /// # Errors
-    /// As [`Self::with`], and if a path is that of an end of a link.
+    /// As [`Self::with`], and if a path names an end of a link.
     pub(crate) fn changed(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         entries.iter().try_for_each(|entry| {
             let path = path::full(&entry.key);
@@ -239,7 +240,8 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Returns the same links, each with all of its settings: `like` is resolved.
+    /// Returns a copy in which each link has all of its settings: those inherited by `like` are
+    /// filled in.
     pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         let Some(ConfigNode { value: ConfigValue::Table(links), .. }) =
@@ -255,7 +257,8 @@ impl EmulationConfig {
         resolved
     }
 
-    /// Returns the links without a queue setting whose rate implies the default limit.
+    /// Returns the names of the links that set a constant rate but no kind or limit of their queue,
+    /// so that the queue gets the default limit.
     pub(crate) fn usual_queues(&self, network: &NetworkSpec) -> Vec<String> {
         let resolved = self.resolved();
         let Some(ConfigValue::Table(links)) = resolved.root.get("link").map(|node| &node.value)
@@ -298,8 +301,9 @@ impl EmulationConfig {
 
 /// Parses the values of a control message.
 ///
-/// Paths are those of a file: `link.up.rate.bps`, or a whole part: `link.up.delay` with
-/// `normal(20ms, 3ms)`. A leading `link.` may be left out.
+/// A path has the keys of a settings file: `link.up.rate.bps` for a single value, or
+/// `link.up.delay` for a whole part, with a value such as `normal(20ms, 3ms)`. A leading `link.`
+/// may be left out.
 ///
 /// # Errors
 /// If a value has a type that no setting can have.
@@ -318,7 +322,7 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
     use serde_json::Value as Json;
     let location = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
-        // `ctl set` cannot express the type of a value.
+        // `ctl set` sends every value as a string, so its type follows from the text.
         Json::String(text) => return Ok(ConfigNode::unquoted(text, location)),
         Json::Number(number) => ConfigValue::Number(number.to_string()),
         Json::Bool(flag) => ConfigValue::Flag(*flag),
@@ -340,11 +344,11 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
     Ok(ConfigNode { location, value })
 }
 
-/// Why settings of the run cannot change.
+/// Cause in the error for a change of a setting of the whole run.
 const RUN_SETTING_CAUSE: &str = "it is a setting of the whole run; those of links can change: \
     link.NAME.PART";
 
-/// Advice for a different set of links.
+/// Help text for adding, removing or reconnecting links: restart with a new file.
 pub(crate) const RESTART_HELP: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
     change the links there, and start again: slipring emulate --config link.toml";
 
@@ -382,10 +386,11 @@ fn is_end(key: &str) -> bool {
     matches!(key, "from" | "to")
 }
 
-/// Why a running emulation keeps its links.
+/// Cause in the errors for adding, removing or reconnecting links during a run.
 const FIXED_LINKS_CAUSE: &str = "links are neither added nor removed while they run";
 
-/// Removes the trace if a rate is set by itself, and the rate if a trace is set.
+/// A link's rate is either constant or a trace: setting `bps` removes the trace, setting `trace`
+/// removes the constant rate.
 fn choose_model(table: &mut ConfigTable, part: &str, key: &str) {
     if part == "rate" && key == "bps" && table.get("trace").is_some() {
         let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];

@@ -18,8 +18,8 @@
 //! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
 //!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
-//! 4. The last header place of a chunk stays unused. So the handle [`after`] a frame is in the same
-//!    chunk, and frames with consecutive handles always share a chunk.
+//! 4. The last `HEADER_ALIGN` bytes of a chunk stay unused. So the handle [`after`] a frame is in
+//!    the same chunk, and frames with consecutive handles always share a chunk.
 //!
 //! Not for: sharing between threads.
 
@@ -42,9 +42,9 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 18;
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Alignment and size of headers, in bytes.
 const HEADER_ALIGN: usize = 8;
-/// Bytes of a chunk that frames may take: all but the last header place.
+/// Bytes of a chunk for frames and their headers: all but the last `HEADER_ALIGN` bytes.
 const USABLE_BYTES: usize = CHUNK_BYTES - HEADER_ALIGN;
-/// Bits of a handle for the header's offset in its chunk; the others are the chunk number.
+/// Bits of a handle for the header's offset in its chunk; the other bits are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
 /// Maximum number of chunks: 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
@@ -54,13 +54,14 @@ const MAX_SPARE_CHUNKS: usize = 128;
 /// How long a spare chunk may be unused before its memory is freed. Traffic fluctuates with the
 /// delay of a link, and allocating memory at that rate would cost more than the frames.
 const TRIM_AFTER_NS: u64 = 500_000_000;
-/// Frames may take the machine's memory divided by this: enough for any link, and the rest remains
-/// for other programs.
+/// The limit for frames is the machine's memory divided by this number: enough for any link, and
+/// other programs keep as much.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 /// Marks the absence of a chunk.
 const NO_CHUNK: u32 = u32::MAX;
 
-/// A group of frames that share chunks, because they stay for about the same time.
+/// A group of frames that stay in the store for about the same time. Each class has a lane: the
+/// chunks that hold only its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LifetimeClass(u8);
 
@@ -68,7 +69,7 @@ impl LifetimeClass {
     /// Number of lanes.
     pub(crate) const COUNT: usize = 32;
 
-    /// Returns the lane of that number; numbers beyond [`Self::COUNT`] share lanes.
+    /// Returns the class of lane `number` modulo [`Self::COUNT`].
     pub(crate) fn number(number: usize) -> Self {
         Self((number % Self::COUNT) as u8)
     }
@@ -79,23 +80,23 @@ impl LifetimeClass {
     }
 }
 
-/// The storage of one thread.
+/// Stores the frames of one thread.
 #[derive(Debug)]
 pub struct EmulationStore {
     chunks: Vec<StoreChunk>,
     /// The chunk that each lane fills, or [`NO_CHUNK`].
     open_chunks: [u32; LifetimeClass::COUNT],
-    /// Empty chunks with memory; the last one was freed last.
+    /// Numbers of the empty chunks that still have memory, in the order in which they became empty.
     spare: Vec<u32>,
-    /// How many of the spare chunks, from the first on, were unused since the last trim.
+    /// Number of chunks at the front of `spare` that were not used since the last trim.
     unused: usize,
-    /// When to trim next.
+    /// Time of the next trim, in ns.
     trim_ns: u64,
-    /// Chunks without memory.
+    /// Numbers of the chunks without memory.
     vacant: Vec<u32>,
     /// Maximum number of chunks with memory.
     limit: usize,
-    /// The latest time, and upper bound of all arrivals.
+    /// The latest time set, in ns: no stored frame arrived later.
     latest_ns: u64,
     /// Buffer for making copies.
     scratch: Vec<u8>,
@@ -118,11 +119,12 @@ struct StoreChunk {
 }
 
 /// The header of a frame, from the lowest bit: arrival time, whether it is a copy that a link made,
-/// and its length less one.
+/// and its length in bytes minus 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StoreHeader(u64);
 
-/// Bits of the time in a header: frames are younger than 39 hours.
+/// Bits of the arrival time in a header. It is unambiguous for 39 hours; a frame must leave
+/// earlier.
 const TIME_BITS: u32 = 47;
 
 /// A stored frame.
@@ -130,7 +132,7 @@ const TIME_BITS: u32 = 47;
 pub struct StoredFrame<'s> {
     /// The frame's bytes.
     pub bytes: &'s mut [u8],
-    /// When the frame arrived.
+    /// When the frame arrived, in ns.
     pub arrival_ns: u64,
     /// Whether the frame is a copy that a link made.
     pub is_copy: bool,
@@ -166,7 +168,7 @@ impl EmulationStore {
         let count = (bytes / CHUNK_BYTES as u64).min(MAX_SPARE_CHUNKS as u64);
         while (self.spare.len() as u64) < count {
             let Some(number) = self.new_chunk() else { return };
-            // Written once, because the kernel does not back memory with pages before.
+            // The kernel backs memory with pages only when it is first written.
             self.chunks[number as usize].bytes.fill(1);
             self.spare.push(number);
         }
@@ -205,7 +207,7 @@ impl EmulationStore {
         self.chunks[number(handle)].get(header_offset(handle), self.latest_ns)
     }
 
-    /// Starts to store a batch of frames; `trains` receives its bursts.
+    /// Starts to store a batch of frames; `bursts` receives the stored frames, grouped into bursts.
     #[inline]
     pub(crate) fn load<'s>(
         &'s mut self,
@@ -244,7 +246,8 @@ impl EmulationStore {
         copy
     }
 
-    /// Stores one frame: cheaper than [`Self::load`] for one, more expensive for many.
+    /// Stores one frame, as a burst of one; `None` if there is no room. For a batch, [`Self::load`]
+    /// is cheaper.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -296,7 +299,8 @@ impl EmulationStore {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
-    /// Closes the lane's chunk and opens another one.
+    /// Closes the chunk that the lane of `class` fills and opens another chunk; `None` at the
+    /// limit.
     #[cold]
     fn next_chunk(&mut self, class: LifetimeClass) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
@@ -343,7 +347,7 @@ impl EmulationStore {
     }
 }
 
-/// Returns the handle of a frame that was stored directly after one of `len` bytes.
+/// Returns the handle of the frame stored directly after frame `handle`, which has `len` bytes.
 #[inline(always)]
 pub(crate) fn after(handle: FrameHandle, len: u32) -> FrameHandle {
     FrameHandle(handle.0 + (next_header_offset(len as usize) / HEADER_ALIGN) as u32)
@@ -389,7 +393,7 @@ impl StoreChunk {
         *head = StoreHeader::new(arrival_ns, len, false).0.to_ne_bytes();
     }
 
-    /// Releases one frame. Returns whether it was the last one.
+    /// Releases one frame. Returns whether it was the last live frame of the chunk.
     #[inline(always)]
     fn release_frame(&mut self) -> bool {
         debug_assert!(self.live_frames > 0, "a handle is freed once");
@@ -407,13 +411,13 @@ impl StoreHeader {
         Self(arrival_ns & Self::ARRIVAL_MASK | copy | (len as u64 - 1) << (TIME_BITS + 1))
     }
 
-    /// Returns the arrival time, given the latest time that was set.
+    /// Returns the arrival time in ns, given the latest time that was set in the store.
     #[inline(always)]
     pub(crate) fn arrival_ns(self, latest_ns: u64) -> u64 {
         latest_ns - (latest_ns.wrapping_sub(self.0) & Self::ARRIVAL_MASK)
     }
 
-    /// Returns how much later than `first` this frame arrived; valid for less than 4 s.
+    /// Returns how many ns later than `first` this frame arrived; valid for differences below 4 s.
     #[inline(always)]
     pub(crate) fn ns_after(self, first: Self) -> u32 {
         (self.0 as u32).wrapping_sub(first.0 as u32)
@@ -431,8 +435,8 @@ impl StoreHeader {
 }
 
 /// Copies a frame to a buffer of the same length. About half of all frames are about as long as a
-/// cache line, for which a call costs more than the copy: they are copied as two fixed-size parts
-/// that may overlap.
+/// cache line, for which a call of `memcpy` costs more than the copy itself: they are copied as two
+/// fixed-size parts that may overlap.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -461,7 +465,7 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Returns the most memory for frames, in bytes.
+/// Returns the limit of the memory for frames on this machine, in bytes.
 pub fn storage_bytes() -> u64 {
     let memory = sysinfo();
     let bytes = memory.totalram.saturating_mul(memory.mem_unit.into());

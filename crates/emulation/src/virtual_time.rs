@@ -41,11 +41,11 @@ use input::CaptureInput;
 use input_feed::{EnteringFrames, InputFeed};
 use output::CaptureOutput;
 
-/// A run to execute.
+/// A run in virtual time: its links, captures and logs.
 pub struct VirtualRun<'p> {
     /// The links.
     pub network: &'p NetworkSpec,
-    /// Changes of the links by time since the start, in order.
+    /// Changes of the links: time since the start in ns, and the new network, in order of time.
     pub changes: Vec<(u64, NetworkSpec)>,
     /// The seed of every random stream.
     pub seed: u64,
@@ -65,9 +65,9 @@ pub struct VirtualRun<'p> {
 pub struct CaptureDirection {
     /// The capture to read.
     pub input: CaptureInput,
-    /// Changes the timestamps of its frames.
+    /// Changes the timestamps of the input's frames, if given.
     pub retime: Option<input_feed::TimestampAdjuster>,
-    /// Path of the capture to write.
+    /// Path of the capture file to write.
     pub output: String,
 }
 
@@ -77,14 +77,15 @@ pub struct VirtualResult {
     pub account: EmulationAccount,
     /// Measurements per link.
     pub measured: Vec<LinkMeasurement>,
-    /// From the first arrival to the last departure.
+    /// Time from the first arrival to the last departure, in ns.
     pub elapsed_ns: u64,
     /// Whether the run was stopped before the end of the captures.
     pub stopped: bool,
 }
 
 impl VirtualResult {
-    /// Returns remarks that are not in the reports on links, each on a line after a line break.
+    /// Returns remarks that the link reports do not contain, such as refused frames; each remark
+    /// starts with a line break.
     pub fn remarks(&self, network: &NetworkSpec) -> String {
         let mut text = String::new();
         for (name, entry) in network.entries.iter().zip(&self.account.entries) {
@@ -197,13 +198,13 @@ struct VirtualLoop {
     carrier: OfflineCarrier,
     feeds: Vec<InputFeed>,
     entering: EnteringFrames,
-    /// Frames captured from this time on are left out. In ns since 1970; before the start, in ns
-    /// since the start.
+    /// Frames captured from this time on are left out. In ns since 1970; until [`Self::begin`] has
+    /// run, in ns since the start.
     until_ns: Option<u64>,
 }
 
 impl VirtualLoop {
-    /// Determines the start of the clock.
+    /// Sets the start of the engine's clock: the capture time of the earliest frame.
     fn begin(&mut self) -> Result<(), Failure> {
         self.refill()?;
         self.carrier.base_ns = self.next_ns().unwrap_or(0);
@@ -243,13 +244,14 @@ impl VirtualLoop {
     /// Returns the time up to which all frames are available.
     fn horizon(&self) -> Option<u64> {
         if self.carrier.logs.any() {
-            // One timestamp at a time, so that the logs are in order of time.
+            // With logs, each step processes the frames of one timestamp, so that the logs are in
+            // order of time.
             return self.next_ns();
         }
         self.feeds.iter().filter_map(InputFeed::last_ns).min()
     }
 
-    /// Returns when the next frame was captured.
+    /// Returns the capture time of the next frame of all inputs.
     fn next_ns(&self) -> Option<u64> {
         self.feeds.iter().filter_map(|feed| feed.next_ns(&self.carrier.chunks)).min()
     }
@@ -262,7 +264,8 @@ impl VirtualLoop {
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
             let until_ns = others.filter_map(|(_, next_ns)| *next_ns).min();
-            // Never before its own first frame, which is not after theirs.
+            // At least up to the first frame of this input, which is no later than those of the
+            // other inputs.
             let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
             let feed = &mut self.feeds[index];
             feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
@@ -391,7 +394,7 @@ fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
 /// Refuses captures for entries at which no link begins.
 ///
 /// # Errors
-/// The first such entry among the first `captures` ones.
+/// If no link begins at one of the first `captures` entries; the error names the first of these.
 pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
     let lost = |entry: &usize| first_link(network, LinkSource::Entry(*entry)).is_none();
     (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))

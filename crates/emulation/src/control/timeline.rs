@@ -1,10 +1,10 @@
-//! Settings over time: each version is the one before it plus its own changes.
+//! Settings over time: each version is the previous version plus its own changes.
 //!
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
 //! 2. An edit creates no version if it sets nothing, or if it begins at once and leaves the network
-//!    unchanged. A future version may equal the one before it: versions inserted between the two
-//!    can change that.
+//!    unchanged. A future version may equal the previous version, because versions inserted between
+//!    the two can make them differ.
 //! 3. A version contains all changes up to its time, in whatever order they were submitted: the
 //!    changes of an inserted version also apply to all later versions, and undoing a version
 //!    removes its changes from all later versions.
@@ -27,11 +27,11 @@ const MAX_PAST_VERSIONS: usize = 1000;
 pub(super) enum SettingsEdit {
     /// All settings.
     Whole(EmulationConfig),
-    /// Values by their paths.
+    /// Values for single paths.
     Set(Vec<ConfigEntry>),
 }
 
-/// The settings from a time on.
+/// The settings that apply from `at_ns` on.
 #[derive(Debug, Clone)]
 pub(super) struct SettingsVersion {
     pub(super) number: u64,
@@ -54,9 +54,9 @@ pub(super) struct SettingsTimeline {
 /// The result of a submitted edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingsEditOutcome {
-    /// The edit became the version of that number.
+    /// The edit became the version of this number.
     NewVersion(u64),
-    /// The edit changed nothing: the version of that number applies at its time.
+    /// The edit changed nothing: at its time, the version of this number applies.
     Unchanged(u64),
 }
 
@@ -72,7 +72,7 @@ pub(super) struct UndoneVersions {
 /// Settings that do not result in valid links.
 #[derive(Debug)]
 pub(super) struct UnbuildableSettings {
-    /// Whether these are the submitted settings, and not later settings that build on them.
+    /// Whether the submitted settings are invalid, rather than a later version that builds on them.
     pub(super) is_handed_in: bool,
     /// Number of the invalid version.
     pub(super) number: u64,
@@ -116,10 +116,11 @@ impl SettingsTimeline {
         &self.versions[begun..]
     }
 
-    /// Inserts versions as one batch, each after those of the same time. Returns the index of the
-    /// first version that changed, if any did, and the result of each edit. Edits for `time` (the
-    /// current time) or earlier are dropped if they change nothing. Future edits are kept, because
-    /// they may equal the current settings and still differ from the settings of their time.
+    /// Inserts versions as one batch, each after existing versions of the same time. Returns the
+    /// index of the first version that changed, if any did, and the result of each edit. Edits for
+    /// `time` (the current time) or earlier are dropped if they change nothing. Future edits are
+    /// kept, because an edit that equals the current settings may differ from the settings that
+    /// apply at its time.
     ///
     /// # Errors
     /// [`UnbuildableSettings`], if an edit or a later version results in invalid links; this
@@ -168,7 +169,7 @@ impl SettingsTimeline {
         Ok(SettingsVersion { number, batch: self.batches, at_ns, edit, config, network })
     }
 
-    /// Undoes the last batch; returns `None` if only the start is left.
+    /// Undoes the last batch; returns `None` if only the first version is left.
     ///
     /// # Errors
     /// As [`Self::insert_batch`].
@@ -183,14 +184,15 @@ impl SettingsTimeline {
         Ok(Some(UndoneVersions { first, removed: gone }))
     }
 
-    /// Removes all versions that have not begun. Returns how many there were.
+    /// Removes all versions that have not begun at `time`. Returns the number of removed versions.
     pub(super) fn cancel_pending(&mut self, time: Nanos) -> usize {
         let count = self.pending(time).len();
         self.versions.truncate(self.versions.len() - count);
         count
     }
 
-    /// Forgets the oldest past versions. Returns how many.
+    /// Removes the oldest past versions beyond [`MAX_PAST_VERSIONS`]. Returns the number of removed
+    /// versions.
     pub(super) fn forget(&mut self, time: Nanos) -> usize {
         let begun = self.versions.len() - self.pending(time).len();
         let surplus =
@@ -232,8 +234,8 @@ impl SettingsEdit {
             Self::Set(entries) => before.config.changed(entries)?,
         };
         let mut network = config.network()?;
-        // Keep the factories: a failing user model is reported through its factory, which then
-        // outlives the change.
+        // Links whose user model is unchanged keep its factory: failures of the model are reported
+        // through the factory, so these reports continue after the change.
         for (link, before) in network.links.iter_mut().zip(&before.network.links) {
             link.spec.reuse_factories(&before.spec);
         }

@@ -28,25 +28,26 @@ use crate::report::hop_times::HopEntry;
 use crate::report::measurement::LinkMeasurement;
 use crate::store::{EmulationStore, StoredFrame};
 
-/// Memory allocated at the start, in bytes, so that the first frames do not wait for it.
+/// Memory allocated at the start, in bytes, so that the first frames do not wait for an allocation.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
 /// Number of frames that a turn may send at any load.
 const MIN_SEND_FRAMES: usize = 512;
 /// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;
-/// First step by which the network catches up after a delay; each further step doubles.
+/// First step by which the network's clock catches up after a delay, in ns; each further step is
+/// twice as long.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
 
-/// One port: its queues, and their role in the network.
+/// One port: its queues, and its input and output in the network.
 pub(super) struct EmulatorPort {
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// The input; `None` if the network has no such entry.
+    /// The input; `None` if the network has no entry for this port.
     pub(super) inlet: Option<PortInlet>,
-    /// Index in the list of outlets.
+    /// Index of the port's output in [`RealtimeCarrier::outlets`].
     pub(super) outlet: Option<usize>,
-    /// In a pipeline, the thread of the other port: destination and source of frames. Boxed, since
-    /// there may be thousands of ports.
+    /// In a pipeline, the connection to the thread of the other port: destination and source of
+    /// frames. Boxed, since there may be thousands of ports.
     pub(super) peer: Option<Box<PeerThread>>,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct RealtimeCarrier<T> {
     pub(super) outlets: Vec<PortOutlet>,
     pub(super) measured: Vec<LinkMeasurement>,
     pub(super) unrouted: PacketCounts,
-    /// Frames that the network has delivered.
+    /// Number of frames that the network has delivered.
     pub(super) delivered: usize,
     pub(super) tap: T,
 }
@@ -67,7 +68,7 @@ pub struct Emulator<T> {
     pub(super) network: Network,
     pub(super) carrier: RealtimeCarrier<T>,
     rx_scratch: RxScratch,
-    /// Whether the last turn had few frames.
+    /// Whether the last turn received and sent at most [`IDLE_TURN_FRAMES`] frames.
     is_lightly_loaded: bool,
 }
 
@@ -78,12 +79,13 @@ pub struct TurnResult {
     pub received: usize,
     /// Frames sent.
     pub sent: usize,
-    /// The turn's time.
+    /// When the turn read the clock, in ns.
     pub at_ns: Nanos,
 }
 
 impl<T: FrameTap> Emulator<T> {
-    /// Emulates `plan` from `now` on: its entry and exit `i` are `ports[i]`.
+    /// Creates the emulation of `plan`, which starts at `now`. Entry and exit `i` of the plan are
+    /// `ports[i]`.
     ///
     /// # Errors
     /// If the plan cannot be built.
@@ -104,7 +106,8 @@ impl<T: FrameTap> Emulator<T> {
         Self::of(sides, plan, options, tap, now)
     }
 
-    /// Emulates the part of `plan` for these ports from `now` on.
+    /// Creates the emulation of the part of `plan` that belongs to the ports in `sides`, which
+    /// starts at `now`.
     pub(super) fn of(
         sides: Vec<EmulatorPort>,
         plan: &NetworkSpec,
@@ -152,7 +155,7 @@ impl<T: FrameTap> Emulator<T> {
         Ok(TurnResult { received, sent, at_ns })
     }
 
-    /// Sends due frames before any others are received. Received frames then enter a network that
+    /// Sends due frames before the turn receives frames. Received frames then enter a network that
     /// has advanced to the same moment.
     #[inline]
     fn send_due(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
@@ -186,9 +189,9 @@ impl<T: FrameTap> Emulator<T> {
         received
     }
 
-    /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause,
-    /// all frames in flight may be due. Releasing all of them at once would overflow the caches and
-    /// delay arrivals, which would then form another burst.
+    /// Runs the network up to `now`, or until this call has delivered about `most` frames. After a
+    /// pause, all frames in flight may be due. Releasing all of them at once would overflow the
+    /// caches and delay arrivals, which would then form another burst.
     #[inline]
     fn release(&mut self, now: Nanos, most: usize) {
         let delivered = self.carrier.delivered;
@@ -202,8 +205,8 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// Sends due frames through the first queue of each port: on several queues they would overtake
-    /// each other.
+    /// Sends due frames through the first queue of each port, because frames on several queues
+    /// would overtake each other. Returns the number of frames sent.
     fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         let RealtimeCarrier { store, outlets, measured, tap, .. } = &mut self.carrier;
         let mut sent = 0;
@@ -220,13 +223,13 @@ impl<T: FrameTap> Emulator<T> {
         self.network.next_ns()
     }
 
-    /// Returns whether due frames wait for room in a tx ring.
+    /// Returns whether due frames wait for space in a tx ring.
     pub(super) fn is_blocked(&self) -> bool {
         self.carrier.outlets.iter().any(PortOutlet::is_waiting)
     }
 
-    /// Returns whether a port has ended and all received frames have left. A turn that moved frames
-    /// is not the end.
+    /// Returns whether a port has ended and all received frames have left. Returns false after a
+    /// turn that moved frames.
     pub(super) fn is_done(&mut self, turn: TurnResult) -> bool {
         if turn.received + turn.sent > 0 && !self.peer().is_some_and(PeerThread::is_over) {
             return false;
@@ -244,13 +247,13 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// Returns the other thread of a pipeline.
+    /// Returns the connection to the other thread, in a pipeline.
     #[inline]
     pub(super) fn peer(&self) -> Option<&PeerThread> {
         self.ports.first().and_then(|side| side.peer.as_deref())
     }
 
-    /// Returns the state at `at_ns`.
+    /// Returns the current frame counts and measurements; `at_ns` is their timestamp.
     pub(super) fn state(&mut self, at_ns: Nanos) -> EmulationState {
         let mut account = self.account(at_ns);
         account.ring_backlog = self.ring_backlog();
@@ -258,7 +261,7 @@ impl<T: FrameTap> Emulator<T> {
         EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
-    /// Returns the frames in the rx rings.
+    /// Returns the frames in the rx rings that were not received yet.
     fn ring_backlog(&mut self) -> PacketCounts {
         let mut untaken = PacketCounts::default();
         let entries = self.ports.iter_mut().filter(|side| side.inlet.is_some());
@@ -278,7 +281,7 @@ impl<T: FrameTap> Emulator<T> {
         self.carrier.measured.iter().map(|link| link.error.clone()).collect()
     }
 
-    /// Returns the account so far.
+    /// Returns the frame counts so far; `at_ns` is their timestamp.
     pub fn account(&self, at_ns: Nanos) -> EmulationAccount {
         let links =
             (0..self.carrier.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));

@@ -1,4 +1,4 @@
-//! The other thread of a [pipeline](super::pipeline), as seen by each of the two. Frames from this
+//! Each thread's connection to the other thread of a [pipeline](super::pipeline). Frames from this
 //! thread's port go to the other thread, and frames from the other thread leave by this thread's
 //! port.
 //!
@@ -14,7 +14,7 @@
 //! full load all chunks are full, so the other thread need not copy them.
 //!
 //! # Invariants
-//! 1. The rings have capacity for all chunks, so they are never full.
+//! 1. Each ring between the threads has capacity for all chunks, so it is never full.
 //! 2. Frames that cannot be stored stay in the port's rings: without free chunks, a thread receives
 //!    no frames.
 
@@ -41,19 +41,20 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Maximum number of frames (or one burst) taken over at once: due frames are checked in between.
+/// Maximum number of frames taken over from the other thread at once, or one burst if that has more
+/// frames. Between two such batches, due frames are sent.
 const MAX_TRANSFER_FRAMES: u64 = 256;
 /// Number of chunks for frames that the other thread has not taken, in addition to those for one
 /// batch.
 const SPARE_CHUNKS: usize = 12;
 
-/// This thread's end of the connection to the other one.
+/// This thread's end of the connection to the other thread.
 pub(super) struct PeerThread {
     /// The entry for frames from the other thread.
     pub(super) entry: EntryId,
     tx: PeerTx,
     rx: PeerRx,
-    /// Which of the two threads this is.
+    /// Index of this thread in the pair: 0 or 1.
     index: usize,
     /// Wakes this thread.
     own_parker: Arc<Parker>,
@@ -62,11 +63,12 @@ pub(super) struct PeerThread {
     termination: Arc<Termination>,
     /// Whether both threads have finished and this thread has noticed.
     is_over: bool,
-    /// Whether this thread may go idle as soon as its peer has drained the ring.
+    /// Whether this thread has nothing to do but wait until its peer has taken all frames from the
+    /// ring.
     waits_for_peer: bool,
 }
 
-/// A place to sleep: the flag that announces it, and the doorbell that ends it.
+/// What a thread sleeps on: a flag that announces the sleep, and a doorbell that ends it.
 #[derive(Debug)]
 struct Parker {
     wake_flag: WakeFlag,
@@ -80,7 +82,7 @@ struct PeerTx {
     batch_chunks: usize,
     /// Frames in the chunk that is being filled.
     open: Vec<Burst>,
-    /// Empty lists for reuse.
+    /// Empty lists, to be reused for `open`.
     lists: Vec<Vec<Burst>>,
     outgoing: Producer<ChunkTransfer>,
     returned: Consumer<ChunkTransfer>,
@@ -96,7 +98,7 @@ struct PeerRx {
     class: LifetimeClass,
     /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
-    /// Frames of the last chunk; the frames from `next` on are not taken yet.
+    /// Bursts of the chunk adopted last; those from index `next` on are not taken yet.
     bursts: Vec<Burst>,
     next: usize,
     taken_over: PacketCounts,
@@ -105,13 +107,13 @@ struct PeerRx {
 }
 
 /// A hint to the other thread. Correctness does not depend on the hint, and it has no ordering: if
-/// it is missed, a partial chunk is sent once the port brings no more frames.
+/// the sender misses it, a partial chunk is sent once the port brings no more frames.
 #[derive(Debug)]
 struct SharedHint(AtomicBool);
 
 impl PeerThread {
-    /// Creates the two ends. `batch_bytes` is what the largest batch of each port takes
-    /// in the store.
+    /// Creates the two ends of the connection. `batch_bytes` is the store memory that the largest
+    /// batch of each port needs.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -136,7 +138,8 @@ impl PeerThread {
         }))
     }
 
-    /// Takes frames from this thread's port and passes them to the other thread. Returns how many.
+    /// Takes frames from this thread's port and passes them to the other thread. Returns the number
+    /// of frames.
     #[inline]
     pub(super) fn forward(
         &mut self,
@@ -175,7 +178,7 @@ impl PeerThread {
         batch
     }
 
-    /// Returns whether no frames can be taken from the port.
+    /// Returns whether no frames can be taken from the port, because too few chunks are free.
     pub(super) fn lacks_chunks(&self) -> bool {
         self.tx.lacks_chunks()
     }
@@ -185,7 +188,7 @@ impl PeerThread {
         (self.tx.handed_over, self.rx.taken_over)
     }
 
-    /// Returns the memory for frames on their way to the other thread, in bytes.
+    /// Returns the bytes of memory allocated for frames on their way to the other thread.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tx.store.memory_bytes()
     }
@@ -226,7 +229,7 @@ impl PeerThread {
         })
     }
 
-    /// Ends the sleep; `rung` tells whether the doorbell may have been rung.
+    /// Ends the sleep. `rung`: whether the doorbell may have been rung and must be cleared.
     pub(super) fn end_sleep(&self, rung: bool) {
         self.own_parker.wake_flag.revoke();
         if rung {
@@ -279,7 +282,7 @@ impl PeerTx {
         self.store.chunks_left() < self.batch_chunks
     }
 
-    /// Returns whether the other thread has taken everything.
+    /// Returns whether the other thread has taken all frames.
     fn is_empty(&self) -> bool {
         self.open.is_empty() && self.outgoing.slots() == self.outgoing.buffer().capacity()
     }
@@ -335,7 +338,7 @@ impl PeerRx {
         true
     }
 
-    /// Returns the next frames.
+    /// Returns the next bursts of the adopted chunk, up to about [`MAX_TRANSFER_FRAMES`] frames.
     #[inline]
     fn next_bursts(&mut self) -> &[Burst] {
         let (from, mut tally) = (self.next, PacketCounts::default());

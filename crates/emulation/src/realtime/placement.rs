@@ -1,8 +1,8 @@
-//! CPU and scheduling of a thread with real-time needs.
+//! Chooses the CPU and the scheduling class of a thread that moves frames in real time.
 //!
 //! | the thread | its CPU | scheduling |
 //! |---|---|---|
-//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`PausePacer`]) while it is always busy |
+//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`PausePacer`]) while always busy |
 //! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
 //! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
 //! | never sleeps (`--spin`) | shared, and was preempted | SCHED_FIFO, with pauses |
@@ -27,14 +27,14 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// The placement that a thread got.
+/// The CPU and scheduling class that a thread got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadPlacement {
-    /// The CPU that the thread is bound to.
+    /// The CPU that the thread is bound to; `None` if it may run on several.
     pub cpu: Option<usize>,
     /// The thread's scheduling class.
     pub scheduling: ThreadScheduling,
-    /// Whether its CPUs are isolated: the kernel places no other thread there.
+    /// Whether the thread runs on isolated CPUs only, where the kernel places no other thread.
     pub isolated: bool,
 }
 
@@ -58,9 +58,9 @@ const MIN_NICE: i32 = -20;
 /// Binds the calling thread to `cpu`, if one is given, gives it the highest suitable scheduling
 /// class that the kernel permits, and makes its sleeps end on time.
 ///
-/// If the machine has no more CPUs than there are such `threads`, they stay ordinary threads: as
-/// real-time threads they could keep all other processes from running, including the shell that
-/// would stop them.
+/// `threads` is the number of threads placed this way. If the machine has no more CPUs than this,
+/// they stay ordinary threads: as real-time threads they could keep all other processes from
+/// running, including the shell that could stop them.
 pub(crate) fn place_thread(
     cpu: Option<usize>,
     threads: usize,
@@ -96,7 +96,8 @@ fn set_fifo() -> bool {
     set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
 }
 
-/// On Linux, "this process" is the calling thread.
+/// Raises the calling thread to nice -20 if permitted. On Linux, a nice value belongs to a thread,
+/// and process `None` means the calling thread.
 fn raise_nice() -> ThreadScheduling {
     match setpriority_process(None, MIN_NICE) {
         Ok(()) if getpriority_process(None) == Ok(MIN_NICE) => ThreadScheduling::Favoured,
@@ -104,7 +105,7 @@ fn raise_nice() -> ThreadScheduling {
     }
 }
 
-/// Returns the isolated CPUs: those of the boot command line, and of cpusets.
+/// Returns the CPUs that are isolated by the kernel's command line or by a cpuset.
 fn isolated_cpus() -> Vec<usize> {
     let lists = ["/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated"];
     let read = lists.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -138,24 +139,27 @@ pub(crate) struct PausePacer {
     worked_ns: Nanos,
 }
 
-/// The change that a thread needs in its scheduling.
+/// What [`PausePacer`] must do for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PauseAction {
     Nothing,
-    /// Make pauses.
+    /// Make the thread pause.
     Pauses,
-    /// Become a real-time thread once other threads preempt it.
+    /// Make the thread a real-time thread once other threads preempt it.
     Precedence,
 }
 
 impl PausePacer {
-    /// Check interval of a thread that sleeps between frames: it hardly ever needs a pause.
+    /// Interval between checks for a thread that sleeps between frames and hardly ever needs a
+    /// pause, in ns.
     const LONG_PERIOD_NS: Nanos = 10_000_000;
-    /// Check interval of a thread that spins: each interval needs a short pause.
+    /// Interval between checks for a thread that spins and needs a short pause in each interval, in
+    /// ns.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
-    /// Largest permille of time to work: less than the kernel's 950.
+    /// Maximum share of CPU time in the elapsed time, in permille: less than the kernel's limit of
+    /// 950.
     const MAX_WORK_PERMILLE: Nanos = 940;
-    /// A thread whose CPU time is less than the elapsed time by more than this was preempted.
+    /// A thread was preempted if its CPU time is more than this many ns below the elapsed time.
     const MAX_PREEMPTED_NS: Nanos = 300_000;
 
     /// Creates the pacer for a thread with this placement.
@@ -200,7 +204,7 @@ impl PausePacer {
     }
 }
 
-/// Returns how long to pause after `time`, of which `worked` was CPU time.
+/// Returns how long to pause after an elapsed `time` of which `worked` was CPU time, all in ns.
 fn pause(period: Nanos, time: Nanos, worked: Nanos) -> Nanos {
     let time = time.min(2 * period);
     (worked.min(time) * 1000 / PausePacer::MAX_WORK_PERMILLE).saturating_sub(time)
@@ -262,7 +266,7 @@ mod tests {
         for (period, most) in
             [(PausePacer::LONG_PERIOD_NS, 1_000_000), (PausePacer::SHORT_PERIOD_NS, 100_000)]
         {
-            // A second of such periods, always busy except for the pauses.
+            // One second of periods in which the thread is always busy except for the pauses.
             let (mut time, mut worked, mut longest) = (0, 0, 0);
             while time < 1_000_000_000 {
                 let pause = pause(period, period, period);
@@ -280,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
-        // The permitted scheduling depends on the machine: the test is about when it is requested.
+        // The permitted scheduling depends on the machine: the test checks only when real-time
+        // scheduling is requested.
         let spins = ThreadPlacement {
             scheduling: ThreadScheduling::Favoured,
             ..ThreadPlacement::default()
@@ -290,7 +295,7 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // No more time than work: no preemption.
+            // No time has elapsed beyond the CPU time: no preemption.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

@@ -1,9 +1,9 @@
-//! Histograms: the figures for every comparison of requested and measured values.
+//! Histograms of measured values, for comparison with the requested ones.
 //!
-//! Minimum, maximum, mean and deviation are exact; quantiles are within 1 %, and within 0.2 % from
-//! [`FINE_FROM`] on (and never outside the minimum and maximum, so a constant is exact). Recording
-//! a value takes two or three nanoseconds. Only the range of buckets in use takes memory, so that
-//! thousands of links can each have several.
+//! Minimum, maximum, mean and deviation are exact; quantiles are within 1 %, and within 0.2 % for
+//! values from [`FINE_FROM`] on. They are never outside the minimum and maximum, so the quantiles
+//! of a constant are exact. Recording a value takes two or three nanoseconds. Only the range of
+//! buckets in use takes memory, so that thousands of links can each have several.
 //!
 //! # Invariants
 //! 1. `counts[i]` belongs to bucket `base + i`; nothing was counted outside these buckets.
@@ -11,14 +11,15 @@
 //!
 //! Not for sharing between threads. Each thread fills a separate histogram and passes on copies.
 
-/// log2 of the buckets per power of two: for values below [`FINE_FROM`], which are many and varied,
-/// and for those from there on.
+/// log2 of the number of buckets per power of two: `COARSE_BITS` for values below [`FINE_FROM`],
+/// `FINE_BITS` for larger ones.
 const COARSE_BITS: u32 = 7;
 const FINE_BITS: u32 = 9;
-/// About an eighth of a millisecond: link delays are longer, program delays shorter.
+/// About an eighth of a millisecond: the delays of links are longer, the delays caused by this
+/// program shorter.
 const FINE_FROM: u64 = 1 << 17;
 
-/// Values of nanoseconds, bytes or packets.
+/// A histogram of values in ns, bytes or packets.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     base: usize,
@@ -26,7 +27,8 @@ pub struct Histogram {
     count: u64,
     min: u64,
     max: u64,
-    /// The first value. Deviations are relative to it, which keeps small ones exact.
+    /// The first value. `sum` and `squares` are sums of deviations from it, which keeps small
+    /// deviations exact.
     origin: u64,
     /// Index of the first value in `counts`.
     origin_bucket: usize,
@@ -72,8 +74,8 @@ impl Histogram {
         self.squares += deviation * deviation * more as f64;
     }
 
-    /// Counts values that are close together, at a fraction of the cost per value. `batch` must
-    /// summarize the same values.
+    /// Counts `values`, which `batch` must summarize. If they are close together, this costs a
+    /// fraction of [`Self::record`] per value.
     #[inline]
     pub fn record_all(&mut self, batch: &HistogramBatch, values: impl Iterator<Item = u64>) {
         if !batch.is_exact() {
@@ -165,7 +167,8 @@ impl Histogram {
         variance.max(0.0).sqrt()
     }
 
-    /// Returns the smallest value that a share of `quantile` of all values does not exceed.
+    /// Returns the smallest value such that the fraction `quantile` (0 to 1) of all values is at
+    /// most as large.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -179,7 +182,7 @@ impl Histogram {
     }
 
     /// Returns the quantile of the values counted since `before`, an earlier state of this
-    /// histogram; `None` if there are none.
+    /// histogram; `None` if no values were counted since.
     pub fn quantile_since(&self, before: &Self, quantile: f64) -> Option<u64> {
         let count = self.count.checked_sub(before.count).filter(|count| *count > 0)?;
         let rank = ((quantile * count as f64).ceil() as u64).clamp(1, count);
@@ -195,7 +198,7 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Returns the number of values up to `bound`, with the precision of a bucket.
+    /// Returns the number of values up to `bound`, rounded up to the end of its bucket.
     pub fn at_most(&self, bound: u64) -> u64 {
         let end = (bucket(bound) + 1).saturating_sub(self.base).min(self.counts.len());
         self.counts[..end].iter().sum()
@@ -220,7 +223,7 @@ impl Histogram {
     }
 }
 
-/// Sums over values that are counted together.
+/// Count, extremes and sums of values that are to be counted together.
 #[derive(Debug, Clone, Copy)]
 pub struct HistogramBatch {
     origin: u64,
@@ -255,13 +258,14 @@ impl HistogramBatch {
         self.squares = self.squares.wrapping_add(deviation.wrapping_mul(deviation) as u64);
     }
 
-    /// Creates a batch of the values `top - offset`.
+    /// Creates a batch of the values `top - offset`, for all offsets in `falls`.
     #[inline]
     pub fn descending(histogram: &Histogram, top: u64, falls: &DescendingOffsets) -> Self {
         let &DescendingOffsets { count, first, last, sum, squares } = falls;
         let (min, max) = (top - last, top - first);
         let origin = if histogram.count == 0 { max } else { histogram.origin };
-        // The sums over (top - origin) - offset, multiplied out. They wrap if they are not exact.
+        // Sums of (top - origin) - offset and of its square, multiplied out. They may wrap;
+        // `is_exact` is then false.
         let from = top.wrapping_sub(origin);
         let mixed = from.wrapping_mul(sum).wrapping_mul(2);
         let of_top = count.wrapping_mul(from);
@@ -282,7 +286,8 @@ impl HistogramBatch {
     }
 }
 
-/// Offsets of values below another one; they never decrease.
+/// Count, ends and sums of a sequence of offsets that never decrease;
+/// [`HistogramBatch::descending`] subtracts them from a top value.
 #[derive(Debug, Clone, Copy)]
 pub struct DescendingOffsets {
     count: u64,
@@ -309,11 +314,12 @@ impl DescendingOffsets {
     }
 }
 
-/// First of the finer buckets, and the number of fine buckets that would precede it.
+/// `FINE_BUCKET` is the index of the first fine bucket. `FINE_SKIPPED` is how much larger its index
+/// would be if all buckets were fine.
 const FINE_BUCKET: usize = bucket_of(FINE_FROM, COARSE_BITS);
 const FINE_SKIPPED: usize = bucket_of(FINE_FROM, FINE_BITS) - FINE_BUCKET;
 
-/// Returns the bucket of a value.
+/// Returns the index of the bucket of a value.
 #[inline]
 const fn bucket(value: u64) -> usize {
     if value < FINE_FROM {
@@ -323,8 +329,8 @@ const fn bucket(value: u64) -> usize {
     }
 }
 
-/// Returns the shift that maps the values from `min` to `max` to their buckets, if it is the same
-/// for all of them.
+/// Returns the right shift that [`bucket`] applies to the values from `min` to `max`, if it is the
+/// same for all of them.
 #[inline]
 fn common_shift(min: u64, max: u64) -> Option<u32> {
     let bits = if min < FINE_FROM { COARSE_BITS } else { FINE_BITS };
@@ -332,7 +338,7 @@ fn common_shift(min: u64, max: u64) -> Option<u32> {
     ((min < FINE_FROM) == (max < FINE_FROM) && shift(min) == shift(max)).then(|| shift(min))
 }
 
-/// Returns the minimum and the maximum of a bucket.
+/// Returns the smallest and the largest value of a bucket.
 const fn edges(bucket: usize) -> (u64, u64) {
     if bucket < FINE_BUCKET {
         edges_of(bucket, COARSE_BITS)
@@ -341,8 +347,8 @@ const fn edges(bucket: usize) -> (u64, u64) {
     }
 }
 
-/// Returns the bucket with `1 << bits` buckets per power of two, or one per value where those
-/// would be more.
+/// Returns the index of the bucket of `value` if there are `1 << bits` buckets per power of two.
+/// Small values, of which a power of two has fewer, have one bucket each.
 #[inline]
 const fn bucket_of(value: u64, bits: u32) -> usize {
     let shift = (u64::BITS - 1 - bits).saturating_sub(value.leading_zeros());

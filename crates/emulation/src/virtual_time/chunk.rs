@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing is copied between reading and writing. A [`FrameHandle`] consists of the number of a
-//! chunk and of a frame in it. Copies that links make go into separate chunks.
+//! slot and the index of a frame in its chunk. Copies that links make go into separate chunks.
 //!
 //! # Invariants
 //! 1. A slot is in use as long as one of its frames is live or it receives copies.
@@ -19,23 +19,23 @@ use crate::report::hop_times::HopEntry;
 
 /// Bytes of a chunk. A longer record gets a larger chunk.
 pub(crate) const CHUNK_BYTES: usize = 1 << 19;
-/// Bits of a handle for the number of a frame within its chunk; the others are the chunk number.
+/// Bits of a handle for the index of a frame within its chunk; the other bits are the slot number.
 const NUMBER_BITS: u32 = 15;
 /// Maximum number of frames in a chunk; only records without data could exceed it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Maximum number of chunks: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
-/// Overhead of a copy, in bytes: its entries here and inside the links.
+/// Memory that a copy needs besides its bytes: its entries in this table and inside the links.
 const COPY_OVERHEAD_BYTES: usize = 64;
 
-/// A part of a capture.
+/// Consecutive records of a capture, and where their frames are.
 #[derive(Debug, Default)]
 pub struct CaptureChunk {
-    /// Bytes of the file.
+    /// Bytes of the file, unchanged.
     pub bytes: Vec<u8>,
     /// The frames in the chunk.
     pub frames: Vec<CaptureFrame>,
-    /// How many times the capture was read completely before.
+    /// How many times the capture had been read completely before this chunk was read.
     pub pass: u64,
     /// How many of the frames have an earlier timestamp than their predecessor.
     pub unordered: u64,
@@ -48,7 +48,7 @@ pub struct CaptureFrame {
     pub captured_ns: u64,
     /// The frame's offset in the chunk.
     pub start: u32,
-    /// Captured bytes.
+    /// Number of captured bytes.
     pub kept: u32,
     /// Original length in bytes, without FCS.
     pub len: u32,
@@ -69,9 +69,9 @@ pub struct ChunkFrame<'c> {
     pub bytes: &'c [u8],
     /// The frame's capture time and length.
     pub frame: CaptureFrame,
-    /// The frame's number among the frames of its input.
+    /// The frame's number among the frames of its input, counted from the start.
     pub sequence: u64,
-    /// The index of its input.
+    /// The index of the frame's input.
     pub input: usize,
     /// Whether the frame is a copy that a link made.
     pub is_copy: bool,
@@ -92,7 +92,7 @@ pub struct ChunkTable {
     slots: Vec<ChunkSlot>,
     /// Slots without a chunk.
     vacant: Vec<u32>,
-    /// The slot that receives copies.
+    /// Number of the slot that receives copies.
     open: Option<u32>,
 }
 
@@ -100,22 +100,23 @@ pub struct ChunkTable {
 struct ChunkSlot {
     chunk: CaptureChunk,
     live: u32,
-    /// Number of its first frame; copies have their own numbers.
+    /// Number of the chunk's first frame among the frames of its input. Unused for copies, whose
+    /// numbers are in `origins`.
     first: u64,
-    /// For copies: input and number of the original.
+    /// For each copy: input and number of the original frame. Empty in a slot without copies.
     origins: Vec<(usize, u64)>,
     input: usize,
 }
 
 impl ChunkTable {
-    /// Creates an empty table for at most `bytes`.
+    /// Creates an empty table for chunks of at most `bytes` in total.
     pub fn within(bytes: u64) -> Self {
         let most = usize::try_from(bytes / CHUNK_BYTES as u64).unwrap_or(usize::MAX);
         Self { max_chunks: most.clamp(1, MAX_CHUNKS), ..Self::default() }
     }
 
     /// Adds a chunk of `input` whose first frame has the number `first`. Returns the number of its
-    /// slot, or `None` if there are too many.
+    /// slot, or `None` if there are too many chunks.
     pub fn add(&mut self, chunk: CaptureChunk, input: usize, first: u64) -> Option<u32> {
         let live = chunk.frames.len() as u32;
         let number = self.vacant.pop().or_else(|| self.new_slot())?;
@@ -123,7 +124,7 @@ impl ChunkTable {
         Some(number)
     }
 
-    /// Returns the handle of frame `place` of a slot.
+    /// Returns the handle of frame `index` of slot `number`.
     #[inline]
     pub fn handle(number: u32, index: usize) -> FrameHandle {
         FrameHandle(number << NUMBER_BITS | index as u32)
@@ -172,7 +173,8 @@ impl ChunkTable {
         Some(Self::handle(number, slot.chunk.frames.len() - 1))
     }
 
-    /// Frees a frame. After the last one of a chunk, returns the chunk and its input.
+    /// Frees a frame. If it was the last live frame of its chunk, returns the index of the input
+    /// and the chunk.
     #[inline]
     pub fn free(&mut self, handle: FrameHandle) -> Option<(usize, CaptureChunk)> {
         let number = parts(handle).0;
@@ -214,7 +216,7 @@ impl ChunkTable {
     }
 }
 
-/// Splits a handle into the slot number and the index in it.
+/// Splits a handle into the slot number and the index of the frame in the slot.
 #[inline]
 fn parts(handle: FrameHandle) -> (u32, usize) {
     (handle.0 >> NUMBER_BITS, handle.0 as usize % MAX_FRAMES)
