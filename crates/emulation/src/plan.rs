@@ -1,4 +1,5 @@
-//! The plan of a run. Flags and files are translated to it, and runs in both clocks start from it.
+//! The plan of a run, built from flags and files. Runs in virtual time and in real time start from
+//! a plan.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,23 +22,24 @@ use slipring_datapath::opening::PortOpening;
 pub struct EmulationPlan {
     /// The links. Entry and exit `i` belong to port `i` of the run.
     pub network: NetworkSpec,
-    /// The settings that `network` was built from; live changes start from them.
+    /// The settings that `network` was built from; changes during the run start from them.
     pub config: EmulationConfig,
-    /// The seed of every random stream; chosen if none is given, and always reported.
+    /// The seed of every random stream; chosen at random if the user gives none, and always
+    /// reported.
     pub seed: u64,
     /// Virtual or real time.
     pub clock: RunClock,
-    /// Changes at given times from the start, in order; each has already been validated.
+    /// Changes at given times since the start, in order of time; each has already been validated.
     pub schedule: Vec<ScheduledChange>,
     /// Outputs besides the report.
     pub outputs: RunOutputs,
-    /// Limits of live changes.
+    /// Limits for changes during the run (`-M`).
     pub bounds: ChangeBounds,
     /// Messages for the user before the run, one line each.
     pub warnings: Vec<String>,
     /// Whether to print all figures at the end instead of only the main ones.
     pub stats: bool,
-    /// The command line, to read its file again.
+    /// The parsed command line, needed to read its settings file again.
     pub typed: ArgMatches,
     /// What to print instead of running.
     pub instead: Option<PrintRequest>,
@@ -45,18 +47,18 @@ pub struct EmulationPlan {
     pub name: Option<String>,
 }
 
-/// What a command prints instead of running.
+/// What to print instead of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrintRequest {
     /// All settings, as a file.
     Settings,
-    /// The effective figures, after all rounding.
+    /// The effective values, after all rounding.
     Figures,
 }
 
 impl EmulationPlan {
-    /// Prints what was requested instead of a run and returns the exit, or prints the warnings
-    /// before a run and returns `None`. Every command with links calls this first.
+    /// If a printout was requested instead of a run, prints it and returns the exit code. Otherwise
+    /// prints the warnings and returns `None`. Every command with links calls this first.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -84,7 +86,8 @@ impl EmulationPlan {
 }
 
 impl EmulationPlan {
-    /// Returns the changes that have begun at `until_ns`, in ns since the start.
+    /// Returns how many changes have begun at `until_ns` (ns since the start), and when the last
+    /// one began.
     pub fn changes(&self, until_ns: u64) -> SettingsChanges {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         begun.fold(SettingsChanges::default(), |changes, change| SettingsChanges {
@@ -93,10 +96,10 @@ impl EmulationPlan {
         })
     }
 
-    /// Returns the links as they are at `until_ns`.
+    /// Returns the links with the settings that apply at `until_ns`, in ns since the start.
     ///
     /// # Errors
-    /// All errors were already found by the validation at the start.
+    /// If a scheduled change is invalid, which its validation at the start rules out.
     pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         match begun.last() {
@@ -120,12 +123,12 @@ pub enum RunClock {
 pub struct CapturePairs {
     /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// Frames captured more than this after the first frame are left out; `None`: no limit.
+    /// Frames captured later than this after the first frame are left out; `None`: no limit.
     pub duration: Option<Duration>,
 }
 
-/// An input capture and the output capture for frames that arrive from it; the first pair's frames
-/// enter at port 0.
+/// An input capture, and the output capture for the frames that come from it. The frames of pair
+/// `i` enter at port `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePair {
     /// The input file.
@@ -134,7 +137,7 @@ pub struct CapturePair {
     pub output: PathBuf,
 }
 
-/// A run between ports.
+/// A run in real time, between ports.
 #[derive(Debug)]
 pub struct RealtimePlan {
     /// The ports, in the order of the network's entries.
@@ -145,13 +148,13 @@ pub struct RealtimePlan {
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; may be empty.
     pub cpus: Vec<u32>,
-    /// Maximum amount that is taken from a port at once.
+    /// Maximum number of frames or bytes that are taken from a port at once.
     pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
-    /// Time between reports; `None`: only at the end.
+    /// Time between reports; `None`: one report at the end.
     pub period: Option<Duration>,
-    /// When to end; `None`: at a signal.
+    /// Length of the run; `None`: until a signal.
     pub duration: Option<Duration>,
     /// Route mode, if the run is a router between the ports.
     pub route: Option<RouteMode>,

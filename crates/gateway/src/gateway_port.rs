@@ -1,4 +1,5 @@
-//! The router at one port: which received frames pass, and the MAC addresses of sent ones.
+//! The router at one port: decides which received frames pass, and sets the MAC addresses of sent
+//! frames.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,9 +17,11 @@ use slipring_wire::MacAddr;
 use crate::frame::{self, GatewayFrameKind};
 use crate::interface::RouterInterface;
 
-/// Maximum number of the router's own frames in the queue at which another ping is still answered.
+/// With this many of the router's own frames in the queue, pings are no longer answered and no more
+/// ICMP errors are sent.
 const MAX_PENDING_REPLIES: usize = 64;
-/// Frames arrive at full speed while a next hop answers: a millisecond at several Mpps may wait.
+/// While a next hop is being resolved, frames continue to arrive at full speed: the limits allow
+/// the frames of about one millisecond at several Mpps to wait.
 const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -31,11 +34,11 @@ const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
 /// Whether the router decrements TTL and hop limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TtlPolicy {
-    /// Packets stay unchanged, as if the router were a wire.
+    /// TTL and hop limit stay unchanged, as if the router were a wire.
     #[default]
     Preserve,
-    /// Decrements the hop limit of each packet. Drops packets that reach zero, and sends an ICMP
-    /// error to their senders.
+    /// TTL and hop limit are decremented. A packet that would reach zero is dropped, and its sender
+    /// gets an ICMP error.
     Decrement,
 }
 
@@ -44,7 +47,7 @@ pub enum TtlPolicy {
 pub enum GatewayVerdict {
     /// The packet passes.
     Pass,
-    /// The frame was addressed to the router, or is queued in it.
+    /// The router has handled the frame itself, or keeps it until the next hop is known.
     Consumed,
     /// The packet is dropped.
     Drop(GatewayDropReason),
@@ -64,7 +67,7 @@ pub enum GatewayDropReason {
     Broadcast,
     /// The packet is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// The packet's destination is a neighbour of its sender.
+    /// The packet's destination is in the subnet that the packet came from.
     SameSubnet,
     /// The packet's destination is link-local.
     LinkLocal,
@@ -88,7 +91,8 @@ pub struct GatewayPort {
     errors: IcmpLimiter,
     /// Answers, errors, and frames that could not be sent yet.
     tx_queue: VecDeque<Vec<u8>>,
-    /// Frames that waited for a next hop that did not answer, since they were last counted.
+    /// Frames lost because their next hop did not answer, since the last
+    /// [`GatewayPort::take_unresolved`].
     unresolved: u64,
 }
 
@@ -97,7 +101,7 @@ impl GatewayPort {
     #[must_use]
     pub fn new(own: RouterInterface, other: RouterInterface, ttl_policy: TtlPolicy) -> Self {
         let (mac, subnets) = (own.mac(), own.subnets().to_vec());
-        // Routers with different addresses draw different times, which is all the seed is for.
+        // The seed only has to make routers with different addresses choose different random times.
         let seed = mac.to_u64();
         let role = NeighbourRole::Router;
         Self {
@@ -111,7 +115,7 @@ impl GatewayPort {
         }
     }
 
-    /// Decides about a frame that arrived at the port.
+    /// Decides whether a frame that arrived at the port passes, and answers frames for the router.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> GatewayVerdict {
         let Some(target) = frame::dst_mac(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -138,7 +142,7 @@ impl GatewayPort {
         }
     }
 
-    /// Decides about an IP packet.
+    /// Decides whether an IP packet passes.
     fn route(
         &mut self,
         frame: &[u8],
@@ -181,19 +185,20 @@ impl GatewayPort {
         }
     }
 
-    /// Repeats requests without an answer, and gives up after too many.
+    /// Repeats unanswered ARP and neighbour discovery requests; after too many, gives up and drops
+    /// the frames that wait.
     pub fn tick(&mut self, now_ns: u64) {
         self.neighbours.tick(now_ns);
     }
 
-    /// When to call [`Self::tick`] next; `None` if no timer runs.
+    /// Returns when to call [`Self::tick`] next, in ns; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.neighbours.next_ns()
     }
 
-    /// The next queued frame: an answer, a request, or a frame that has waited. The caller sends it
-    /// in addition to, and before, the frames that [`Self::send`] passes.
+    /// Returns the next queued frame: an answer, a request, or a frame whose next hop is now known.
+    /// The caller sends it in addition to, and before, the frames that [`Self::send`] passes.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         if let Some(frame) = self.tx_queue.pop_front() {
             return Some(frame);
@@ -211,30 +216,31 @@ impl GatewayPort {
         }
     }
 
-    /// How many queued frames were lost as [`GatewayDropReason::Unresolved`] since the last call:
-    /// their next hop did not answer, or newer frames took their place.
+    /// Returns how many queued frames were lost as [`GatewayDropReason::Unresolved`] since the last
+    /// call: their next hop did not answer, or newer frames displaced them.
     pub fn take_unresolved(&mut self) -> u64 {
         core::mem::take(&mut self.unresolved)
     }
 
-    /// Whether there is nothing to [`pop`](Self::pop).
+    /// Returns whether [`pop`](Self::pop) has no frame to return.
     #[must_use]
     pub fn is_tx_empty(&self) -> bool {
         self.tx_queue.is_empty() && !self.neighbours.has_output()
     }
 
-    /// Takes back a frame that could not be sent yet.
+    /// Puts back a frame from [`pop`](Self::pop) that could not be sent yet; the next `pop` returns
+    /// it.
     pub fn requeue(&mut self, frame: Vec<u8>) {
         self.tx_queue.push_front(frame);
     }
 
-    /// The number of frames that wait for an answer.
+    /// Returns the number of frames that wait until their next hop is known.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.neighbours.cache().waiting()
     }
 
-    /// Why a packet does not pass; `None` if it passes.
+    /// Returns why a packet does not pass; `None` if it passes.
     fn drop_reason(&self, target: MacAddr, to: IpAddr, life: u8) -> Option<GatewayDropReason> {
         let (own, other) = (&self.own, &self.other);
         let many = target.is_multicast() || own.is_broadcast(to) || other.is_broadcast(to);
@@ -252,7 +258,7 @@ impl GatewayPort {
         }
     }
 
-    /// Answers a frame to the router itself if it is a ping, and not too many answers are queued.
+    /// Answers a frame addressed to the router if it is a ping and not too many answers are queued.
     fn answer_ping(&mut self, frame: &[u8]) -> GatewayVerdict {
         let answer = echo::reply(frame, self.own.mac())
             .filter(|_| self.tx_queue.len() < MAX_PENDING_REPLIES);
@@ -272,7 +278,7 @@ impl GatewayPort {
         let own = self.own.address_towards(packet.source).filter(|_| is_welcome);
         let error = own.and_then(|own| packet.error(message, own, QuoteLength::Full));
         if let Some(error) = error {
-            // A packet of the same family has the same EtherType.
+            // The error has the address family of the packet, so the EtherType is the same.
             let head = [&packet.link_source().0[..], &self.own.mac().0, &frame[12..14]].concat();
             self.tx_queue.push_back([head, error].concat());
         }

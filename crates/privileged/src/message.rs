@@ -1,10 +1,10 @@
-//! The requests in binary form.
+//! The binary form of the requests from the program to its privileged helper.
 //!
 //! ```text
 //!   0       2           4         8         9      10       16         32
 //!   | version | operation | ifindex | detail | on/len | zero | address |
 //! ```
-//! Numbers are in host byte order: both sides are the same executable.
+//! Numbers are in host byte order, because program and helper are the same executable.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Number of requests after which the helper assumes that its program is compromised.
+/// Maximum number of requests: after more, the helper assumes that its program is compromised.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
@@ -36,12 +36,12 @@ pub enum HelperRequest {
         /// The interface with the host rings.
         ifindex: u32,
     },
-    /// Brings a link up.
+    /// Sets the interface up.
     SetUp {
         /// The interface.
         ifindex: u32,
     },
-    /// Adds an address.
+    /// Adds an IP address to the interface.
     AddAddress {
         /// The interface.
         ifindex: u32,
@@ -50,7 +50,7 @@ pub enum HelperRequest {
         /// The length of the address's prefix.
         prefix_len: u8,
     },
-    /// Removes an address.
+    /// Removes an IP address from the interface.
     RemoveAddress {
         /// The interface.
         ifindex: u32,
@@ -69,7 +69,8 @@ pub enum HelperRequest {
     AttachXdp {
         /// The interface.
         ifindex: u32,
-        /// Whether to attach in the driver instead of the stack.
+        /// Whether to attach in the driver (native mode) instead of the network stack (generic
+        /// mode).
         native: bool,
     },
 }
@@ -77,17 +78,18 @@ pub enum HelperRequest {
 /// Why a message is not a valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
-    /// Another size than [`REQUEST_LEN`].
+    /// The message has this length instead of [`REQUEST_LEN`].
     Length(usize),
-    /// Another version.
+    /// The message has this version instead of the helper's.
     Version(u16),
-    /// An unknown operation.
+    /// The message has this unknown operation.
     Operation(u16),
     /// A field is out of range, or a field that the operation does not use is not zero.
     Field,
 }
 
-/// The fields between a request's operation and its address.
+/// The fields of a request whose meaning depends on the operation: `detail`, `on/len` and `address`
+/// in the picture above.
 #[derive(Default)]
 struct Fields {
     detail: u8,
@@ -109,7 +111,7 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 
 impl HelperRequest {
-    /// The kind of request.
+    /// Returns the operation, without its parameters.
     #[must_use]
     pub fn operation(&self) -> HelperOperation {
         match self {
@@ -123,7 +125,7 @@ impl HelperRequest {
         }
     }
 
-    /// The interface that the request concerns.
+    /// Returns the index of the interface that the request concerns.
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         match *self {
@@ -137,7 +139,7 @@ impl HelperRequest {
         }
     }
 
-    /// The request as bytes.
+    /// Returns the request in binary form.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_LEN] {
         let fields = self.fields();

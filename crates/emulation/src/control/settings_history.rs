@@ -22,7 +22,8 @@ use crate::plan::EmulationPlan;
 use crate::realtime::EmulatorChannel;
 use crate::report::SettingsChanges;
 
-/// The settings of a run over time, with the means to change them.
+/// The settings of a run over time. Changes are checked here and submitted to the thread that moves
+/// frames.
 pub(crate) struct SettingsHistory {
     handover: PlanHandover,
     bounds: ChangeBounds,
@@ -33,12 +34,12 @@ pub(crate) struct SettingsHistory {
 
 struct HistoryState {
     timeline: SettingsTimeline,
-    /// Number of changes without a version of their own: undos, the versions that they removed, and
-    /// versions that were deleted because of their age.
+    /// Number of changes that no version in `timeline` represents: undos, undone versions, and
+    /// versions deleted because of their age.
     unversioned_changes: u64,
     /// Time of the last undo, or 0.
     undone_at_ns: Nanos,
-    /// Undone versions, in the form of [`SettingsHistory::history`].
+    /// Undone versions, as the JSON entries of [`SettingsHistory::history`].
     undone: Vec<Value>,
 }
 
@@ -48,13 +49,13 @@ const MAX_UNDONE_VERSIONS: usize = 1000;
 /// An accepted change.
 #[derive(Debug, Clone)]
 pub(super) struct AcceptedChange {
-    /// From the start of the run.
+    /// When the change applies, in ns since the start of the run.
     pub(super) applies_at_ns: Nanos,
-    /// The version in force from then on.
+    /// Number of the version that applies from then on.
     pub(super) version: u64,
     /// Whether the version differs from the previous one.
     pub(super) changed: bool,
-    /// The changed links: the named ones, and links that inherit from them.
+    /// Names of the changed links: those named in the change, and links that inherit from them.
     pub(super) links: Vec<String>,
 }
 
@@ -68,7 +69,7 @@ pub struct RunStart {
 }
 
 impl SettingsHistory {
-    /// Starts with the settings of a plan, and submits its scheduled changes.
+    /// Creates the history from the settings of a plan, and submits the plan's scheduled changes.
     ///
     /// # Errors
     /// If a change is invalid.
@@ -108,7 +109,7 @@ impl SettingsHistory {
         self.start_ns
     }
 
-    /// Returns the links as they are now.
+    /// Returns the links with the settings that apply now.
     pub(crate) fn network(&self) -> Arc<NetworkSpec> {
         self.state().timeline.current(now()).network.clone()
     }
@@ -128,7 +129,8 @@ impl SettingsHistory {
         self.state().timeline.current(now()).config.to_json()
     }
 
-    /// Sets values at `at_ns`; a time in the past means now. Later versions build on them.
+    /// Sets values from `at_ns` on; a time in the past means now. The values also apply to all
+    /// later versions that do not set them.
     pub(super) fn set(
         &self,
         at_ns: Nanos,
@@ -141,7 +143,8 @@ impl SettingsHistory {
         .map(|mut accepted| accepted.remove(0))
     }
 
-    /// Creates versions from the `[[at]]` of a script that starts now; `name` is that of its file.
+    /// Creates versions from the `[[at]]` tables of a script, whose times count from now. `name` is
+    /// the file name of the script, for errors.
     pub(super) fn script(
         &self,
         name: &str,
@@ -156,7 +159,7 @@ impl SettingsHistory {
         self.change(steps.collect())
     }
 
-    /// Creates a version of entirely new settings, for now.
+    /// Replaces all settings by `config`, from now on.
     pub(crate) fn replace(&self, mut config: EmulationConfig) -> Result<(), ChangeRefusal> {
         refuse_fixed(&self.settings(), &config.to_json())?;
         config.network().map_err(|error| diagnostic_of(&error))?;
@@ -166,7 +169,7 @@ impl SettingsHistory {
             .map(|_| ())
     }
 
-    /// Creates versions, all or none.
+    /// Submits edits and creates their versions: either all of them or none.
     fn change(
         &self,
         edits: Vec<(Nanos, SettingsEdit)>,
@@ -195,7 +198,8 @@ impl SettingsHistory {
         Ok(accepted)
     }
 
-    /// Adopts a new timeline, whose versions differ from `first` on.
+    /// Makes `timeline` the current timeline; its versions differ from the old ones from index
+    /// `first` on.
     fn adopt(
         &self,
         held: &mut HistoryState,
@@ -213,7 +217,7 @@ impl SettingsHistory {
     }
 
     /// Undoes the last submission as a whole, even if it has already taken effect. Returns the
-    /// numbers of the removed versions.
+    /// change that this makes and the numbers of the removed versions.
     pub(super) fn undo(&self) -> Result<(AcceptedChange, Vec<u64>), ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         let mut timeline = held.timeline.clone();
@@ -242,7 +246,7 @@ impl SettingsHistory {
         Ok((AcceptedChange { applies_at_ns, version, changed: begun > 0, links }, gone))
     }
 
-    /// Cancels all future versions. Returns how many there were.
+    /// Cancels all future versions. Returns the number of cancelled versions.
     pub(super) fn stop_script(&self) -> Result<usize, ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         self.handover.stop(&held.timeline, time)?;
@@ -263,7 +267,7 @@ impl SettingsHistory {
         Value::Array(versions)
     }
 
-    /// Returns the versions of a timeline.
+    /// Returns the versions of a timeline, as the JSON entries of [`Self::history`].
     fn version_list(&self, timeline: &SettingsTimeline, time: Nanos) -> Vec<Value> {
         let mut before: Option<Map<String, Value>> = None;
         let versions = timeline.versions().iter().map(|version| {
@@ -303,7 +307,7 @@ impl HistoryState {
         Self { timeline, unversioned_changes: 0, undone_at_ns: 0, undone: Vec::new() }
     }
 
-    /// Stores undone versions; the oldest are forgotten.
+    /// Stores undone versions; removes the oldest beyond [`MAX_UNDONE_VERSIONS`].
     fn keep_undone(&mut self, versions: impl Iterator<Item = Value>, time_ns: Nanos) {
         self.undone.extend(versions.map(|mut version| {
             version["taken_back_at_ns"] = json!(time_ns);
@@ -314,13 +318,13 @@ impl HistoryState {
     }
 }
 
-/// Returns the bytes that all full links hold, as far as their rates bound this number.
+/// Returns the bytes that all links with a constant rate hold when full.
 fn needed_bytes(network: &NetworkSpec) -> u64 {
     let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
     links.fold(0, u64::saturating_add)
 }
 
-/// Refuses links that may hold more than `most` bytes.
+/// Refuses a network whose full links would hold more than `most` bytes.
 fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
     let wanted = needed_bytes(network);
     if wanted <= most {
@@ -331,7 +335,7 @@ fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), ChangeRefusal> 
     Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
 }
 
-/// Converts an error in a setting for the user.
+/// Converts an error in a setting to a diagnostic for the user.
 fn diagnostic_of(error: &EmulationConfigError) -> ChangeRefusal {
     Box::new(Diagnostic::of(error))
 }
@@ -383,7 +387,7 @@ pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
     flat
 }
 
-/// Returns what is new or different in `after`; removed settings are null.
+/// Returns the settings that are new or different in `after`; settings that `after` lacks are null.
 fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|path| !after.contains_key(*path));
     let gone = gone.map(|path| (path.clone(), Value::Null));
@@ -417,7 +421,8 @@ mod tests {
         }
     }
 
-    /// Creates the history of a run without an engine; a thread of the test accepts all changes.
+    /// Creates the history of a run without an engine; a thread accepts all changes until the
+    /// second value is dropped.
     fn versions() -> (SettingsHistory, impl Drop) {
         struct Taker(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
         impl Drop for Taker {
@@ -473,7 +478,7 @@ mod tests {
         let kept = [1, 2].map(|version| (Some(version), false));
         assert_eq!(listed, [kept, [3, 4].map(|version| (Some(version), true))].concat());
         assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
-        // Set, submitted, undone: settings changed three times.
+        // A set, a script and an undo: settings changed three times.
         assert_eq!(versions.changes().times, 3);
     }
 
@@ -541,7 +546,7 @@ mod tests {
                 versions.undo().unwrap();
             }
         }
-        // 900 that stayed, and 300 undone ones, which count twice.
+        // 900 changes that remain, and 300 changes that were undone; these count twice.
         assert_eq!(versions.changes().times, 900 + 2 * 300);
         for time in 0..300 {
             versions.set(0, delay(&format!("{time}ms"))).unwrap();

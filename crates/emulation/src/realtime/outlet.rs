@@ -1,10 +1,10 @@
-//! The output of one port: frames that are due, in the order in which they leave.
+//! The output of one port: a queue of the frames that are due, in the order in which they leave.
 //!
 //! A wire has no queue. But a port may refuse frames for microseconds, because its reader was not
 //! running or because its device is only as fast as the emulated line. To avoid losses in this
 //! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. Its
-//! lateness is measured in either case. Frames that are late only because this thread did not flush
-//! are not the port's fault and are sent.
+//! lateness is measured whether it is sent or dropped. Frames that are late only because this
+//! thread did not flush are not the port's fault and are sent.
 
 mod submitted;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use crate::report::measurement::LinkMeasurement;
 use crate::store::{EmulationStore, StoreHeader, StoredFrames, after, copy_frame};
 use submitted::SubmittedFrames;
 
-/// Default time that a refused frame waits for room.
+/// Default time that a refused frame waits for space, in ns.
 const REFUSED_TIMEOUT_NS: Nanos = 10_000_000;
 
 /// Fewest contiguous frames that are worth a separate copy loop.
@@ -37,20 +37,21 @@ const MIN_CONTIGUOUS_FRAMES: u32 = 8;
 pub(super) struct PortOutlet {
     exit: ExitId,
     due: VecDeque<DueBurst>,
-    /// Number of these bursts that have been prefetched.
+    /// Number of bursts at the front of `due` whose frames have been prefetched.
     prefetched: usize,
     /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
-    /// Frames enqueued, and frames sent or dropped, since the start.
+    /// `total_due` counts the frames enqueued since the start, `total_done` those of them that were
+    /// sent or dropped.
     total_due: u64,
     total_done: u64,
-    /// When the port refused the waiting frames, in order.
+    /// When the port first refused the waiting frames, in their order.
     refused: VecDeque<RefusedFrames>,
     /// Frames submitted to the port since its last sync.
     submitted: SubmittedFrames,
-    /// How long a refused frame waits for space.
+    /// How long a refused frame waits for space, in ns.
     refused_timeout: Nanos,
-    /// Frames later than this are dropped.
+    /// Frames later than this many ns are dropped; `None`: no limit.
     late_drop: Option<Nanos>,
     account: ExitAccount,
 }
@@ -59,15 +60,17 @@ pub(super) struct PortOutlet {
 #[derive(Debug, Clone, Copy)]
 struct DueBurst {
     burst: Burst,
-    /// Delay between arrival and release; `None` if each frame has its own release time.
+    /// Delay between arrival and release, in ns; `None` if each frame has its own entry in
+    /// `releases`.
     delay_ns: Option<Nanos>,
     /// The link that delivered the frames.
     link: LinkId,
-    /// Handle that the next frame has if it is contiguous.
+    /// Handle that the next enqueued frame must have to extend this burst.
     next: FrameHandle,
 }
 
-/// The port refused frames at `since`: the frames up to number `end`, except those refused earlier.
+/// Frames that the port refused for the first time at `since`. They end before frame number `end`,
+/// as counted by [`PortOutlet::total_due`], and begin at the `end` of the previous entry.
 #[derive(Debug, Clone, Copy)]
 struct RefusedFrames {
     end: u64,
@@ -121,14 +124,14 @@ impl PortOutlet {
         self.due.push_back(DueBurst { burst, delay_ns: Some(delay_ns), link, next });
     }
 
-    /// Returns whether frames wait.
+    /// Returns whether any frames are enqueued.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Sends due frames, as many as the port accepts; returns their number. Frames that were due at
-    /// `now` leave at the time that `clock` returns afterwards.
+    /// Sends due frames, as many as the port accepts; returns their number. The departure time of
+    /// the sent frames is what `clock` returns after the sync.
     pub(super) fn flush<T: FrameTap>(
         &mut self,
         queue: &mut dyn Queue,
@@ -167,7 +170,7 @@ impl PortOutlet {
         Ok(sent)
     }
 
-    /// Returns the account, with the waiting frames.
+    /// Returns the counts of sent, dropped and waiting frames.
     pub(super) fn account(&self) -> ExitAccount {
         let mut account = self.account.clone();
         let waiting = self.due.iter().map(|due| due.burst.counts());
@@ -175,7 +178,7 @@ impl PortOutlet {
         account
     }
 
-    /// Drops frames from the front as long as they are later than `most`.
+    /// Drops frames from the front as long as they are more than `most` ns late.
     fn drop_later_than<T: FrameTap>(
         &mut self,
         most: Nanos,
@@ -190,7 +193,7 @@ impl PortOutlet {
         }
     }
 
-    /// Returns when the first frame was due.
+    /// Returns the release time of the first waiting frame.
     fn first_release_ns(&self) -> Option<Nanos> {
         let DueBurst { burst, delay_ns, .. } = self.due.front()?;
         match delay_ns {
@@ -199,7 +202,7 @@ impl PortOutlet {
         }
     }
 
-    /// Records since when the waiting frames are refused.
+    /// Records that all waiting frames are refused at `now`, unless they were refused earlier.
     fn note_refused(&mut self, now: Nanos) {
         let end = self.total_due;
         if self.refused.back().is_none_or(|last| last.end < end) {
@@ -207,7 +210,7 @@ impl PortOutlet {
         }
     }
 
-    /// Drops the frames that were refused for too long.
+    /// Drops the frames that have waited longer than `refused_timeout` since they were refused.
     fn drop_refused<T: FrameTap>(&mut self, store: &mut EmulationStore, tap: &mut T, now: Nanos) {
         while let Some(&RefusedFrames { end, since }) = self.refused.front()
             && (end <= self.total_done || now.saturating_sub(since) > self.refused_timeout)
@@ -238,7 +241,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes at most `most` of the first contiguous frames; does not change `releases`.
+    /// Takes at most `most` frames of the first burst; does not change `releases`.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;
@@ -278,7 +281,7 @@ impl PortOutlet {
         filled > 0
     }
 
-    /// Copies contiguous frames.
+    /// Copies frames of the first burst into slots, one each. Returns the number of slots filled.
     #[inline]
     fn fill_contiguous(&mut self, tx: &mut TxRing, store: &EmulationStore) -> u32 {
         let Some(due) = self.due.front() else { return 0 };
@@ -289,7 +292,8 @@ impl PortOutlet {
         })
     }
 
-    /// Copies frames from several bursts, as many as were prefetched.
+    /// Copies frames of the prefetched bursts into slots, one each. Returns the number of slots
+    /// filled.
     #[inline]
     fn fill_scattered(&mut self, tx: &mut TxRing, store: &EmulationStore) -> u32 {
         let (mut due, mut frames) =
@@ -307,7 +311,7 @@ impl PortOutlet {
         })
     }
 
-    /// Copies one frame into several slots. Returns whether there was a frame, and space for it.
+    /// Copies one frame into several slots. Returns false if there was no frame or no space for it.
     fn fill_chain<T: FrameTap>(
         &mut self,
         tx: &mut TxRing,
@@ -325,8 +329,8 @@ impl PortOutlet {
         true
     }
 
-    /// Records that the port received up to `count` of the first contiguous frames. Returns how
-    /// many those were.
+    /// Records that up to `count` frames of the first burst were copied to the port's ring. Returns
+    /// the number of recorded frames.
     #[inline]
     fn submit<T: FrameTap>(
         &mut self,
@@ -344,7 +348,7 @@ impl PortOutlet {
         due.burst.packets
     }
 
-    /// Returns the frames that were taken off the front.
+    /// Returns each frame of `due`, which was just taken off the front, with its release time.
     fn deliveries(&self, due: &DueBurst, store: &EmulationStore) -> Vec<Delivery> {
         let (mut next, mut own) = (due.burst.handle, self.releases.iter());
         let frame = |_| {
@@ -377,7 +381,7 @@ fn copy(
 }
 
 impl DueBurst {
-    /// Returns whether a frame with its own release time continues this burst.
+    /// Returns whether `frame`, which has its own release time, can extend this burst.
     #[inline(always)]
     fn takes(&self, link: LinkId, frame: FrameHandle) -> bool {
         self.next == frame && self.link == link && self.delay_ns.is_none()

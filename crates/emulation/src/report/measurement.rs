@@ -1,4 +1,4 @@
-//! Measurements of one link: the measured half of requested versus measured.
+//! Measurements of one link, for comparison with its requested settings.
 
 use slipring_link::{FrameArrival, QueueArrival, QueueDeparture};
 
@@ -9,7 +9,7 @@ use super::hop_times::HopEntry;
 const NANOS_PER_MS: u64 = 1_000_000;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A frame that was delivered, or sent by a port.
+/// A frame that left the links in virtual time, or that a port sent in real time. Times are in ns.
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveredFrame {
     /// When the frame arrived.
@@ -18,13 +18,14 @@ pub struct DeliveredFrame {
     pub release_ns: u64,
     /// When the frame left; equal to `release_ns` in virtual time.
     pub sent_ns: u64,
-    /// Bytes, without FCS.
+    /// The frame's length in bytes, without FCS.
     pub len: u32,
     /// The frame's number in the order of arrival; `None` for copies that links made.
     pub sequence: Option<u64>,
 }
 
-/// A frame that left together with others: [`DeliveredFrame`] without the common fields.
+/// One of several frames that left at the same time: [`DeliveredFrame`] without the fields that
+/// these frames share.
 #[derive(Debug, Clone, Copy)]
 pub struct SentFrame {
     /// When the frame arrived.
@@ -35,12 +36,12 @@ pub struct SentFrame {
     pub is_copy: bool,
 }
 
-/// The measurements of one link: the figures that the engine does not count.
+/// Delays, queue lengths, order and rates of one link. The engine keeps the frame counts.
 #[derive(Debug, Clone)]
 pub struct LinkMeasurement {
-    /// Time from arrival to departure, in ns.
+    /// Time from a frame's arrival to its departure, in ns.
     pub delay: Histogram,
-    /// Lateness of departures, in ns.
+    /// Time from when a frame was due to its departure, in ns.
     pub error: Histogram,
     /// Time that frames waited for the line, in ns.
     pub queue_delay: Histogram,
@@ -58,11 +59,11 @@ pub struct LinkMeasurement {
     per_s: RateWindows,
     bytes: u64,
     span: Option<DepartureSpan>,
-    /// Bytes of frames sent on the line, without and with its framing.
+    /// Bytes of frames sent on the line: without framing, and with framing.
     line: (u64, u64),
 }
 
-/// The first and the last departure.
+/// Times of the first and the last departure.
 #[derive(Debug, Clone, Copy)]
 struct DepartureSpan {
     first_ns: u64,
@@ -74,14 +75,16 @@ struct DepartureSpan {
 /// Rates at which frames left, in bits per second, without FCS and framing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredRates {
-    /// From the first departure to the last; if that is less than a millisecond, over one
-    /// millisecond.
+    /// Mean rate from the first departure to the last; if they are less than a millisecond apart,
+    /// the rate of the fullest millisecond.
     pub mean_bps: f64,
-    /// The mean with the framing of the line, if there is one: comparable to the requested rate.
+    /// Mean rate including the framing of the line, comparable to the requested rate; `None` if
+    /// there is no line.
     pub line_bps: Option<f64>,
-    /// In the fullest millisecond.
+    /// Rate in the fullest millisecond.
     pub peak_ms_bps: f64,
-    /// In the fullest second, if the run lasted at least one second.
+    /// Rate in the fullest second; `None` if the first and last departures are less than a second
+    /// apart.
     pub peak_s_bps: Option<f64>,
 }
 
@@ -135,8 +138,8 @@ impl LinkMeasurement {
         self.released(seen);
     }
 
-    /// Counts frames of `bytes` in total that left at `sent_ns`. Frames without a number are
-    /// ordered by their arrival.
+    /// Counts `frames`, which have `bytes` in total and left at `sent_ns`. Their arrival times take
+    /// the place of sequence numbers.
     #[inline]
     pub fn sent_all(&mut self, sent_ns: u64, bytes: u64, frames: &[SentFrame]) {
         for frames in frames.chunks(HistogramBatch::MAX_VALUES) {
@@ -164,8 +167,8 @@ impl LinkMeasurement {
         self.count_departure(sent_ns, bytes);
     }
 
-    /// Counts frames that were due `delay_ns` after their arrival and left at `sent_ns`. Each
-    /// arrived `later` ns after `first_ns`, in order.
+    /// Counts frames that were due `delay_ns` after their arrival and left at `sent_ns`. Frame `i`
+    /// arrived `later[i]` ns after `first_ns`; the frames are in order of arrival.
     #[inline]
     pub fn sent_burst(
         &mut self,
@@ -227,8 +230,8 @@ impl LinkMeasurement {
         self.queue_packets.record(joined.packets);
     }
 
-    /// Counts frames that found the line free, with their bytes on the line; equivalent to
-    /// [`Self::joined`] and [`Self::queued`] for each.
+    /// Counts frames that found the line free; `wire_bytes` are their bytes on the line, including
+    /// framing. Equivalent to [`Self::joined`] and [`Self::queued`] for each frame.
     #[inline]
     pub fn passed_line(&mut self, frames: &[FrameArrival], wire_bytes: &[u64]) {
         let count = frames.len() as u64;
@@ -251,7 +254,8 @@ impl LinkMeasurement {
             _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
         };
         let (bytes, wire_bytes) = self.line;
-        // Windows are at fixed times, so a fuller second may span two windows.
+        // Windows begin at fixed times. A fuller interval may span two windows, so the peak can be
+        // below the mean.
         let peak = |windows: &RateWindows| windows.peak_bps().max(mean_bps);
         MeasuredRates {
             mean_bps,
@@ -361,7 +365,8 @@ mod tests {
             }
             measured.rates()
         };
-        // One frame per millisecond, one per 950 us, all within a microsecond, and a single one.
+        // One frame per millisecond, one frame per 950 us, 1000 frames within a microsecond, and a
+        // single frame.
         for (count, gap_ns, bps) in
             [(20, 1_000_000, 8e5), (4, 950_000, 8e5 / 0.95), (1000, 1, 8e8), (1, 0, 8e5)]
         {

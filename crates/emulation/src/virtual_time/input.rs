@@ -22,7 +22,7 @@ use super::chunk::{CHUNK_BYTES, CaptureChunk, CaptureFrame, MAX_FRAMES};
 
 /// Chunks that are decoded in advance.
 const READ_AHEAD_CHUNKS: usize = 4;
-/// Interval between checks for a stop while a pipe has no data.
+/// Interval at which the reader checks for a stop while a pipe has no data.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capture that is being read.
@@ -34,7 +34,7 @@ pub struct CaptureInput {
     /// The first frames, if [`Self::begin`] has read them.
     first: Option<CaptureChunk>,
     unordered: u64,
-    /// Set to stop reading, even while a pipe has no data.
+    /// Set by the owner of the run to stop reading, even while a pipe has no data.
     stop: Arc<AtomicBool>,
 }
 
@@ -42,12 +42,12 @@ pub struct CaptureInput {
 #[derive(Debug)]
 enum CaptureFault {
     Format(PcapError),
-    /// A packet that is no Ethernet frame.
+    /// The packet at `offset` has link type `found` instead of Ethernet.
     LinkType {
         offset: u64,
         found: u16,
     },
-    /// An impossible frame length.
+    /// The packet at `offset` has the impossible length `found`.
     Length {
         offset: u64,
         found: u32,
@@ -59,8 +59,8 @@ enum CaptureFault {
 }
 
 impl CaptureInput {
-    /// Opens a capture to be read `passes` times, or endlessly if `None`. Once `stop` is set,
-    /// reading ends at any point.
+    /// Opens a capture to be read `passes` times, or endlessly if `None`. After `stop` is set,
+    /// reading ends even before the end of the file.
     ///
     /// # Errors
     /// If the file cannot be opened. A pipe may have no writer yet: the reading thread opens it, so
@@ -87,8 +87,8 @@ impl CaptureInput {
         Ok(Self { path, chunks, spare, first: None, unordered: 0, stop })
     }
 
-    /// Waits for the first frames, so that an invalid capture is refused before
-    /// anything is written.
+    /// Waits for the first frames, so that an invalid capture is refused before any output is
+    /// written.
     ///
     /// # Errors
     /// If the capture is damaged or cannot be read.
@@ -128,12 +128,12 @@ impl CaptureInput {
     }
 }
 
-/// The half of the reading thread.
+/// The state of the reading thread.
 struct CaptureReader<'p> {
     path: &'p str,
     file: File,
     decoder: Decoder,
-    /// Bytes that were read and belong to the next chunk.
+    /// Bytes that were read but belong to the next chunk.
     rest: Vec<u8>,
     /// Bytes that the decoder needs to continue.
     need: usize,
@@ -212,7 +212,8 @@ impl<'p> CaptureReader<'p> {
         Ok(true)
     }
 
-    /// Finds the frames among the first `filled` bytes. Returns how many bytes were used.
+    /// Finds the frames among the first `filled` bytes of the chunk. Returns the number of bytes
+    /// that were decoded.
     fn decode(&mut self, chunk: &mut CaptureChunk, filled: usize) -> Result<usize, CaptureFault> {
         let mut used = 0;
         while chunk.frames.len() < MAX_FRAMES {
@@ -239,7 +240,7 @@ impl<'p> CaptureReader<'p> {
     }
 }
 
-/// Converts a packet to a frame, without FCS.
+/// Converts a captured packet, whose data begins at `start` in the chunk, to a frame without FCS.
 #[inline]
 fn frame(
     decoder: &Decoder,
@@ -261,7 +262,7 @@ fn frame(
     Ok(CaptureFrame { captured_ns, start: start as u32, kept, len })
 }
 
-/// Reads until `room` is full or the file ends.
+/// Reads until `room` is full or the file ends. Returns the number of bytes read.
 fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < room.len() {
@@ -306,7 +307,7 @@ impl From<io::Error> for CaptureFault {
 }
 
 impl CaptureFault {
-    /// Describes the fault.
+    /// Converts the fault to an error message about the file `path`.
     fn into_failure(self, path: &str) -> Failure {
         let damaged = format!("`{path}` is damaged");
         let unfit = format!("`{path}` is no capture of Ethernet frames");
