@@ -1,4 +1,5 @@
-//! Restricts a thread after its program has opened all that it needs.
+//! Restricts a thread after its program has opened all files, ports and sockets that need
+//! privileges.
 //!
 //! ```text
 //!   start -- open ports, files, sockets -- confine() -- more threads -- frames ... end
@@ -14,16 +15,17 @@
 //! The filter lists the forbidden calls, not the allowed ones. A list of allowed calls would be
 //! stricter, but the calls that AF_XDP, io_uring, netlink and FUSE need depend on the kernel and
 //! the C library, and a call missing from such a list would stop a running program. The filter
-//! removes the calls that would help an attacker most after taking control of a thread: those for
-//! new programs, other processes' execution, modules, clocks, identities, keys, mounts, namespaces,
-//! and files by handle. A forbidden call fails with EPERM; the process is not killed.
+//! removes the calls that would help an attacker most after taking control of a thread: those that
+//! execute programs, control other processes, load kernel modules, set clocks, change user or group
+//! ids, access keys, mount file systems, change namespaces, or open files by handle. A forbidden
+//! call fails with EPERM; the process is not killed.
 //!
 //! Landlock is not used: these programs open files whose names users type later, and the daemon
 //! reads the memory of its clients, which Landlock forbids.
 //!
 //! # Not for
-//! Processes that execute programs on behalf of their user, because those programs would inherit
-//! the restrictions.
+//! Processes that execute programs on behalf of their user, because the executed programs would
+//! inherit the restrictions.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -40,10 +42,10 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_fi
 pub use calls::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 pub use rustix::thread::CapabilitySet;
 
-/// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently.
-/// Capabilities that the thread does not have are not gained.
+/// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently. The
+/// thread does not gain capabilities that are in `kept` but that it does not have.
 ///
-/// Returns, as text, which restrictions could not be applied; empty on success.
+/// Returns a message for each restriction that could not be applied; empty on success.
 #[must_use]
 pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
     let done = [
@@ -92,8 +94,8 @@ fn install_seccomp_filter(calls: &[&[i64]]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a confined thread, and in a thread that the confined thread starts; `None` if
-    /// the kernel does not support confinement.
+    /// Runs `work` in a confined thread and in a thread that the confined thread starts, and
+    /// returns both results; `None` if the kernel does not support confinement.
     fn confined<T: Send + 'static>(
         kept: CapabilitySet,
         work: impl Fn() -> T + Clone + Send + 'static,

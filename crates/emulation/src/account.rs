@@ -1,4 +1,4 @@
-//! The frame counts of an emulation, taken at one moment between two batches.
+//! The frame counts of an emulation, all taken at the same moment between two batches.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use slipring_port::Nanos;
 use crate::report::measurement::LinkMeasurement;
 
 /// The account of an emulation or of one of its threads. At any moment, each received frame is
-/// either sent, lost by a cause, or still inside: see [`Self::is_balanced`]. The frames that the
-/// ports have received also include the ring backlog.
+/// either sent, counted as lost by its cause, or still in flight: see [`Self::is_balanced`]. Ports
+/// count a frame as received when it is in their rings, so their counts also include
+/// `ring_backlog`.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
     /// When the account was taken, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
-    /// The counters of the links, in the order of the plan.
+    /// The counters of each link, in the order of the plan.
     pub links: Vec<LinkCounters>,
     /// Frames received, per entry.
     pub entries: Vec<EntryAccount>,
@@ -22,13 +23,14 @@ pub struct EmulationAccount {
     pub exits: Vec<ExitAccount>,
     /// Frames that no link accepts.
     pub unrouted: PacketCounts,
-    /// Frames in the ports' rings, or between two threads, that were not received yet.
+    /// Frames in the rx rings of the ports that were not received yet; in the sum for two threads,
+    /// also frames on the way between them.
     pub ring_backlog: PacketCounts,
     /// Frames handed to the other thread of a pipeline.
     pub handed_over: PacketCounts,
     /// Frames taken over from the other thread.
     pub taken_over: PacketCounts,
-    /// Memory for frames in use, in bytes.
+    /// Memory allocated for frames, in bytes.
     pub storage_bytes: u64,
 }
 
@@ -65,8 +67,8 @@ pub struct ExitAccount {
 }
 
 impl EmulationAccount {
-    /// Counts the drops of the exits as losses of the links: for the engine such a frame has left,
-    /// but for the user it is lost.
+    /// Counts the frames dropped at exits as losses of their links: the engine counts such a frame
+    /// as sent by the link, but for the user it is lost.
     pub(super) fn charge_links(&mut self) {
         for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
             let counters = &mut self.links[link.0 as usize];
@@ -102,14 +104,15 @@ impl EmulationAccount {
         sum(links.chain(entries).chain([self.unrouted]))
     }
 
-    /// Returns the frames inside.
+    /// Returns the frames in the links, in the outputs and in the ports' rings.
     pub fn in_flight(&self) -> PacketCounts {
         let links = self.links.iter().map(|link| link.in_flight);
         let waiting = self.exits.iter().map(|exit| exit.waiting);
         sum(links.chain(waiting).chain([self.ring_backlog]))
     }
 
-    /// Returns whether every frame is accounted for.
+    /// Returns whether the frames that came in equal the frames sent, lost, in flight and handed
+    /// over.
     pub fn is_balanced(&self) -> bool {
         let came = self.received() + self.ring_backlog + self.copies() + self.taken_over;
         came == self.sent() + self.lost() + self.in_flight() + self.handed_over

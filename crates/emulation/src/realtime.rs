@@ -1,6 +1,6 @@
 //! Links emulated in real time, between ports.
 //!
-//! Parts use those above them in this table:
+//! Each part uses only parts above it in this table:
 //!
 //! | part | purpose |
 //! |---|---|
@@ -56,18 +56,19 @@ use placement::{PausePacer, ThreadPlacement};
 
 /// An emulation that is ready to run, and the channel that observes and changes it.
 pub struct Emulation {
-    /// The tasks, each for a thread of its own.
+    /// The tasks; each must run in a separate thread.
     pub tasks: Vec<WorkerTask>,
     /// The channel to the tasks.
     pub channel: Arc<EmulatorChannel>,
-    /// Receives the placement of each thread once it runs.
+    /// Each thread sends its placement here once it runs.
     pub placements: mpsc::Receiver<ThreadPlacement>,
 }
 
 /// Prepares an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
-/// If the plan cannot be built, or not as a pipeline, or the process is out of descriptors.
+/// If the plan cannot be built, a pipeline is requested but the plan cannot be split, or the
+/// process is out of descriptors.
 pub fn prepare<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
@@ -105,7 +106,8 @@ fn prepare_pair<T: FrameTap + 'static>(
     Ok(emulation_of(pair.into_iter().zip(channels).collect(), channel, options))
 }
 
-/// Creates a thread for each emulator, with its own channel.
+/// Creates a task for each emulator, which answers on the channel given with it; `channel` combines
+/// these channels.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
     channel: Arc<EmulatorChannel>,

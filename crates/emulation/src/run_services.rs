@@ -1,5 +1,5 @@
-//! Services around the thread that moves frames, for every command that runs such a thread: control
-//! and settings changes, figures, and logs.
+//! Services for a command that runs emulated links in real time: control socket, changes of
+//! settings, metrics, and logs.
 //!
 //! After [`RunServices::close`], no socket or thread is left.
 
@@ -36,9 +36,9 @@ pub struct RunServices {
 }
 
 impl RunServices {
-    /// Reserves the run's name and control socket before any port is opened, so that a run without
-    /// its name does not take an interface from the host. If no name was requested and the socket
-    /// cannot be created, the run continues without a socket.
+    /// Reserves the run's name and control socket before any port is opened, so that a run that
+    /// fails to get its name has not taken an interface from the host. If no name was requested and
+    /// the socket cannot be created, the run continues without a socket.
     ///
     /// # Errors
     /// If the requested name cannot be reserved.
@@ -79,8 +79,8 @@ impl RunServices {
         Ok((emulation, services.with_log(log)))
     }
 
-    /// Starts the services for `board`, without a log of frames. Submits the scheduled changes
-    /// of the plan.
+    /// Starts the services for the thread behind `channel`, without a log of frames. Submits the
+    /// scheduled changes of the plan.
     ///
     /// # Errors
     /// If a requested service cannot be provided.
@@ -115,13 +115,13 @@ impl RunServices {
         })
     }
 
-    /// Adds the writer of a log, which [`Self::close`] waits for.
+    /// Sets the writer of the frame log; [`Self::close`] waits for it.
     #[must_use]
     pub fn with_log(self, log: Option<LogWriter>) -> Self {
         Self { log, ..self }
     }
 
-    /// Returns the links as they are now.
+    /// Returns the links with the settings that apply now.
     pub fn network(&self) -> Arc<NetworkSpec> {
         self.history.network()
     }
@@ -147,8 +147,8 @@ impl RunServices {
         sample
     }
 
-    /// Reads the settings file again and prints the result: invalid settings are refused as a
-    /// whole, and the run continues unchanged.
+    /// Reads the settings file again and prints whether it was applied. If any setting is invalid,
+    /// the whole file is refused and the run continues unchanged.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -170,7 +170,7 @@ impl RunServices {
         }
     }
 
-    /// Reports on the whole run.
+    /// Prints the final report, on the whole run.
     ///
     /// # Errors
     /// If the output cannot be written.

@@ -1,7 +1,8 @@
-//! Runs modules.
+//! Compiles modules, starts instances of them and calls their functions.
 //!
-//! Engines differ only in one small file each. They are `wasmi`, an interpreter, and `wasmtime`, a
-//! compiler, which a build uses instead if the feature of that name is enabled.
+//! There are two WebAssembly engines: `wasmi`, an interpreter, and `wasmtime`, a compiler. A build
+//! uses `wasmtime` if the feature of that name is enabled. The code for each engine is in one small
+//! file.
 
 #[cfg(not(feature = "wasmtime"))]
 #[path = "machine/wasmi.rs"]
@@ -23,14 +24,14 @@ use engine::{
 use crate::module::{ModuleLimits, ResultWidth};
 use crate::{ABI_VERSION, ModuleError};
 
-/// Fuel to start a module and to read its version: more than for a call, but still a fraction of a
-/// second.
+/// Fuel to start a module and to read its version: more than for a call, but used up in a fraction
+/// of a second.
 const START_FUEL: u64 = 100_000_000;
 /// Bytes of a WebAssembly page.
 const PAGE_BYTES: u64 = 1 << 16;
-/// Maximum elements of all tables of a module.
+/// Maximum number of elements in all tables of a module.
 const MAX_TABLE_ELEMENTS: usize = 1 << 16;
-/// Maximum bytes of a header.
+/// Maximum length of a module's header window, in bytes.
 const MAX_HEADER_BYTES: i32 = 1 << 16;
 
 /// The arguments of a model's call.
@@ -60,19 +61,20 @@ pub(crate) struct ModuleInstance {
 /// Why a call returned no value.
 #[derive(Debug)]
 pub(crate) enum ModelCallError {
-    /// A time, length or header does not fit the module's types.
+    /// A time or length does not fit the type of the function's parameter, or the header window is
+    /// not in the module's memory.
     Argument,
-    /// The call used up its fuel, which was this much.
+    /// The call used up its fuel, of which it had this much.
     Fuel(u64),
     /// The module, or an import that it called, failed.
     Trap(String),
 }
 
-/// The host state that imports access.
+/// The state of the host that the imported functions access.
 struct InstanceState {
     limits: StoreLimits,
     params: Arc<[f64]>,
-    /// Present only during a call.
+    /// The random stream of the current call; `None` between calls.
     stream: Option<Stream>,
 }
 
@@ -81,12 +83,12 @@ enum ModelFunction {
     Long(TypedFunc<(i64, i32, i64), i64>),
 }
 
-/// The window for the first bytes of a frame.
+/// The part of the module's memory to which the first bytes of each frame are copied.
 struct HeaderWindow {
     memory: Memory,
     at: usize,
     len: usize,
-    /// Whether the module may change the bytes of the frame.
+    /// Whether the bytes are copied back to the frame after a call.
     rewrites: bool,
 }
 
@@ -101,7 +103,7 @@ impl CompiledModule {
         Ok(Self { module, linker, limits })
     }
 
-    /// Starts an instance that calls `function`.
+    /// Starts an instance of the module for calls of `function`.
     pub(crate) fn start(
         &self,
         function: &str,
@@ -131,7 +133,7 @@ impl CompiledModule {
 }
 
 impl ModuleInstance {
-    /// Calls the module.
+    /// Calls the instance's function with the arguments in `call`; returns its result.
     pub(crate) fn call(
         &mut self,
         call: &mut ModelCall<'_>,
@@ -196,7 +198,7 @@ impl ModelFunction {
 }
 
 impl HeaderWindow {
-    /// Returns the frame window, if the module has one.
+    /// Returns the header window, if the module exports one.
     fn of(
         store: &mut Store<InstanceState>,
         instance: &Instance,
@@ -220,7 +222,7 @@ impl HeaderWindow {
         }
     }
 
-    /// Copies the bytes back as the module left them.
+    /// Copies the bytes of the window back to the frame; `None` if the window is not in the memory.
     fn read_back(&self, bytes: &mut [u8], store: &Store<InstanceState>) -> Option<()> {
         let room = self.memory.data(store).get(self.at..self.at + self.len)?;
         let count = bytes.len().min(self.len);
@@ -228,8 +230,8 @@ impl HeaderWindow {
         Some(())
     }
 
-    /// Copies the bytes in. Memory never shrinks, so the window stays valid; returns `None`
-    /// otherwise.
+    /// Copies the first bytes of a frame to the window and fills the rest with zeros. Returns
+    /// `None` if the window is not in the memory, which cannot happen because memory never shrinks.
     fn write(&self, bytes: &[u8], store: &mut Store<InstanceState>) -> Option<()> {
         let memory = self.memory.data_mut(store);
         let room = memory.get_mut(self.at..self.at + self.len)?;
@@ -254,7 +256,7 @@ fn exported_number(
     asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
 }
 
-/// The available imports: [`linker`] defines the same.
+/// Name, parameters and result of each function that a module may import, as [`linker`] defines it.
 const IMPORTS: [(&str, &[ValType], ValType); 3] = [
     ("random", &[], ValType::I64),
     ("uniform", &[], ValType::F64),
@@ -288,13 +290,14 @@ fn linker(engine: &Engine) -> Linker<InstanceState> {
     linker
 }
 
-/// Returns the stream of the current call.
+/// Returns the random stream of the current call.
 fn random_stream<'s>(caller: &'s mut Caller<'_, InstanceState>) -> Result<&'s mut Stream, Error> {
     let stream = caller.data_mut().stream.as_mut();
     stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
 
-/// Rejects an import that would fail at the start anyway, so that the error contains its name.
+/// Rejects a module with an unknown import. Starting it would fail anyway, but this error contains
+/// the import's name.
 fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     for import in module.imports() {
         let (from, name) = (import.module().to_owned(), import.name().to_owned());
@@ -310,7 +313,8 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     Ok(())
 }
 
-/// Rejects memory that would fail at the start anyway, so that the error contains its size.
+/// Rejects a module that needs more memory than allowed. Starting it would fail anyway, but this
+/// error contains the size.
 fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),
@@ -323,7 +327,8 @@ fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), Mod
     }
 }
 
-/// Returns the exported function of this name, which must have this type.
+/// Returns the exported function `name`, which must have parameters `P` and result `R`; `wanted` is
+/// this type as text, for the error.
 fn typed_export<P: WasmParams, R: WasmResults>(
     store: &mut Store<InstanceState>,
     instance: &Instance,

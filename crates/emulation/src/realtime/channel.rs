@@ -1,6 +1,6 @@
-//! Connects the thread that moves frames with the threads that observe or change it: states in
-//! one direction, plans in the other. There is no cost per frame; the busy thread reads two
-//! words per turn.
+//! Connects the thread that moves frames with the threads that observe or change it. It publishes
+//! states to them and receives plans from them. There is no cost per frame: the thread that moves
+//! frames reads two words per turn.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,22 +14,23 @@ use slipring_ring::Doorbell;
 use super::directions::LinkDirections;
 use crate::account::EmulationState;
 
-/// Maximum time for an answer; a thread that takes longer is assumed to have ended.
+/// How long to wait for a state; a thread that does not answer by then is assumed to have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long before its time two threads must know of a change, so that both apply it at the same
-/// time.
+/// How long before it applies a change must be submitted to two threads, so that both apply it at
+/// the same time; in ns.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
 /// A new plan, and the time from which it applies.
 #[derive(Debug, Clone)]
 pub struct PlanChange {
-    /// On the clock of [`slipring_port::now`]; a past time means at once.
+    /// When the plan applies, on the clock of [`slipring_port::now`]; a past time means at once.
     pub at_ns: Nanos,
-    /// Whether pending changes are cancelled first.
+    /// Whether this change first cancels all pending changes.
     pub replaces: bool,
-    /// The whole plan.
+    /// The new plan of all links.
     pub plan: Box<NetworkSpec>,
-    /// Receives whether the engine accepts the plan; if not, the old plan stays.
+    /// The thread sends here whether the engine accepts the plan; if not, the old plan stays in
+    /// effect.
     pub answer: mpsc::Sender<Result<(), ChangeError>>,
 }
 
@@ -38,12 +39,12 @@ pub struct PlanChange {
 pub struct EmulatorChannel {
     state_requested: AtomicBool,
     has_changes: AtomicBool,
-    /// Rings after a request.
+    /// Rung when a state is requested or a plan is submitted; wakes the thread that moves frames.
     doorbell: Doorbell,
     published: Mutex<PublishedState>,
     published_changed: Condvar,
     pending: Mutex<Vec<PlanChange>>,
-    /// The channels of two threads, which this channel combines.
+    /// The channels of the two threads of a pipeline, if this channel combines them.
     threads: Option<(LinkDirections, [Arc<EmulatorChannel>; 2])>,
 }
 
@@ -70,7 +71,7 @@ impl EmulatorChannel {
         })
     }
 
-    /// Creates a channel that combines those of two threads.
+    /// Creates a channel that combines the channels of two threads.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -81,8 +82,8 @@ impl EmulatorChannel {
         Ok(Self { threads: Some((directions, threads)), ..Self::new()? })
     }
 
-    /// Returns the earliest time for a change that is submitted now: with two threads, both must
-    /// have received it by then.
+    /// Returns the earliest time at which a change that is submitted now can apply: now, or with
+    /// two threads a moment later, so that both have received it by then.
     pub fn earliest_change_ns(&self) -> Nanos {
         now() + if self.threads.is_some() { CHANGE_NOTICE_NS } else { 0 }
     }
@@ -108,7 +109,8 @@ impl EmulatorChannel {
         waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 
-    /// Submits a plan. With two threads, both give the same answer, each on the same channel.
+    /// Submits a plan. With two threads, each of them sends an answer, and the two answers are
+    /// equal.
     pub fn change(&self, change: PlanChange) {
         if let Some((_, threads)) = &self.threads {
             return threads.iter().for_each(|thread| thread.change(change.clone()));

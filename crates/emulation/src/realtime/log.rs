@@ -1,6 +1,6 @@
-//! The log of every frame in real time. The thread that moves frames passes copies to another
-//! thread, which writes them. It never waits for the file; if the writer is too slow, records are
-//! omitted from the log and counted.
+//! The logs of a real-time run, with every frame. The thread that moves frames passes copies to
+//! another thread, which writes them. The first thread never waits for the file: if the writer is
+//! too slow, records are omitted from the log and counted as missing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,15 +31,16 @@ const MAX_QUEUED_RECORDS: usize = 1 << 16;
 pub struct LogTap {
     /// The queue to the writer; `None` once the writer has failed.
     writer: Option<SyncSender<LogRecord>>,
-    /// By handle of each frame inside: its number and entry, and its arrival time.
+    /// The frames inside the links, by handle: number in the log, entry, and arrival time.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
-    /// The last number used, and the step to the next one: two threads alternate.
+    /// The last frame number used, and the step to the next number. The step is 2 with two threads:
+    /// one uses even numbers, the other odd ones.
     last_id: u64,
     step: u64,
     missed: Arc<AtomicU64>,
 }
 
-/// A frame as known to the thread that moves it.
+/// A frame to be logged.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedFrame<'f> {
     /// The frame's handle in the store.
@@ -59,7 +60,7 @@ pub struct FrameLogWriter {
     missed: Arc<AtomicU64>,
 }
 
-/// An event of a frame.
+/// The arrival, loss or departure of a frame.
 #[derive(Debug)]
 struct LogRecord {
     id: u64,
@@ -85,13 +86,13 @@ struct RealtimeLogs {
     /// One log per entry, for the link that begins there.
     mahimahi: Vec<Option<MahimahiLog>>,
     links: Vec<String>,
-    /// The time on the clock of the frames that is 0 in the logs: the start of the run.
+    /// Start of the run, on the clock of [`slipring_port::now`]; it is time 0 in the logs.
     start: Nanos,
     /// Wall-clock time of the start, in ns since 1970.
     epoch_ns: u64,
 }
 
-/// Opens the logs that `outputs` name; returns `None` if there are none.
+/// Opens the logs that `outputs` requests; returns `None` if it requests none.
 ///
 /// # Errors
 /// If a file cannot be created.
@@ -111,8 +112,8 @@ pub fn open(
 }
 
 impl FrameLogWriter {
-    /// Waits until everything is written; all taps must have been dropped. Returns how many
-    /// records are missing.
+    /// Waits until all records are written; all taps must have been dropped. Returns the number of
+    /// missing records.
     ///
     /// # Errors
     /// If a file could not be written.
@@ -146,8 +147,8 @@ impl LogTap {
         );
     }
 
-    /// Logs the departure of a frame that was due at `release_ns`. `arrival_ns` is used for a copy
-    /// that a link made.
+    /// Logs the departure of a frame that was due at `release_ns`. `arrival_ns` is the arrival time
+    /// to log if the frame is a copy that a link made.
     pub fn log_departure(
         &mut self,
         frame: &ObservedFrame<'_>,
@@ -183,8 +184,8 @@ impl LogTap {
         self.last_id
     }
 
-    /// Returns the number of a frame that leaves, and its arrival time. Copies that links made get
-    /// a new number.
+    /// Removes a frame that leaves. Returns its number and entry, and its arrival time. A copy that
+    /// a link made gets a new number, entry 0 and no time.
     fn take_id(&mut self, handle: FrameHandle) -> ((u64, usize), Option<Nanos>) {
         if let Some((id, came_ns)) = self.inside.remove(&handle.0) {
             return (id, Some(came_ns));

@@ -8,10 +8,10 @@
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! There is one file for each port where frames arrive, with the name of the first link. If there
-//! are several links, it covers the whole path. Times are whole milliseconds since the first frame,
-//! rounded down. Opportunities are logged for links whose rate is known in advance: constant rates,
-//! by the millisecond, and traces of opportunities.
+//! There is one file for each port where frames arrive, named after the first link of their path.
+//! It covers the whole path, even if this has several links. Times are whole milliseconds since the
+//! first frame, rounded down. Opportunities to send are logged for links whose rate is known in
+//! advance: once per millisecond for a constant rate, and as traced for a trace of opportunities.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ pub(crate) struct MahimahiLog {
 }
 
 impl MahimahiLog {
-    /// Creates the log of a link.
+    /// Creates the log of the path that begins with `link`.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -69,7 +69,7 @@ impl MahimahiLog {
         self.line(at_ns, format_args!("d 1 {len}"))
     }
 
-    /// Ends the log.
+    /// Logs the remaining opportunities up to `end_ns`, and writes out the file.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -125,7 +125,7 @@ impl LinkCapacity {
         }
     }
 
-    /// Returns the next opportunity, if it is not after `until_ns`.
+    /// Takes the next opportunity, if it is not after `until_ns`: its time in ns, and its bytes.
     fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         match self {
             Self::Unknown => None,

@@ -27,7 +27,7 @@ pub(crate) struct PacketLog {
 /// A frame to be logged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoggedFrame<'f> {
-    /// The number that its records share.
+    /// The packet id, shared by all records of the frame.
     pub id: u64,
     /// Time of the event, in ns since 1970.
     pub ts_ns: u64,
@@ -67,7 +67,7 @@ impl PacketLog {
         self.write(record(rx_interface(port), frame, None))
     }
 
-    /// Logs the departure of a frame at a port, `late_ns` after it was due.
+    /// Logs the departure of a frame at a port, `late_ns` after it was due; `None` in virtual time.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -84,7 +84,7 @@ impl PacketLog {
         self.write(record(tx_interface(port), frame, Some(TcVerdict::Passed)))
     }
 
-    /// Logs the loss of a frame that arrived at a port, by a link if one is given.
+    /// Logs the loss of a frame that arrived at `port`; `link` names the link that lost it, if any.
     ///
     /// # Errors
     /// If the log cannot be written.

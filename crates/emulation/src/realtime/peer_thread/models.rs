@@ -1,6 +1,6 @@
-//! Loom models of the coordination of two threads: every interleaving and every value that the
-//! memory model allows, within a few preemptions. Each model also runs with one ordering or one
-//! check removed, and must then fail: a model that cannot fail proves nothing.
+//! Loom models of the coordination of two threads. Loom explores every interleaving with a few
+//! preemptions, and every value that the memory model allows. Each model also runs with one
+//! ordering or one check removed, and must then fail: a model that cannot fail proves nothing.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -13,13 +13,13 @@ use super::termination::Termination;
 use super::wake_flag::{WakeFlag, WakeReason};
 
 const RIGHT: u8 = 0;
-/// Every Release is Relaxed.
+/// Flaw: every Release is Relaxed.
 const NO_RELEASE: u8 = 1;
-/// Every Acquire is Relaxed.
+/// Flaw: every Acquire is Relaxed.
 const NO_ACQUIRE: u8 = 2;
-/// The fence does not order a write before a read.
+/// Flaw: the fence is AcqRel instead of SeqCst, so it does not order a write before a later read.
 const ACQ_REL_FENCE: u8 = 3;
-/// No fence at all.
+/// Flaw: there is no fence.
 const NO_FENCE: u8 = 4;
 
 /// A flag whose orderings can be weakened.
@@ -51,7 +51,7 @@ impl<const FLAW: u8> SharedFlag for Word<FLAW> {
     }
 }
 
-/// A ring of chunks as the wake flags use it: counts of pushes and pops.
+/// A ring of chunks, reduced to what the wake flags need: counts of pushes and pops.
 #[derive(Default)]
 struct Ring {
     pushed: AtomicU32,
@@ -59,11 +59,11 @@ struct Ring {
 }
 
 impl Ring {
-    /// Only one thread pushes.
+    /// Pushes a chunk. Only one thread pushes.
     fn push(&self) {
         self.pushed.store(self.pushed.load(Relaxed) + 1, Release);
     }
-    /// Only one thread pops.
+    /// Pops a chunk; returns whether there was one. Only one thread pops.
     fn pop(&self) -> bool {
         let some = !self.is_empty();
         if some {
@@ -76,15 +76,15 @@ impl Ring {
     }
 }
 
-/// Set when the bell rings, until the sleeper clears it.
+/// State bit: the bell has rung, and the sleeper has not cleared it yet.
 const RINGS: u32 = 1;
-/// The thread sleeps.
+/// State bit: the bell's thread sleeps.
 const SLEEPS: u32 = 2;
-/// The thread has ended and does not ring any more.
+/// State bit: the bell's thread has ended and can no longer ring the other bell.
 const GONE: u32 = 4;
 
-/// A place to sleep. Only read-modify-write operations access it, so every read returns
-/// the latest value.
+/// Models the doorbell of one thread and whether the thread sleeps. Only read-modify-write
+/// operations access it, so every read returns the latest value.
 #[derive(Default)]
 struct Bell(AtomicU32);
 
@@ -116,7 +116,7 @@ impl Bell {
     }
 }
 
-/// Builds a model: a thread waits for chunks from another one, which pushes `chunks` of them.
+/// Builds a model in which one thread waits for chunks, and another thread pushes `chunks` of them.
 fn sleep_and_wake<const FLAW: u8>(
     news: WakeReason,
     chunks: u32,
@@ -194,7 +194,7 @@ fn an_announcement_is_answered_by_one_ring() {
     });
 }
 
-/// The step that is omitted from the shutdown.
+/// The step of the shutdown that a model omits.
 #[derive(Clone, Copy, PartialEq)]
 enum Mutation {
     Nothing,
@@ -204,13 +204,13 @@ enum Mutation {
     LookForTaken,
     /// A thread that becomes idle after an end does not wake the other thread.
     WakeWhenCalm,
-    /// Frames on the way to the other thread do not keep a thread busy.
+    /// A thread counts as idle although its frames are still on the way to the other thread.
     UnderWay,
     /// A thread does not report that it had frames to handle.
     Stir,
 }
 
-/// The shared state of two threads. Thread `i` pushes into ring `i`.
+/// The state that two threads share. Thread `i` pushes into ring `i`.
 #[derive(Default)]
 struct Pair<const FLAW: u8> {
     rings: [Ring; 2],
@@ -219,7 +219,7 @@ struct Pair<const FLAW: u8> {
     bells: [Bell; 2],
 }
 
-/// A thread, with the steps of the loop in `emulator_loop.rs`.
+/// One of the two threads, which runs the steps of the loop in `emulator_loop.rs`.
 struct Half<const FLAW: u8> {
     me: usize,
     pair: Arc<Pair<FLAW>>,
@@ -237,7 +237,7 @@ struct Half<const FLAW: u8> {
 }
 
 impl<const FLAW: u8> Half<FLAW> {
-    /// Runs one thread to its end. Returns how many frames have left by its port.
+    /// Runs the thread to its end. Returns the number of frames that have left by its port.
     fn run(mut self) -> u32 {
         loop {
             let pauses = std::mem::take(&mut self.pauses);
@@ -309,8 +309,9 @@ impl<const FLAW: u8> Half<FLAW> {
     }
 }
 
-/// Builds a model that runs both threads to their ends. A port brings its frames after a turn
-/// without any, unless the other port ends: the shutdown could then happen in that turn.
+/// Builds a model that runs both threads to their ends. A port brings its frames only after a turn
+/// without frames. It brings them at once if the other port ends, because the shutdown could
+/// otherwise happen in the turn without frames.
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],
@@ -335,7 +336,7 @@ fn to_the_end<const FLAW: u8>(
     }
 }
 
-/// Frames that the ports bring, and which of the ports end.
+/// Returns all cases: how many frames each port brings, and which of the ports end.
 fn cases() -> impl Iterator<Item = ([u32; 2], [bool; 2])> {
     let ends = [[true, false], [false, true], [true, true]];
     [[1, 0], [0, 1], [0, 0]].into_iter().flat_map(move |frames| ends.map(|ends| (frames, ends)))
@@ -350,7 +351,8 @@ fn both_threads_end_and_leave_nothing_behind() {
 
 #[test]
 fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
-    // Up to the first case that needs the step: in the other cases, no schedule would fail.
+    // One case that fails is enough: there are cases that do not need the step, in which no
+    // schedule fails.
     let fails_without = |omitted| {
         cases().any(|(frames, ends)| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
     };
