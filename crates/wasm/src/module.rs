@@ -16,14 +16,14 @@ use crate::models::{FirstError, ModelInstance, WasmDelayModel, WasmLossModel, Wa
 /// The limits of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleLimits {
-    /// Fuel of one call; an instruction costs about 1.
+    /// Fuel of one call; an instruction costs about one unit.
     pub fuel: u64,
-    /// Bytes of memory.
+    /// Maximum memory of an instance, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Default for ModuleLimits {
-    /// Returns a million units of fuel, and 16 MiB.
+    /// Returns limits of a million units of fuel and 16 MiB of memory.
     fn default() -> Self {
         Self { fuel: 1_000_000, memory_bytes: 16 << 20 }
     }
@@ -33,7 +33,7 @@ impl Default for ModuleLimits {
 #[derive(Clone)]
 pub struct WasmModule {
     compiled: Arc<CompiledModule>,
-    /// A hash of its bytes and limits.
+    /// A hash of the module's bytes and limits.
     fingerprint: u128,
 }
 
@@ -51,30 +51,33 @@ impl WasmModule {
         Ok(Self { compiled, fingerprint: hasher.finish128().as_u128() })
     }
 
-    /// Creates a factory of delay models from its function of this name.
+    /// Creates a factory of delay models that call the exported `function`; the module can read
+    /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or the function does not fit.
+    /// If the module cannot be started, or has no function of this name and the required type.
     pub fn delay(&self, function: &str, params: &[f64]) -> Result<DelayFactory, ModuleError> {
         self.maker(function, params, |asked| {
             Box::new(WasmDelayModel(asked)) as Box<dyn UserDelayModel>
         })
     }
 
-    /// Creates a factory of loss models from its function of this name.
+    /// Creates a factory of loss models that call the exported `function`; the module can read
+    /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or the function does not fit.
+    /// If the module cannot be started, or has no function of this name and the required type.
     pub fn loss(&self, function: &str, params: &[f64]) -> Result<LossFactory, ModuleError> {
         self.maker(function, params, |asked| {
             Box::new(WasmLossModel(asked)) as Box<dyn UserLossModel>
         })
     }
 
-    /// Creates a factory of rate models from its function of this name.
+    /// Creates a factory of rate models that call the exported `function`; the module can read
+    /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or the function does not fit.
+    /// If the module cannot be started, or has no function of this name and the required type.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<RateFactory, ModuleError> {
         let model = |asked| Box::new(WasmRateModel(asked)) as Box<dyn UserRateModel>;
         self.maker(function, params, model)
@@ -89,14 +92,15 @@ impl WasmModule {
     ) -> Result<ModelFactory<M>, ModuleError> {
         let params: Arc<[f64]> = params.into();
         self.compiled.start(function, M::RESULT_WIDTH, params.clone())?;
-        // Parameters by their bits: numbers that print alike may differ.
+        // The identity contains the bits of the parameters, because different numbers may print
+        // alike.
         let bits: Vec<_> = params.iter().map(|param| param.to_bits()).collect();
         let identity = format!("wasm {:032x} {function} {bits:x?}", self.fingerprint);
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
         let trouble = FirstError::default();
         let sink = trouble.clone();
-        // A module that started once can start again, except if there is not enough memory. In that
-        // case the model returns no values, which is counted.
+        // A module that started once can start again, unless memory is exhausted. In that case
+        // every call of the model fails, and its frames are counted as lost.
         let make = move || {
             let machine = compiled.start(&function, M::RESULT_WIDTH, params.clone());
             model(ModelInstance::new(machine, trouble.clone()))
@@ -106,14 +110,14 @@ impl WasmModule {
     }
 }
 
-/// The result type of a model's function.
+/// The result type of a model's function: i32 (`Short`) or i64 (`Long`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultWidth {
     Short,
     Long,
 }
 
-/// Maps a model to its result type.
+/// Maps a kind of model to the result type of its function.
 trait WasmModel {
     const RESULT_WIDTH: ResultWidth;
 }

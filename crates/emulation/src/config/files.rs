@@ -1,4 +1,4 @@
-//! The files that settings name: traces, tables, profiles, modules.
+//! Reads the files that settings name: traces, tables, profiles, modules.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -14,20 +14,21 @@ use slipring_model::format::FormatError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigOrigin};
 
-/// Finds files in the directory of the configuration that names them.
+/// Reads files by names relative to the directory of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors omit what is wrong with a file and whether it exists: a client that changes a
-    /// run may not be allowed to read its files.
+    /// Whether errors do not reveal what is wrong with a file or whether it exists. Used when a
+    /// client of the control socket changes settings, because it may not have permission to read
+    /// the files.
     pub hides_details: bool,
     /// Paths that were accessed; shared by all clones of one configuration.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
-/// A larger file is not accepted as a trace or table of a link; reading a device would never end.
+/// Maximum size of a file that a setting names, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// A larger file is not accepted as a configuration: 10,000 links take less than a tenth of this.
+/// Maximum size of a configuration, in bytes: 10,000 links take less than a tenth of it.
 const MAX_CONFIG_BYTES: u64 = 1 << 24;
 
 /// Reads the text of a configuration.
@@ -36,7 +37,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 24;
 /// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
-    // A pipe is allowed here, because it is read at the start, when nothing else waits.
+    // A pipe is allowed: the configuration is read before the run, so a wait delays only the start.
     let read = File::open(path).and_then(|file| read(file, MAX_CONFIG_BYTES));
     let bytes = read.map_err(|error| {
         let error = EmulationConfigError::unreadable(&shown, error.to_string());
@@ -75,13 +76,13 @@ fn no_text(error: &FromUtf8Error) -> String {
 }
 
 impl ConfigFiles {
-    /// Resolves file names in the directory of `config`.
+    /// Creates a reader of files by names relative to the directory of the file `config`.
     pub fn beside(config: &Path) -> Self {
         let base = config.parent().map(Path::to_owned).unwrap_or_default();
         Self { base, ..Self::default() }
     }
 
-    /// Returns the files that settings have named so far.
+    /// Returns the paths of all files accessed so far.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -143,7 +144,7 @@ impl ConfigFiles {
         })
     }
 
-    /// Returns the same error for any file that cannot be used.
+    /// Returns an error that is the same for every file that cannot be used, whatever the cause.
     pub fn unusable(&self, name: &str, node: &ConfigNode) -> EmulationConfigError {
         let shown = self.path(name).display().to_string();
         let cause = "it is not there, not to be read, or of another format";

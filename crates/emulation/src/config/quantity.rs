@@ -1,10 +1,11 @@
-//! Values with units, interpreted by their location.
+//! Parses values with units. The rules depend on where a value was written.
 //!
 //! Flags, files and control messages follow the same rules. A unit may be one letter: times (`n u m
 //! s`), rates in bit/s and sizes in bytes (`k m g`, powers of 1000). Longer units are literal:
 //! `10m` is 10 ms, `10min` is ten minutes. A time, a rate or a share without a unit is refused,
-//! because it is ambiguous; a size is in bytes, and 0 is 0. Called as `tlem` or `nmreplay`, a bare
-//! number is seconds or bit/s, and `k m g` of sizes are powers of 1024, as in those programs.
+//! because it is ambiguous; a size is in bytes, and 0 is 0. If the program is called as `tlem` or
+//! `nmreplay`, a number without a unit is in seconds or bit/s, and `k m g` of sizes are powers of
+//! 1024, as in the original programs.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ impl UnitKind {
         }
     }
 
-    /// Returns the full unit; TLEM's own if `classic`.
+    /// Returns the unabbreviated unit; if `classic`, the unit that TLEM means.
     fn full(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
             (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
@@ -51,7 +52,8 @@ impl UnitKind {
         }
     }
 
-    /// Returns the possible meanings of a number without a unit.
+    /// Returns the possible meanings of a number without a unit, for the error; `None` if it is
+    /// unambiguous.
     fn readings(self, number: &str) -> Option<String> {
         match self {
             Self::Time => Some(format!("{number}s or {number}ms")),
@@ -83,8 +85,8 @@ pub(crate) fn time_ns(setting: &str, node: &ConfigNode) -> Result<u64, Emulation
     read(setting, node, UnitKind::Time, |text| TimeSpan::parse(text, second).map(TimeSpan::nanos))
 }
 
-/// Parses a time in nanoseconds for a setting that TLEM did not have: a bare number is ambiguous
-/// under TLEM's name as well.
+/// Parses a time in nanoseconds for a setting that TLEM did not have: a number without a unit is
+/// refused even if the program is called as `tlem`.
 pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     if let ConfigValue::Text(text) | ConfigValue::Number(text) = &node.value {
         UnitKind::Time.refuse_bare(setting, text, &node.location)?;
@@ -129,7 +131,7 @@ fn read<T>(
         kind.refuse_bare(setting, text, &node.location)?;
     }
     let unit = kind.full(unit, node.location.is_classic());
-    // Joined, the digits of `1 2` would be another number.
+    // Otherwise `1 2` would be joined to `12`.
     if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
     }
@@ -144,7 +146,7 @@ fn read<T>(
     })
 }
 
-/// Creates the error for an ambiguous number.
+/// Creates the error for a number without a unit; `readings` are its possible meanings.
 pub(super) fn ambiguous(
     setting: &str,
     text: &str,
@@ -156,7 +158,7 @@ pub(super) fn ambiguous(
     error.help(format!("write {readings}"))
 }
 
-/// Refuses a share without a unit: other programs take `1` for 1 %.
+/// Refuses a share without a unit, because other programs understand `1` as 1 %.
 pub(super) fn clear_share(
     setting: &str,
     text: &str,
@@ -198,7 +200,7 @@ fn no_number(text: &str) -> &'static str {
     }
 }
 
-/// Returns whether a text is `NaN` or `inf`, with or without a unit.
+/// Returns whether a text is `NaN` or infinity in any spelling, with or without a unit.
 pub(crate) fn is_no_number(text: &str) -> bool {
     let text = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
     let units = ["", "s", "ms", "us", "ns", "bit", "kbit", "mbit", "gbit", "b", "%"];
@@ -214,7 +216,8 @@ pub(crate) fn wrong_kind(
     EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(location)
 }
 
-/// Splits off a number and its unit; one space may precede the unit.
+/// Splits a text into a number and its unit, which one space may separate; `None` if it does not
+/// begin with a number.
 fn split(text: &str) -> Option<(&str, &str)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(text);
@@ -239,7 +242,7 @@ fn exponent(text: &str) -> usize {
     if digits == 0 { 0 } else { 1 + sign + digits }
 }
 
-/// Returns the number without an exponent; `None` if it would have too many digits.
+/// Returns the number written without an exponent; `None` if it would have too many digits.
 fn plain(number: &str) -> Option<String> {
     let (mantissa, power) = match number.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigLocation {
     pub origin: ConfigOrigin,
-    /// In characters, from 1.
+    /// Column in the line, flag or message, in characters from 1.
     pub column: usize,
 }
 
@@ -19,7 +19,7 @@ pub struct ConfigLocation {
 pub enum ConfigOrigin {
     /// A line of a file.
     File { name: Arc<str>, line: usize },
-    /// The value of a flag.
+    /// The value of the flag of this name.
     Flag(Arc<str>),
     /// The value of a flag of `tlem` or `nmreplay`: bare numbers are allowed, and the prefixes of
     /// sizes are powers of 1024.
@@ -48,12 +48,13 @@ impl ConfigLocation {
         Self { origin: self.origin.clone(), column: self.column + chars }
     }
 
-    /// Returns whether the value is that of a flag.
+    /// Returns whether the value was written as the value of a flag.
     pub fn is_flag(&self) -> bool {
         matches!(self.origin, ConfigOrigin::Flag(_) | ConfigOrigin::Classic(_))
     }
 
-    /// Returns whether numbers have TLEM's meaning.
+    /// Returns whether numbers without a unit are allowed and have the meaning that TLEM gives
+    /// them.
     pub fn is_classic(&self) -> bool {
         matches!(self.origin, ConfigOrigin::Classic(_))
     }
@@ -92,7 +93,7 @@ pub enum ConfigValue {
 }
 
 impl ConfigValue {
-    /// Returns its type, for messages.
+    /// Returns the type of the value, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -109,7 +110,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Text(text.into()) }
     }
 
-    /// Converts an unquoted word.
+    /// Creates a value from an unquoted word: `true` and `false` are flags.
     pub fn unquoted(text: &str, location: ConfigLocation) -> Self {
         match text {
             "true" => Self { location, value: ConfigValue::Flag(true) },
@@ -122,7 +123,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Table(table) }
     }
 
-    /// Returns the value in one line.
+    /// Returns the value as text for error messages; of a list or table only the type.
     pub fn shown(&self) -> String {
         match &self.value {
             ConfigValue::Text(text) | ConfigValue::Number(text) => text.clone(),
@@ -138,7 +139,7 @@ pub struct ConfigTable {
     pub entries: Vec<ConfigEntry>,
 }
 
-/// A named value; `location` is that of the name.
+/// A named value; `location` is where its name was written.
 #[derive(Debug, Clone)]
 pub struct ConfigEntry {
     pub key: String,

@@ -1,7 +1,7 @@
 //! Passes a timeline to the thread that moves frames, completely or not at all.
 //!
 //! # Invariants
-//! 1. After a failure, that thread keeps its old plans, or gets them back: if it does not answer in
+//! 1. After a failure, the thread keeps its old plans, or gets them back: if it does not answer in
 //!    time, the old plans are queued after the new ones.
 //!
 //! Not for checking whether the settings result in valid links.
@@ -20,8 +20,8 @@ use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
 /// Maximum time in which the thread that moves frames must answer. The thread may not have started
-/// yet: the first touch of its memory takes seconds on a busy machine. The timeout is shorter than
-/// the client's.
+/// yet: on a busy machine, the page faults of its memory take seconds. The timeout is shorter than
+/// the timeout of the client that waits for the reply.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -43,7 +43,7 @@ impl PlanHandover {
         &self.channel
     }
 
-    /// Submits the future versions of a new timeline, without waiting for answers.
+    /// Submits all versions of a new timeline after the first one, without waiting for answers.
     pub(super) fn begin(&self, timeline: &SettingsTimeline) {
         let (answer, _) = mpsc::channel();
         for version in &timeline.versions()[1..] {
@@ -51,7 +51,8 @@ impl PlanHandover {
         }
     }
 
-    /// Replaces one timeline by another that differs from index `first` on.
+    /// Replaces timeline `old` by `new`, which differs from index `first` on; `time` is the current
+    /// time.
     ///
     /// # Errors
     /// If the running links cannot apply the timeline, or the thread does not answer.
@@ -66,8 +67,8 @@ impl PlanHandover {
         let deadline = Instant::now() + self.reply_timeout;
         let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
-            // One version is submitted alone first: the result applies to all versions, since their
-            // ports and links are the same.
+            // The first changed version is submitted alone. The engine's answer holds for all
+            // versions, because their ports and links are the same.
             if let Some(version) = versions.get(first) {
                 submit(version.at_ns, false, &version.network)?;
             }
@@ -96,7 +97,8 @@ impl PlanHandover {
         stopped.inspect_err(|_| self.restore(timeline, time))
     }
 
-    /// Queues a timeline after all timelines that were submitted meanwhile.
+    /// Submits `timeline` again, after all plans that are already queued, without waiting for an
+    /// answer.
     fn restore(&self, timeline: &SettingsTimeline, time: Nanos) {
         let (answer, _) = mpsc::channel();
         self.post(time, true, &timeline.current(time).network, answer.clone());
@@ -219,7 +221,8 @@ mod tests {
         let handover = PlanHandover::new(channel.clone());
         let old = timeline();
         let taker = thread::spawn(move || {
-            // As if its memory were being prepared first, on a busy machine.
+            // Simulates the time that the page faults of the thread's memory take on a busy
+            // machine.
             thread::sleep(Duration::from_millis(2500));
             accept(&channel, 1)
         });

@@ -1,4 +1,5 @@
-//! The time between two turns: sleeps until shortly before the next event, then spins.
+//! The loop around the turns of an emulator. Between two turns, it sleeps until shortly before the
+//! next event, then spins.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,19 +13,20 @@ use super::frame_tap::FrameTap;
 use super::placement::{PausePacer, ThreadPlacement};
 use slipring_datapath::workers::WorkersStop;
 
-/// A sleep is set to end this long before the next event. It ends late by about as much; the rest
-/// is spent spinning.
+/// A sleep is set to end this many ns before the next event, because it ends late by up to about as
+/// much. The remaining time is spent spinning.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-/// Longest sleep, after which everything is checked again.
+/// Maximum duration of a sleep, in ns.
 const MAX_SLEEP_NS: Nanos = 500_000_000;
-/// Poll interval of ports with frames that wait for room.
+/// Maximum duration of a sleep while due frames wait for space in a tx ring, in ns.
 const BLOCKED_SLEEP_NS: Nanos = 1_000_000;
-/// Interval at which the kernel's drop counts are read.
+/// Interval at which the kernel's drop counters are read, in ns.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// Maximum time at the end until frames in the ports' rings have been sent.
+/// Maximum time to wait at the end of a run until the ports have sent the frames in their tx rings,
+/// in ns.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// Runs an emulator.
+/// Runs an emulator in the calling thread.
 pub(super) struct EmulatorLoop<'d, T> {
     emulator: Emulator<T>,
     wait_policy: WaitStrategy,
@@ -34,7 +36,8 @@ pub(super) struct EmulatorLoop<'d, T> {
     pauses: PausePacer,
 }
 
-/// Since when nothing has happened, and the average length of such periods.
+/// Start of the current idle period, in which no frames arrive or leave, and the moving average of
+/// the lengths of idle periods.
 #[derive(Debug, Default)]
 struct IdleEstimate {
     since: Nanos,
@@ -53,13 +56,13 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         Self { emulator, wait_policy, channel, next_stats: 0, idle, pauses }
     }
 
-    /// Sets the pauses that its thread needs.
+    /// Sets the pauses that the scheduling class of the thread requires.
     pub(super) fn with_pauses(self, breather: PausePacer) -> Self {
         Self { pauses: breather, ..self }
     }
 
-    /// Emulates until it is stopped, or until a capture has ended and all its frames have left.
-    /// Publishes the last state in any case.
+    /// Emulates until it is stopped, or until a port has ended and all received frames have left.
+    /// Publishes the last state even after an error.
     pub(super) fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let result = self.run_turns(stop).and_then(|()| self.drain());
         self.update_stats(now());
@@ -88,7 +91,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
         let peer = self.emulator.peer();
-        // A waiter polls queues only; frames of another thread need turns, so it must sleep.
+        // With another policy, the waiter would spin on the queues only and not notice frames from
+        // the other thread.
         let patience = if peer.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
         peer.map_or(Ok(()), |peer| waiter.add_fd(peer.as_fd())).map_err(failed)?;
@@ -112,8 +116,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         }
     }
 
-    /// Applies a change. The answer depends on the plan alone, so two threads with the same changes
-    /// give the same answer.
+    /// Applies a change. The answer depends only on the plan, so the two threads of a pipeline give
+    /// the same answer.
     fn change(&mut self, change: &PlanChange, now: Nanos) -> Result<(), ChangeError> {
         if change.replaces {
             self.emulator.network.cancel_changes();
@@ -140,15 +144,15 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         woken.map(drop)
     }
 
-    /// Announces the sleep to the other thread of a pipeline; returns whether this
-    /// thread may sleep.
+    /// In a pipeline, announces the sleep to the other thread. Returns whether this thread may
+    /// sleep.
     fn may_sleep(&self, now: Nanos) -> bool {
         let Some(peer) = self.emulator.peer() else { return true };
         let patient = matches!(self.wait_policy, WaitStrategy::Adaptive(most) if self.idle.is_short(now, most));
         !patient && peer.may_sleep()
     }
 
-    /// Returns the time until the next event; `None` if it is too short for a sleep.
+    /// Returns for how many ns to sleep; `None` if the next event is too close for a sleep.
     fn time_to_sleep(&self, now: Nanos) -> Option<Nanos> {
         if self.wait_policy == WaitStrategy::Spin {
             return None;
@@ -165,8 +169,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         self.next_stats = now + STATS_PERIOD_NS;
     }
 
-    /// Waits for a bounded time until the ports have sent their frames. Frames inside the links
-    /// stay there, counted as in flight.
+    /// Waits until the ports have sent the frames in their tx rings, at most [`DRAIN_TIMEOUT_NS`].
+    /// Frames inside the links stay there and are counted as in flight.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN_TIMEOUT_NS;
         for queue in self.emulator.ports.iter_mut().flat_map(|side| &mut side.queues) {
@@ -186,7 +190,7 @@ impl IdleEstimate {
         self.since = now;
     }
 
-    /// Returns whether the idle period will probably end before it has lasted `most`.
+    /// Returns whether the idle period will probably end before it has lasted `most` ns.
     fn is_short(&self, now: Nanos, most: Nanos) -> bool {
         self.typical_ns <= most && now.saturating_sub(self.since) < most
     }

@@ -14,14 +14,14 @@ use crate::account::EntryAccount;
 use crate::flags::BurstLimit;
 use crate::store::{BatchLoader, EmulationStore, LifetimeClass, MAX_FRAME_BYTES};
 
-/// Speed of a line that reports none, in bits per second: as fast as memory.
+/// Assumed speed of a port that reports no line speed, in bits per second: about as fast as memory.
 const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 
 /// Maximum number of bytes that the store adds to a frame.
 const MAX_HEADER_BYTES: usize = 16;
 
-/// Returns how many slots to take for at most `most` bytes: those that fit, but at least the first
-/// frame.
+/// Returns how many of the first `slots` slots have at most `most` bytes in complete frames; at
+/// least the slots of the first frame.
 #[inline]
 fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
     if most == u64::MAX {
@@ -46,21 +46,21 @@ pub(super) struct PortInlet {
     stamper: Stamper,
     /// The lane of the store in which the port's frames share memory.
     class: LifetimeClass,
-    /// Maximum amount that is taken from a queue at once.
+    /// Maximum number of slots or bytes that are taken from a queue at once.
     burst: BurstLimit,
     received: PacketCounts,
-    /// Gathers a frame of several slots.
+    /// Buffer in which the parts of a frame of several slots are joined.
     scratch: Vec<u8>,
     /// Frames that could not be stored. Rare, so boxed.
     refused: Box<LinkDrops>,
 }
 
-/// Scratch buffers for receiving, shared by all ports in turn.
+/// Scratch buffers for receiving, which the ports of a thread use one after the other.
 #[derive(Debug, Default)]
 pub(super) struct RxScratch {
-    /// Slots of complete frames, by queue.
+    /// For each queue, the number of slots with complete frames.
     ready: Vec<u32>,
-    /// The batch.
+    /// The frames of the current batch.
     bursts: Vec<Burst>,
 }
 
@@ -78,7 +78,7 @@ impl PortInlet {
         }
     }
 
-    /// Returns the account so far.
+    /// Returns the frame counts so far.
     pub(super) fn account(&self) -> EntryAccount {
         EntryAccount { received: self.received, refused: *self.refused, unordered: None }
     }
@@ -93,13 +93,13 @@ impl PortInlet {
         queues.iter_mut().map(slots).sum()
     }
 
-    /// Returns the entry of its frames.
+    /// Returns the entry at which frames from this port enter the network.
     pub(super) fn entry(&self) -> EntryId {
         self.entry
     }
 
-    /// Takes a burst of complete frames from each queue that were found at `now`. Returns the
-    /// frames that could be stored.
+    /// Takes complete frames from each queue, up to the burst limit, and stores them; the last sync
+    /// was at `now`. Returns the stored frames.
     pub(super) fn take<'h, T: FrameTap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],
@@ -136,7 +136,8 @@ impl PortInlet {
         bursts
     }
 
-    /// Determines the slots of complete frames in each queue. Returns their bytes on the wire.
+    /// Sets `ready` to the number of slots with complete frames in each queue. Returns the bytes of
+    /// these frames on the wire.
     #[inline]
     fn count_ready(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
         let mut wire_bytes = 0;
@@ -152,8 +153,8 @@ impl PortInlet {
         wire_bytes
     }
 
-    /// Takes the first slot, if it is a complete frame that can be stored. It avoids the setup cost
-    /// of a batch: there may be thousands of ports with a frame each.
+    /// Takes the first slot, if it is a complete frame that can be stored. Avoids the setup cost of
+    /// a batch, since thousands of ports may have one frame each.
     #[inline]
     fn take_one(
         &mut self,
@@ -207,7 +208,8 @@ impl PortInlet {
         *so_far = wire_bytes;
     }
 
-    /// Collects a part of a frame of several slots, and stores the frame with the last one.
+    /// Appends one part of a frame of several slots to the buffer; after the last part, stores the
+    /// frame.
     #[cold]
     fn gather(&mut self, part: &FrameMut<'_>, at_ns: Nanos, loader: &mut BatchLoader<'_>) {
         self.scratch.extend_from_slice(part.bytes);
@@ -235,7 +237,7 @@ impl PortInlet {
     }
 }
 
-/// Notifies the tap of every frame of a burst.
+/// Calls the tap for the arrival of each frame of a burst.
 pub(super) fn notify_arrivals<T: FrameTap>(
     entry: EntryId,
     burst: &Burst,
@@ -250,7 +252,8 @@ pub(super) fn notify_arrivals<T: FrameTap>(
     }
 }
 
-/// Returns the bytes of a slot on an Ethernet line.
+/// Returns the bytes that a slot takes on an Ethernet line. The overhead of a frame is counted with
+/// its last slot.
 #[inline(always)]
 fn wire_bytes_of(len: u64, flags: SlotFlags) -> u64 {
     len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD_BYTES }

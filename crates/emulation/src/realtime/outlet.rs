@@ -2,9 +2,9 @@
 //!
 //! A wire has no queue. But a port may refuse frames for microseconds, because its reader was not
 //! running or because its device is only as fast as the emulated line. To avoid losses in this
-//! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. Its
-//! lateness is measured whether it is sent or dropped. Frames that are late only because this
-//! thread did not flush are not the port's fault and are sent.
+//! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. The
+//! lateness of a frame that is sent after waiting is measured. Frames that are late only because
+//! this thread did not flush are not the port's fault and are sent.
 
 mod submitted;
 #[cfg(test)]

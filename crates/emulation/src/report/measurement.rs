@@ -9,14 +9,14 @@ use super::hop_times::HopEntry;
 const NANOS_PER_MS: u64 = 1_000_000;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A frame that left the links in virtual time, or that a port sent in real time. Times are in ns.
+/// A frame that left the links in virtual time, or that a port sent in real time.
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveredFrame {
-    /// When the frame arrived.
+    /// When the frame arrived, in ns.
     pub arrival_ns: u64,
-    /// When the frame was due.
+    /// When the frame was due, in ns.
     pub release_ns: u64,
-    /// When the frame left; equal to `release_ns` in virtual time.
+    /// When the frame left, in ns; equal to `release_ns` in virtual time.
     pub sent_ns: u64,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
@@ -28,9 +28,9 @@ pub struct DeliveredFrame {
 /// these frames share.
 #[derive(Debug, Clone, Copy)]
 pub struct SentFrame {
-    /// When the frame arrived.
+    /// When the frame arrived, in ns.
     pub arrival_ns: u64,
-    /// When the frame was due.
+    /// When the frame was due, in ns.
     pub release_ns: u64,
     /// Whether the frame is a copy that a link made.
     pub is_copy: bool,

@@ -1,4 +1,4 @@
-//! The requested behaviour of a link, after rounding: the left column of every report.
+//! The requested behaviour of a link after rounding, for comparison with the measured behaviour.
 
 use serde::Serialize;
 use slipring_cli::units::human;
@@ -10,41 +10,41 @@ use slipring_link::{
 
 use std::time::Duration;
 
-/// A link as text and, where a setting is a single number, as that number.
+/// The settings of a link as text, and as a number where a setting is a single number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RequestedLink {
     /// The rate of the line.
     pub rate: String,
-    /// The rate if it is constant, including framing.
+    /// The rate if it is constant, in bits per second including framing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// The queue: limits and discipline.
     pub queue: String,
     /// The propagation delay.
     pub delay: String,
-    /// Figures of the delay, in nanoseconds.
+    /// Mean, deviation and quantiles of the delay, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ns: Option<DelayQuantiles>,
     /// The order policy.
     pub order: &'static str,
     /// Losses before and after the queue.
     pub loss: String,
-    /// The policer.
+    /// The policer's rate, burst and action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
-    /// Frames that are held back so that other frames overtake them.
+    /// Which frames are held back so that other frames overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
-    /// Bytes that are overwritten.
+    /// Which bytes of frames are overwritten, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mangle: Option<String>,
-    /// Bit errors.
+    /// How often bits are inverted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
-    /// Duplicated frames.
+    /// How often frames are duplicated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<String>,
-    /// A dummynet profile: extra time of frames on the line.
+    /// The dummynet profile, which gives the extra time that frames occupy the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Time that is subtracted from every delay.
@@ -310,7 +310,8 @@ fn loss(loss: &LossSpec) -> String {
     }
 }
 
-/// Returns the share that is lost if the models act independently, one after the other.
+/// Returns the share of frames (0 to 1) that the models lose together, if they act independently
+/// and one after the other; `None` if the share of any model depends on the frames.
 fn share(losses: &[LossSpec]) -> Option<f64> {
     let kept = |kept: f64, loss: &LossSpec| Some(kept * (1.0 - model_share(&loss.model)?));
     losses.iter().try_fold(1.0, kept).map(|kept| 1.0 - kept)
@@ -336,7 +337,7 @@ fn model_share(model: &LossModel) -> Option<f64> {
     }
 }
 
-/// Formats a share as `0.1 %`, with as many digits as necessary.
+/// Formats a share (0 to 1) as `0.1 %`, with as many digits as necessary.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

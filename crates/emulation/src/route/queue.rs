@@ -1,13 +1,14 @@
-//! A port with the router in front of it: frames pass between the program and the port as the
-//! [`GatewayPort`] decides.
+//! A queue of a port with the router in front of it: the [`GatewayPort`] decides which frames pass
+//! between the program and the port.
 //!
 //! ```text
 //!   program  <- front rx <- GatewayPort::receive <- inner rx  <- port
 //!            -> front tx -> GatewayPort::send    -> inner tx  ->
 //!                              own frames ----^  requests, replies, frames that have waited
 //! ```
-//! Received frames keep their buffers, sent frames are copied. All queues of a port share one gate;
-//! the first queue sends the gate's own frames, which preserves their order.
+//! Received frames keep their buffers, sent frames are copied. All queues of a port share one
+//! [`GatewayPort`], called gate here. Only the first queue sends the gate's own frames, which
+//! preserves their order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,9 +20,9 @@ use slipring_ring::{KernRing, RingHalves, RxRing, SlotFlags, SyncFault, TxRing};
 
 use slipring_datapath::slots;
 
-/// Number of additional sets of rings that the front rings need.
+/// Sets of rings that a routed port needs in addition to the port's own: the front rings.
 pub(crate) const RING_LAYERS: u32 = 1;
-/// Retry interval if the port has no room for the gate's own frames.
+/// Retry interval in ns if the port has no space for the gate's own frames.
 const RETRY_NS: Nanos = 50_000;
 
 /// A gate, shared by the queues of a port.
@@ -70,7 +71,7 @@ impl GatewayQueue {
         })
     }
 
-    /// Checks received frames, as far as there is space for them.
+    /// Passes received frames through the gate to the front ring, as long as this has space.
     fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         self.rx_kern.complete_to(head);
@@ -88,8 +89,8 @@ impl GatewayQueue {
         Ok(())
     }
 
-    /// Sets the addresses of the program's frames and sends them, as far as there is space for
-    /// them.
+    /// Passes the program's frames through the gate, which sets their MAC addresses, to the port,
+    /// as long as this has space.
     fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
@@ -100,14 +101,14 @@ impl GatewayQueue {
                 break;
             }
             let verdict = gate.send(&mut self.scratch, time);
-            // The room was checked above.
+            // `push` succeeds: the space was checked above.
             if verdict == GatewayVerdict::Pass && !self.inner.rings().tx.push(&self.scratch) {
                 self.counters.dropped(DropCause::TxRefused, 1);
             }
             if let GatewayVerdict::Drop(refusal) = verdict {
                 self.counters.dropped(cause(refusal), 1);
             }
-            // A request must precede the frame that needs its answer.
+            // An ARP or neighbour request must leave before later frames that depend on its answer.
             self.send_gate_frames(gate);
             at = end;
         }
@@ -116,7 +117,7 @@ impl GatewayQueue {
         Ok(())
     }
 
-    /// Copies the packet at `at` to the scratch buffer. Returns the slot after it.
+    /// Copies the packet at `at` to the scratch buffer. Returns the slot after the packet.
     fn gather(&mut self, mut at: u32, head: u32) -> u32 {
         self.scratch.clear();
         while at != head {
@@ -131,7 +132,7 @@ impl GatewayQueue {
     }
 
     /// Sends the gate's own frames, and counts frames whose next hop did not answer. Returns
-    /// whether all were sent.
+    /// whether all of the gate's frames were sent.
     fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
         if !self.sends_own_frames {
             return true;
@@ -168,7 +169,7 @@ fn packet_slots(ring: &mut RxRing) -> Option<u32> {
     (0..waiting).find(ends).map(|last| last + 1)
 }
 
-/// Swaps the buffers of the first packet with free buffers of a ring that has space.
+/// Moves the first packet, of `slots` slots, to a ring that has space, by swapping buffers.
 fn move_packet(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     for i in 0..slots {
         let Some(slot) = from.slot(i) else { return };
@@ -192,7 +193,7 @@ fn cause(refusal: GatewayDropReason) -> DropCause {
         GatewayDropReason::NoRoute => DropCause::RouteNoWay,
         GatewayDropReason::Expired => DropCause::RouteExpired,
         GatewayDropReason::Unresolved => DropCause::RouteUnresolved,
-        // All others concern the frame itself.
+        // All other reasons concern the frame itself.
         _ => DropCause::RxMalformed,
     }
 }
@@ -208,7 +209,8 @@ impl Queue for GatewayQueue {
         self.inner.tx_sync()
     }
 
-    /// Also sends the gate's own frames and handles timeouts: the program may have nothing to send.
+    /// Also sends the gate's own frames and handles its timeouts, because the program may not call
+    /// `tx_sync` while it has nothing to send.
     fn rx_sync(&mut self) -> Result<(), RunError> {
         self.inner.rx_sync()?;
         let (shared, time) = (self.gate.clone(), now());
@@ -263,7 +265,7 @@ impl Queue for GatewayQueue {
     }
 }
 
-/// Counts frames that still wait for a next hop when the run ends.
+/// When the run ends, counts the frames that still wait for a next hop as dropped.
 impl Drop for GatewayQueue {
     fn drop(&mut self) {
         if self.sends_own_frames {

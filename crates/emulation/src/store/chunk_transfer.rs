@@ -1,15 +1,16 @@
-//! Transfers chunks with their frames from the store of one thread to that of another.
+//! Transfers chunks with their frames from the store of one thread to the store of another thread.
 //!
 //! ```text
 //!   giver:  give_chunk -- chunk 3, full of frames --> adopt  :taker
 //!           take_back <-- chunk 3, other memory ----- adopt
 //! ```
 //!
-//! The giver keeps the chunk's number, so it never has more chunks than its limit. In return it
-//! gets the memory of another chunk that the taker has emptied. A chunk with few frames is copied
-//! instead and its memory returned, because a frame that stays long would keep all of it.
+//! The giver keeps the chunk's number reserved, so it never has more chunks than its limit. In
+//! return it gets the memory of another chunk, which is empty in the taker's store. The taker
+//! copies the frames of a chunk with few bytes and returns its memory, because a frame that stays
+//! long would keep all of it.
 //!
-//! Not for passing transfers to the other thread.
+//! Not for: the queues that pass transfers between the threads.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -18,10 +19,10 @@ use super::{
     header_offset, number,
 };
 
-/// A chunk with fewer bytes than this is copied.
+/// The frames of a chunk with fewer bytes in use than this are copied instead of moved.
 const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 
-/// A chunk in transit: with frames from its giver, or empty on its return.
+/// A chunk in transit: with frames on its way to the taker, empty on its way back.
 #[derive(Debug)]
 pub(crate) struct ChunkTransfer {
     /// The chunk's number in the giver's store.
@@ -39,7 +40,8 @@ pub(crate) fn share_chunk(a: &Burst, b: &Burst) -> bool {
 }
 
 impl EmulationStore {
-    /// Returns how many chunks can still be filled: empty ones, and new ones within the limit.
+    /// Returns how many more chunks can be filled: the empty chunks, and those that may be
+    /// allocated within the limit.
     #[inline]
     pub(crate) fn chunks_left(&self) -> usize {
         self.spare.len() + self.numbers_left()
@@ -49,10 +51,11 @@ impl EmulationStore {
         self.limit - (self.chunks.len() - self.vacant.len())
     }
 
-    /// Gives the chunk of these frames away; they must be all of its frames.
+    /// Removes a chunk from this store, to be given to another thread. `bursts` must be all of its
+    /// frames.
     ///
     /// # Panics
-    /// If there are no frames.
+    /// If `bursts` is empty.
     pub(crate) fn give_chunk(&mut self, bursts: Vec<Burst>) -> ChunkTransfer {
         let number = number(bursts[0].handle);
         let mut chunk = std::mem::take(&mut self.chunks[number]);
@@ -63,7 +66,8 @@ impl EmulationStore {
         ChunkTransfer { number: number as u32, chunk, bursts }
     }
 
-    /// Takes back the memory for a chunk that was given away.
+    /// Takes back the memory for a chunk that was given away. Returns the list of bursts, for
+    /// reuse.
     pub(crate) fn take_back(&mut self, transfer: ChunkTransfer) -> Vec<Burst> {
         let ChunkTransfer { number, chunk, mut bursts } = transfer;
         if chunk.bytes.is_empty() {
@@ -92,7 +96,8 @@ impl EmulationStore {
         true
     }
 
-    /// Copies the frames. There is a free chunk, which has space for the contents of one chunk.
+    /// Copies the frames of a transfer into this store. A free chunk is available and has space for
+    /// all of them.
     fn copy_from(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts, .. } = transfer;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));
@@ -110,7 +115,8 @@ impl EmulationStore {
         (chunk.bytes_used, chunk.live_frames) = (0, 0);
     }
 
-    /// Adopts the chunk, and puts the memory of an empty one, if there is any, into the transfer.
+    /// Moves the chunk into this store, and the memory of an empty chunk, if there is one, into the
+    /// transfer.
     fn swap_chunk(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) {
         let number = self.pop_spare().unwrap_or_else(|| self.new_number());
         let slot = &mut self.chunks[number as usize];
