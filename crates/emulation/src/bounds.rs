@@ -1,5 +1,6 @@
-//! `-M delay[,bps[,hold]]`: limits that no setting may exceed, at the start or while links run,
-//! whether it comes from flags, a file, `[[at]]`, a script, the control socket, or an undo.
+//! `-M delay[,bps[,hold]]`: limits that no setting may exceed. They apply to the settings at the
+//! start and to every change during the run, from flags, a file, `[[at]]`, a script, the control
+//! socket, or an undo.
 
 use clap::ArgMatches;
 use slipring_cli::codes::SR0002;
@@ -14,7 +15,8 @@ use super::config::tree::ConfigNode;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// Upper bounds for delay, rate and hold; `None` is unbounded.
+/// Upper bounds for the delay, the rate and the time for which frames are held back; `None` is
+/// unbounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeBounds {
     pub delay_ns: Option<u64>,
@@ -23,7 +25,7 @@ pub struct ChangeBounds {
 }
 
 impl ChangeBounds {
-    /// Parses the flag.
+    /// Parses the value of `-M`; without the flag, nothing is bounded.
     ///
     /// # Errors
     /// If the value is not valid for `-M`.
@@ -51,7 +53,7 @@ impl ChangeBounds {
     /// a change must not remove a rate limit.
     ///
     /// # Errors
-    /// The first link that exceeds a bound.
+    /// If a link exceeds a bound; the error names the first such link.
     pub fn allow_change(&self, from: &NetworkSpec, to: &NetworkSpec) -> Result<(), Failure> {
         let opened = from.links.iter().zip(&to.links).find(|(from, to)| {
             from.spec.rate != RateSpec::Unlimited && to.spec.rate == RateSpec::Unlimited
@@ -66,14 +68,14 @@ impl ChangeBounds {
     /// rate.
     ///
     /// # Errors
-    /// The first link that exceeds a bound.
+    /// If a link exceeds a bound; the error names the first such link.
     pub fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
         let refused = network.links.iter().find_map(|link| Some((link, self.excess(&link.spec)?)));
         let Some((link, (what, cause))) = refused else { return Ok(()) };
         Err(refusal(&link.spec, what, &cause))
     }
 
-    /// Returns which value of a link is too large, and why.
+    /// Returns which value of a link exceeds a bound, and the cause for the error.
     fn excess(&self, link: &LinkSpec) -> Option<(&'static str, String)> {
         let beyond = |most: Option<u64>, asked: Option<u64>| {
             most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
@@ -113,7 +115,8 @@ fn span(ns: u64) -> String {
     human::span(std::time::Duration::from_nanos(ns))
 }
 
-/// Returns the longest possible delay of a link; `None` if a user's model decides it.
+/// Returns the longest possible delay of a link in ns; `None` if a user's model determines the
+/// delay.
 fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     match link.delay.model {
         DelayModel::User(_) => None,
@@ -121,8 +124,8 @@ fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     }
 }
 
-/// Returns the greatest rate of a line at any time; `None` if it has no limit or a user's
-/// model decides it.
+/// Returns the highest rate that a line can have at any time, in bits per second; `None` if the
+/// rate is unlimited or a user's model determines it.
 fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     match rate {
         RateSpec::Unlimited | RateSpec::User(_) => None,

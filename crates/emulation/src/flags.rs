@@ -1,4 +1,5 @@
-//! The flags of `slipring emulate`: TLEM's letters, each with a long name, and our own.
+//! The flags of `slipring emulate`: TLEM's one-letter flags, each also with a long name, and flags
+//! that TLEM does not have.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,12 +15,12 @@ use super::control;
 use super::presets;
 use slipring_datapath::opening;
 
-/// Maximum amount that is taken from a queue of a port at once.
+/// Maximum number of slots and bytes that are taken from a queue of a port at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
     /// Maximum number of slots.
     pub frames: u32,
-    /// Bytes. A single longer frame is taken nevertheless.
+    /// Maximum number of bytes. A single longer frame is taken nevertheless.
     pub bytes: u64,
 }
 
@@ -36,7 +37,8 @@ impl BurstLimit {
     /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// If the limit is 0, less than the bytes of a frame, or more frames than a ring has slots.
+    /// If the limit is 0, fewer bytes than the shortest frame has, or more frames than
+    /// [`Self::MAX_SLOTS`].
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
@@ -57,7 +59,7 @@ impl BurstLimit {
         }
     }
 
-    /// As [`Self::parse`], but 0 requests TLEM's default and becomes 0 frames.
+    /// As [`Self::parse`], but accepts 0, with which TLEM requests its default, as 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {
             "0" => Ok(Self { frames: 0, ..Self::default() }),
@@ -68,7 +70,7 @@ impl BurstLimit {
     /// Returns the value of the flag.
     ///
     /// # Errors
-    /// TLEM's 0, if the command has another name.
+    /// If the value is 0 and the program is not called as `tlem`.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let burst = matches.get_one("burst").copied().unwrap_or_default();
         match burst {
@@ -85,7 +87,7 @@ impl BurstLimit {
     }
 }
 
-/// Returns the processors for the threads, one each.
+/// Returns the processors for the threads, one for each thread.
 pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
     let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
@@ -95,9 +97,10 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     Err(error.with_help("name processors that differ: -C 2,3").into())
 }
 
-/// A flag for each direction: given once, it applies to both; given twice, to one direction each.
+/// A flag for the behaviour of links. Given once, it applies to both directions; given twice, the
+/// first value applies to the first direction (up) and the second to the other one (down).
 pub(super) struct DirectedFlag {
-    /// The flag's long name, also in errors.
+    /// The flag's long name.
     pub(super) id: &'static str,
     pub(super) short: Option<char>,
     value: &'static str,
@@ -105,7 +108,7 @@ pub(super) struct DirectedFlag {
 }
 
 impl DirectedFlag {
-    /// Returns its name in errors.
+    /// Returns the flag's name for errors: `-B`, or `--name` if the flag has no letter.
     pub(super) fn shown(&self) -> String {
         self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
     }
@@ -317,7 +320,7 @@ fn outputs() -> [Arg; 5] {
     ]
 }
 
-/// Flags of route mode.
+/// Returns the flags of route mode.
 fn routing() -> [Arg; 3] {
     const ROUTING: &str = "Routing";
     [
@@ -340,7 +343,7 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Letters of TLEM that are refused or explained here.
+/// Returns TLEM's flags that this program accepts only to refuse or explain them.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")

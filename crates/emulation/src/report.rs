@@ -1,4 +1,5 @@
-//! Requested versus measured figures of every link, for both clocks.
+//! Reports on every link, in virtual and real time: its requested settings and the measured
+//! figures.
 //!
 //! | part | purpose |
 //! |---|---|
@@ -33,7 +34,7 @@ use requested::RequestedLink;
 
 /// The report on a network at one moment.
 pub struct EmulationReport<'m> {
-    /// One for each link, in the order of the plan.
+    /// The reports on the links, in the order of the plan.
     pub links: Vec<LinkReport<'m>>,
     /// Frames that no link accepts.
     pub unrouted: PacketCounts,
@@ -75,7 +76,7 @@ impl<'m> EmulationReport<'m> {
         }
     }
 
-    /// Adds the changes of settings during the measurement.
+    /// Sets the number and time of changes of settings during the measurement.
     pub fn changed(self, changes: SettingsChanges) -> Self {
         Self { changes, ..self }
     }
@@ -89,7 +90,7 @@ impl<'m> EmulationReport<'m> {
         text + &self.changes.line()
     }
 
-    /// Returns the report as JSON fields, besides the common ones.
+    /// Returns the JSON fields that this report adds to those of every command.
     pub fn document(&self) -> EmulationDocument {
         EmulationDocument::of(&self.links, self.unrouted).changed(self.changes)
     }
@@ -100,7 +101,7 @@ impl<'m> EmulationReport<'m> {
     }
 }
 
-/// Returns the errors of user models, a sentence for each.
+/// Returns the first error of each user model of a link, a sentence for each.
 pub(crate) fn model_failures(link: &LinkSpec) -> Vec<String> {
     let errors = link.user_model_errors().into_iter();
     errors.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()

@@ -3,7 +3,7 @@
 //! The subnets are those of the two interfaces. The router uses their IP and hardware addresses as
 //! its own: hosts configure the router as their gateway. A frame for the other subnet passes the
 //! link; its hardware addresses change, and its TTL only on request. Frames that do not pass are
-//! counted by cause, at their input port.
+//! counted by cause, at the port where they arrived.
 //!
 //! Not for routing decisions and address resolution, which are in `slipring-gateway`.
 
@@ -55,7 +55,8 @@ impl RouteMode {
         Ok(Some(Self { gateways, ttl_policy: life }))
     }
 
-    /// Inserts the router between open ports and their user.
+    /// Inserts the router between the open ports and the program that uses them, by replacing the
+    /// ports' queues.
     ///
     /// # Errors
     /// If an interface has no address, or both have the same subnet.
@@ -79,7 +80,8 @@ impl RouteMode {
         Ok(())
     }
 
-    /// Returns the router's interface at a port, with the properties of the host's interface.
+    /// Returns the router's interface at a port, with the MAC and IP addresses of the host's
+    /// interface.
     fn side(&self, port: &PortName, index: usize) -> Result<RouterInterface, Failure> {
         let name = &port.name;
         let iface = Iface::find(name).map_err(|error| {
@@ -102,7 +104,8 @@ const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
 const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a packet: port sees, so \
     frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
 
-/// Returns whether a port is an interface of this host, with other hosts beyond.
+/// Returns whether a port is a network interface of this host, on whose link there may be other
+/// hosts.
 fn has_hosts(port: &PortName) -> bool {
     port.kind.has(kind::HOST_RINGS)
         && port.pipe.is_none()
@@ -121,7 +124,7 @@ fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceEr
     }
 }
 
-/// Refuses overlapping subnets: an address in both would be ambiguous.
+/// Refuses overlapping subnets, because an address in both would be ambiguous.
 fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];
@@ -130,7 +133,7 @@ fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<()
     Err(error.with_cause(cause).with_help("without -r it is a wire between them").into())
 }
 
-/// Wraps every queue of a port in a gated queue.
+/// Wraps every queue of a port in a [`GatewayQueue`].
 fn gate_queues(port: &mut Port, gate: &SharedGateway) -> Result<(), Failure> {
     let name = port.info.name.clone();
     for (index, queue) in (0..).zip(std::mem::take(&mut port.queues)) {

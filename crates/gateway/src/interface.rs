@@ -1,4 +1,4 @@
-//! The addresses of the router at one port, and the next hops from there.
+//! The addresses of the router at one port, and the next hops of packets that leave by this port.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,7 @@ pub enum RouterInterfaceError {
     /// The interface has no subnet.
     #[error("it has no address")]
     NoSubnet,
-    /// A gateway that is not directly reachable.
+    /// A gateway is in none of the interface's subnets, or is the router's own address.
     #[error("the gateway {gateway} is in none of its subnets, or is itself")]
     Gateway {
         /// The gateway.
@@ -65,20 +65,20 @@ impl RouterInterface {
         }
     }
 
-    /// The interface's MAC address.
+    /// Returns the interface's MAC address.
     #[must_use]
     pub const fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// The subnets around its addresses.
+    /// Returns the interface's addresses, each with its subnet.
     #[must_use]
     pub fn subnets(&self) -> &[Subnet] {
         &self.subnets
     }
 
-    /// An address of one interface that is in a subnet of the other. Such an address would
-    /// be ambiguous.
+    /// Returns an address of one of the two interfaces that is in a subnet of the other, if there
+    /// is one: the router could not decide at which port it is.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<IpAddr> {
         let foreign = |side: &Self, subnets: &[Subnet]| {
@@ -88,26 +88,27 @@ impl RouterInterface {
         foreign(self, &other.subnets).or_else(|| foreign(other, &self.subnets))
     }
 
-    /// Whether a host with this address is on the interface's link.
+    /// Returns whether `address` is in one of the interface's subnets.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.contains(address))
     }
 
-    /// Whether an address is the router's.
+    /// Returns whether `address` is the router's own address on this interface.
     #[must_use]
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
-    /// Whether an address means all hosts of a subnet.
+    /// Returns whether `address` is a broadcast or multicast address.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         let everyone = address == IpAddr::V4(Ipv4Addr::BROADCAST) || address.is_multicast();
         everyone || self.subnets.iter().any(|subnet| subnet.is_broadcast(address))
     }
 
-    /// The neighbour that frames for `address` go to, if there is a route.
+    /// Returns the next hop for packets to `address`: the address itself if it is in a subnet, else
+    /// the gateway of its family, if there is one.
     #[must_use]
     pub fn next_hop(&self, address: IpAddr) -> Option<IpAddr> {
         if self.contains(address) {
@@ -116,7 +117,8 @@ impl RouterInterface {
         self.gateways.iter().copied().find(|gateway| gateway.is_ipv4() == address.is_ipv4())
     }
 
-    /// The router's address towards a host: in the host's subnet, or else any of its family.
+    /// Returns the source address for packets from the router to `host`: its address in the host's
+    /// subnet, or else any address of the same family.
     #[must_use]
     pub fn address_towards(&self, host: IpAddr) -> Option<IpAddr> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == host.is_ipv4();

@@ -25,11 +25,12 @@ pub struct PrivilegedHelper {
 }
 
 impl PrivilegedHelper {
-    /// Starts a helper with this thread's capabilities, and waits until it has confined itself.
+    /// Starts a helper that inherits the calling thread's capabilities, and waits until the helper
+    /// has confined itself.
     ///
     /// # Errors
-    /// The system's error; PermissionDenied if the helper does not get the capabilities that its
-    /// operations need, and Unsupported if this executable does not call
+    /// The operating system's error; PermissionDenied if the helper does not get the capabilities
+    /// that its operations need, and Unsupported if this executable does not call
     /// [`crate::serve_if_started_as_helper`].
     pub fn start(policy: &HelperPolicy) -> io::Result<Self> {
         if !can_serve() {
@@ -64,7 +65,8 @@ impl PrivilegedHelper {
         self.exchange(&request.to_bytes(), descriptor)
     }
 
-    /// As [`Self::request`], with arbitrary bytes, as a compromised program could send them.
+    /// Like [`Self::request`], but sends arbitrary bytes, as a compromised program could. For
+    /// tests.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -78,11 +80,11 @@ impl PrivilegedHelper {
         answer(&*socket)
     }
 
-    /// Makes the kernel send this process SIGTERM when the helper ends, because settings could not
-    /// be restored without the helper.
+    /// Makes the kernel send this process SIGTERM when the helper ends, because the program cannot
+    /// restore the interfaces' settings without the helper.
     ///
     /// # Errors
-    /// The system's error.
+    /// The operating system's error.
     pub fn end_with_it(&self) -> io::Result<()> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         let watch = move || {

@@ -7,7 +7,7 @@ pub enum ModuleError {
     /// The bytes are not a module.
     #[error("it is no WebAssembly module: {0}")]
     NotAModule(String),
-    /// The module imports something that does not exist.
+    /// The module imports a name that the host does not provide.
     #[error("it imports `{module}.{name}`, which there is not")]
     Import {
         /// The module named in the import.
@@ -43,17 +43,17 @@ pub enum ModuleError {
     /// The module needs more memory than allowed.
     #[error("it wants {wanted} bytes of memory, and may have {allowed}")]
     Memory {
-        /// Bytes that the module needs at the start.
+        /// Bytes of memory that the module needs at the start.
         wanted: u64,
         /// Bytes allowed.
         allowed: u64,
     },
-    /// The window for headers is outside of its memory.
+    /// The module's header window is outside its memory.
     #[error("its room for headers, {len} bytes at {at}, lies outside of its memory")]
     Header {
-        /// Start of the window.
+        /// Address of the window.
         at: i32,
-        /// Length of the window.
+        /// Length of the window, in bytes.
         len: i32,
     },
     /// The module cannot be started.

@@ -60,7 +60,7 @@ impl<'t> LocatedText<'t> {
         Ok(pieces)
     }
 
-    /// Splits `key=value`; a key ends before the first bracket.
+    /// Splits `key=value`. A `=` after the first bracket does not count.
     fn key(self) -> (Option<&'t str>, Self) {
         let end = self.text.find(['=', '(']).filter(|end| self.text[*end..].starts_with('='));
         match end {
@@ -80,7 +80,7 @@ impl<'t> LocatedText<'t> {
     }
 }
 
-/// Parses a part of a link from one line. Returns `None` for `none` if the part is optional.
+/// Parses a part of a link from one line. Returns `None` for `none`, which removes the part.
 pub(crate) fn part(
     part: &LinkPart,
     path: &str,
@@ -127,7 +127,8 @@ pub(crate) fn part(
     Ok(Some(table))
 }
 
-/// Splits off the model name: a first word that names a model, or cannot be anything else.
+/// Splits off the model name: the first argument if it names a model, or if it is a word that
+/// cannot be a value.
 fn split_name<'t>(
     part: &LinkPart,
     mut pieces: Vec<LocatedText<'t>>,

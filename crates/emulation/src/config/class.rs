@@ -1,4 +1,4 @@
-//! The settings of `[[class]]`: which frames take which link.
+//! The settings of `[[class]]`, which select the link that a frame takes.
 //!
 //! The conditions of a class become a pcap filter; all of them must hold:
 //!
@@ -26,7 +26,8 @@ use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
 /// Names of protocols above IP.
 const PROTOCOL_NAMES: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
-/// In a filter, `vlan` changes the offsets of all later terms, so it is written first.
+/// Condition of a class, and the function that converts it. `vlan` comes first, because in a pcap
+/// filter it changes the offsets of all later terms.
 const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("vlan", vlan),
     ("mac", |path, node| mac(path, node, "host")),
@@ -40,7 +41,7 @@ const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("dst_port", |path, node| ports(path, node, "dst")),
 ];
 
-/// Converts a setting to a term of a filter.
+/// Converts the setting at a path to a term of a pcap filter.
 type ClauseReader = fn(&str, &ConfigNode) -> Result<String, EmulationConfigError>;
 
 /// Reads the classes, in the order of their evaluation.

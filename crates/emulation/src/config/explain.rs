@@ -1,5 +1,5 @@
-//! Explains the effective values of links after all rounding: the probabilities in use, the
-//! truncated delays, the memory that the links need.
+//! Explains the effective values of links after all rounding: probabilities, truncated delays, and
+//! the memory that the links need.
 
 mod models;
 
@@ -23,7 +23,7 @@ pub(crate) struct ExplainedNetwork {
     pub links: Vec<ExplainedLink>,
 }
 
-/// The effective figures of a link: names as in a configuration, each with its words and values.
+/// The effective figures of a link, with the names that settings have in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplainedLink {
     pub name: String,
@@ -34,9 +34,9 @@ pub(crate) struct ExplainedLink {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplainedFigure {
     pub name: &'static str,
-    /// Text for people.
+    /// The figure as text.
     pub text: String,
-    /// JSON value; its keys contain the units.
+    /// The figure as JSON; the keys contain the units.
     pub value: Value,
 }
 
@@ -151,7 +151,7 @@ fn bps(bps: u64) -> String {
     slipring_cli::units::RateWithUnit::Bits(bps).to_string()
 }
 
-/// Returns the probability in use: a multiple of 2^-63.
+/// Returns the effective probability: a multiple of 2^-63.
 fn probability(chance: Chance) -> f64 {
     chance.to_f64()
 }
@@ -257,11 +257,12 @@ fn delay(link: &LinkSpec) -> ExplainedFigure {
     figure("delay", text, value)
 }
 
-/// Explains the contents of a full link: the line at its rate for the longest delay, and the queue.
+/// Explains the bytes in a full link: those in transit at the line's rate for the longest delay,
+/// and the queue.
 fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
-    // The memory of a queue is only bounded by a limit in bytes.
+    // Only a limit in bytes bounds the memory of a queue.
     let (bytes, beside) = match bytes_when_full(link) {
         Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
         Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),
@@ -284,7 +285,8 @@ fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
-/// Returns the bytes in a full link except for the rarest delays, if its rate is constant.
+/// Returns the bytes in a full link if its rate is constant, with the 99.9 % quantile of a random
+/// delay instead of the longest delay.
 pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let delay_ns = match &link.delay.model {

@@ -22,15 +22,15 @@ use super::files::ConfigFiles;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// The rate of rows that have none: 100 Tbit/s.
+/// The rate in rows without a rate limit, in bits per second: 100 Tbit/s.
 const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
 
-/// A trace, with its location.
+/// A trace, and the setting that names its file.
 pub(super) struct TheaterqTrace<'n> {
     path: String,
     name: String,
     node: &'n ConfigNode,
-    /// Rows with a duration, with their start times.
+    /// Rows of more than zero duration, each with its start time in ns.
     rows: Vec<(u64, TheaterqRow)>,
     pub(super) period_ns: u64,
 }
@@ -96,7 +96,7 @@ impl<'n> TheaterqTrace<'n> {
         }
     }
 
-    /// Returns the packets in the queue.
+    /// Returns the queue limit in packets.
     ///
     /// # Errors
     /// If the column is not constant.
@@ -116,7 +116,8 @@ impl<'n> TheaterqTrace<'n> {
         })
     }
 
-    /// Returns the value of a constant column.
+    /// Returns the value of a column that must be constant; the error for any other column suggests
+    /// `set`.
     fn constant<T: Copy + PartialEq>(
         &self,
         column: &str,
@@ -142,7 +143,7 @@ impl<'n> TheaterqTrace<'n> {
     }
 }
 
-/// Converts a share, where all ones means every packet: the divisor is 2^32 - 1.
+/// Converts a share of packets, given in units of 1 / (2^32 - 1).
 fn share(of_all_ones: u32) -> Chance {
     let chance = Chance::from_ratio(u64::from(of_all_ones), u64::from(u32::MAX));
     chance.expect("no u32 is above the greatest")

@@ -1,23 +1,23 @@
 //! Arrival times for the frames of a batch.
 //!
-//! A poll finds the frames that arrived since the previous poll. On a line of known speed, their
-//! distances are at least the transmission times. So the last frame is assumed to have arrived now,
-//! and the others back to back before it. If the first would then have arrived before the previous
-//! poll, which did not find it, the frames are spread over the time since that poll instead. With a
-//! single timestamp for the whole batch, the emulated queue would receive a burst that never
-//! existed on the line.
+//! A poll finds the frames that arrived since the previous poll. On a line of known speed, the time
+//! between two frames is at least the transmission time of the second one. So the last frame is
+//! assumed to have arrived now, and the previous frames back to back before it. If the first frame
+//! would then have arrived before the previous poll, which did not find it, the frames are spread
+//! over the time since that poll instead. With a single timestamp for the whole batch, the emulated
+//! queue would receive a burst that never existed on the line.
 
 use slipring_port::Nanos;
 
-/// Overhead of a frame on an Ethernet line: FCS, preamble and gap.
+/// Overhead of a frame on an Ethernet line, in bytes: FCS, preamble and gap.
 pub(super) const ETHER_OVERHEAD_BYTES: u64 = 24;
-/// Longest time over which a batch is spread.
+/// Longest time over which the arrivals of a batch are spread, in ns.
 const MAX_SPREAD_NS: Nanos = 1_000_000_000;
 
 /// Assigns arrival times to the batches of one port.
 #[derive(Debug)]
 pub(super) struct Stamper {
-    /// Picoseconds per byte.
+    /// Transmission time of a byte, in ps.
     byte_ps: u64,
     /// The time of the last poll, and so the latest time assigned.
     last_poll: Nanos,
@@ -28,17 +28,18 @@ pub(super) struct Stamper {
 pub(super) struct BatchTimes {
     start: Nanos,
     end: Nanos,
-    /// Nanoseconds per byte, times 2^32.
+    /// Time between arrivals in ns per byte, times 2^32.
     slope: u64,
 }
 
 impl Stamper {
-    /// Creates a stamper for a line of this speed that is first polled at `now`.
+    /// Creates a stamper for a line of this speed. No frame gets an arrival time before `now`.
     pub(super) fn new(bits_per_sec: u64, now: Nanos) -> Self {
         Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), last_poll: now }
     }
 
-    /// Returns the times for frames of `wire_bytes` in total that are found at `now`.
+    /// Returns the arrival times for frames of `wire_bytes` in total that a poll at `now` has
+    /// found.
     #[inline]
     pub(super) fn spread(&mut self, now: Nanos, wire_bytes: u64) -> BatchTimes {
         let now = now.max(self.last_poll);
@@ -58,7 +59,8 @@ impl BatchTimes {
     /// Returns when the frame arrived that completed the first `so_far` bytes of the batch.
     #[inline(always)]
     pub(super) fn at(self, so_far: u64) -> Nanos {
-        // Clamped: a peer that changes its slots meanwhile must not cause a time in the future.
+        // Limited to `end`: a peer that changes slot lengths meanwhile must not cause a time in the
+        // future.
         (self.start + (so_far.wrapping_mul(self.slope) >> 32)).min(self.end)
     }
 }

@@ -14,13 +14,13 @@ use crate::report::mahimahi::MahimahiLog;
 use crate::report::measurement::{DeliveredFrame, LinkMeasurement};
 use crate::report::packets::{LoggedFrame, PacketLog};
 
-/// The carrier. The engine's methods return no errors, so the carrier stores them until the loop
-/// checks for them.
+/// The engine's [`Carrier`] in virtual time. Its methods cannot return errors, so it stores the
+/// first error until the loop checks for it.
 pub(super) struct OfflineCarrier {
     pub(super) chunks: ChunkTable,
-    /// An output for the surviving frames of each input.
+    /// For each input, the output for its surviving frames.
     pub(super) outputs: Vec<CaptureOutput>,
-    /// Frames that left, per exit.
+    /// Counts of frames that left, per exit.
     pub(super) sent: Vec<PacketCounts>,
     /// Frames that no link accepts.
     pub(super) unrouted: LinkDrops,
@@ -32,7 +32,7 @@ pub(super) struct OfflineCarrier {
     pub(super) base_ns: u64,
     /// When the last frame left or was lost, on the engine's clock.
     pub(super) end_ns: u64,
-    /// Empty chunks, each with the index of its input.
+    /// Chunks without live frames, to be reused, each with the index of its input.
     pub(super) emptied: Vec<(usize, CaptureChunk)>,
     pub(super) failure: Option<Failure>,
 }
@@ -52,7 +52,7 @@ pub(super) struct OfflineLogs {
 }
 
 impl OfflineLogs {
-    /// Returns whether there is any log.
+    /// Returns whether any log is written.
     pub(super) fn any(&self) -> bool {
         self.packets.is_some() || !self.mahimahi.is_empty()
     }
@@ -126,7 +126,7 @@ impl OfflineCarrier {
         self.free(handle);
     }
 
-    /// Frees a frame.
+    /// Frees a frame, and its chunk with the last frame.
     #[inline]
     pub(super) fn free(&mut self, handle: FrameHandle) {
         self.emptied.extend(self.chunks.free(handle));

@@ -12,27 +12,27 @@ const MIN_FRAME_BYTES: u32 = 14;
 /// Changes the timestamps of frames, chunk by chunk.
 pub(crate) type TimestampAdjuster = Box<dyn FnMut(&mut CaptureChunk) + Send>;
 
-/// An input, and the entry of its frames.
+/// An input capture, and the entry at which its frames enter the network.
 pub struct InputFeed {
     /// The capture to read.
     pub input: CaptureInput,
-    /// The entry of its frames.
+    /// The entry at which the frames enter the network.
     pub entry: EntryId,
-    /// A function that first changes the timestamps of the frames.
+    /// Changes the timestamps of the frames before they enter, if given.
     pub retime: Option<TimestampAdjuster>,
-    /// The input's index among the inputs.
+    /// The input's index among the inputs of the run.
     pub index: usize,
     /// Frames that were read.
     pub received: PacketCounts,
     /// Malformed frames.
     pub refused: LinkDrops,
     pending: Option<PendingChunk>,
-    /// Frames in the previous chunks.
+    /// Number of frames in the previous chunks.
     frames: u64,
     ended: bool,
 }
 
-/// A chunk whose frames have not all entered.
+/// A chunk with frames that have not entered the network.
 struct PendingChunk {
     slot: u32,
     next: usize,
@@ -80,13 +80,13 @@ impl InputFeed {
         Ok(())
     }
 
-    /// Returns when the next frame was captured.
+    /// Returns the capture time of the next frame, if one is available.
     pub fn next_ns(&self, chunks: &ChunkTable) -> Option<u64> {
         let pending = self.pending.as_ref()?;
         Some(chunks.chunk(pending.slot).frames[pending.next].captured_ns)
     }
 
-    /// Returns when the last available frame was captured.
+    /// Returns the capture time of the last available frame.
     pub fn last_ns(&self) -> Option<u64> {
         Some(self.pending.as_ref()?.last_ns)
     }
@@ -101,7 +101,7 @@ impl InputFeed {
         self.ended && self.pending.is_none()
     }
 
-    /// Takes the frames captured up to `until_ns`, at most `most`, into `taken`.
+    /// Moves the frames captured up to `until_ns`, at most `most` of them, into `taken`.
     pub fn take(
         &mut self,
         until_ns: u64,

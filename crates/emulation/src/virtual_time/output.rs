@@ -18,13 +18,13 @@ pub(crate) struct CaptureOutput {
 #[derive(Debug)]
 enum OutputFormat {
     Pcap(PcapWriter),
-    /// With the interface of each exit.
+    /// The writer, and the number of each exit with its interface in the file.
     Pcapng(PcapngWriter, Vec<(usize, InterfaceId)>),
 }
 
 impl CaptureOutput {
-    /// Creates or truncates a capture. Frames leave at `exits`, given by number and name; pcapng
-    /// has an interface for each.
+    /// Creates or truncates a capture. `exits` are the number and the name of each exit whose
+    /// frames it receives; a pcapng file has one interface per exit.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -47,7 +47,7 @@ impl CaptureOutput {
     /// If the disk is full, or the format cannot represent the frame.
     ///
     /// # Panics
-    /// If the capture was created for other exits.
+    /// If `exit` is not one of the exits given to [`Self::create`].
     #[inline]
     pub(crate) fn frame(
         &mut self,
@@ -80,7 +80,7 @@ impl CaptureOutput {
         }
     }
 
-    /// Writes the rest.
+    /// Writes the buffered data to the file.
     ///
     /// # Errors
     /// If the disk is full.
@@ -105,7 +105,7 @@ fn begin(
     Ok((writer, interfaces))
 }
 
-/// Whether a file name is that of a pcapng file.
+/// Returns whether a file name has a suffix of pcapng files.
 fn is_pcapng(path: &str) -> bool {
     path.ends_with(".pcapng") || path.ends_with(".ntar")
 }

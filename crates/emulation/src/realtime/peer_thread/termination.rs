@@ -1,4 +1,5 @@
-//! Determines when both threads have finished, which neither can tell alone.
+//! Determines when both threads have finished. A single thread cannot determine this, because the
+//! other thread may still send it frames.
 //!
 //! A thread is *idle* when it has no frames to handle and none on their way to the other thread.
 //! Once either port has brought its last frame and both threads have been idle, the emulation is
@@ -16,22 +17,24 @@ pub(super) struct Termination<F = AtomicBool> {
     ended: F,
     /// Which threads are idle.
     idle: [F; 2],
-    /// The emulation is over.
+    /// Whether the emulation is over.
     over: F,
 }
 
 /// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TerminationState {
-    /// The emulation is over.
+    /// Whether the emulation is over.
     pub(super) is_over: bool,
-    /// The other thread must check again: it may have been idle and asleep since before.
+    /// Whether the other thread must be woken to check again, because it may already be idle and
+    /// asleep.
     pub(super) must_wake_peer: bool,
 }
 
 impl<F: SharedFlag> Termination<F> {
-    /// Reports that thread `me` has no frames to handle, whether its port has `ended`, and whether
-    /// the thread is idle. Of two concurrent reports with news, at least one sees both.
+    /// Reports for thread `me`, which handled no frames in this turn, whether its port has `ended`
+    /// and whether the thread is idle (`calm`). If both threads report a change at the same time,
+    /// at least one of the two calls sees both changes.
     pub(super) fn report_idle(&self, me: usize, ended: bool, calm: bool) -> TerminationState {
         let newly_calm = calm && !self.idle[me].load_relaxed();
         let newly_ended = ended && !self.ended.load_relaxed();
@@ -48,7 +51,8 @@ impl<F: SharedFlag> Termination<F> {
         if !(calm && (newly_calm || newly_ended)) {
             return TerminationState::default();
         }
-        // Pairs with the same fence in the other thread: of two threads with news, one sees both.
+        // Pairs with the same fence in the other thread: of two threads that have stored a change,
+        // at least one sees both changes.
         F::fence();
         let ended = self.ended.load_acquire();
         let is_over = ended && self.idle.iter().all(SharedFlag::load_acquire);

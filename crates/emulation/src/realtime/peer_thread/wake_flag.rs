@@ -1,23 +1,25 @@
 //! Records whether a thread sleeps, and for which events the other thread has to wake it.
 //!
 //! # Invariants
-//! 1. A thread announces its sleep, and then checks for news once more.
-//! 2. A thread publishes its news, and then checks whether the other one sleeps.
+//! 1. A thread announces that it is about to sleep, and then checks once more for frames, chunks or
+//!    the end.
+//! 2. A thread publishes frames, chunks or the end, and then checks whether the other thread
+//!    sleeps.
 
 use std::sync::atomic::AtomicBool;
 
 use super::flag::SharedFlag;
 
-/// The sleep state of one thread, as seen by the other when it has news.
+/// Tells the other thread whether this thread sleeps, and what must wake it.
 #[derive(Debug, Default)]
 pub(super) struct WakeFlag<F = AtomicBool> {
-    /// The thread sleeps, and frames wake it.
+    /// Whether the thread sleeps; frames wake it.
     wants_frames: F,
-    /// The thread sleeps because it has no free chunks.
+    /// Whether the thread sleeps and lacks free chunks, so that a returned chunk also wakes it.
     wants_chunks: F,
 }
 
-/// The event that the other thread reports.
+/// Why a sleeping thread is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeReason {
     /// The other thread has sent frames, or found that the emulation is over.
@@ -27,7 +29,8 @@ pub(super) enum WakeReason {
 }
 
 impl<F: SharedFlag> WakeFlag<F> {
-    /// Announces that the thread is about to sleep. Returns false if there is `news` by now.
+    /// Announces that the thread is about to sleep. Returns false, and revokes the announcement, if
+    /// `news` returns true: the thread must not sleep.
     pub(super) fn may_sleep(&self, starved: bool, news: impl FnOnce() -> bool) -> bool {
         self.wants_frames.store_relaxed(true);
         self.wants_chunks.store_relaxed(starved);
@@ -50,8 +53,8 @@ impl<F: SharedFlag> WakeFlag<F> {
         self.wants_chunks.store_relaxed(false);
     }
 
-    /// Returns whether the thread must be woken for news that are already visible; at most
-    /// once per sleep.
+    /// Returns whether the thread must be woken for `news`, which the caller has already published;
+    /// true at most once per sleep.
     #[inline]
     pub(super) fn take_wake(&self, news: WakeReason) -> bool {
         // Pairs with the fence in `may_sleep`.
