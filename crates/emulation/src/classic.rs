@@ -1,4 +1,4 @@
-//! Translates flags to settings of the two links.
+//! Translates flags to settings of the two links, `up` and `down`.
 
 use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0012};
@@ -18,7 +18,8 @@ pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
-/// Returns the settings of the flags, and the links that get TLEM's queue by default.
+/// Returns the settings that the flags give, and the names of the links without a queue setting,
+/// which get TLEM's default queue.
 pub(super) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -50,7 +51,8 @@ pub(super) fn settings(
     Ok((EmulationConfig { root, ..EmulationConfig::default() }, unasked))
 }
 
-/// Returns the location of a flag, with the unit rules of the command's name.
+/// Returns the location of a flag. It determines whether units are read as TLEM does, by the name
+/// under which the program is called.
 pub(super) fn flag(matches: &ArgMatches, name: &str) -> ConfigLocation {
     ConfigLocation::flag(name).classic_if(flags::is_called_by_classic_name(matches))
 }
@@ -98,7 +100,7 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), 
     Ok((link, queue_asked))
 }
 
-/// Refuses pairs of flags that set the same setting, since one would override the other.
+/// Refuses pairs of flags that set the same setting, since one flag would override the other.
 fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     let both = |flags: [&str; 2]| flags.iter().all(|id| matches.contains_id(id));
     let of_rates = || matches.get_many::<String>("rate").into_iter().flatten();
@@ -148,14 +150,14 @@ fn refuse_own_value(
 /// Refuses settings for a second direction, for a command whose frames go one way.
 ///
 /// # Errors
-/// The first flag for a second direction.
+/// If there are such settings; the error names the first flag.
 pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     let twice =
         |flag: &&DirectedFlag| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
     let summary = if matches.contains_id("down") {
         "--down says nothing here".to_owned()
     } else if let Some(flag) = DIRECTED_FLAGS.iter().find(twice) {
-        // In such a command, `-B` of the links has another name.
+        // In a command with one direction, the flag `-B` of the links has another name.
         let shown = if flag.id == "rate" { "--link-rate".to_owned() } else { flag.shown() };
         format!("{shown} is given twice")
     } else {
@@ -165,7 +167,7 @@ pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help("give what the link does once, by its flag or by --up").into())
 }
 
-/// Returns the value of a flag for a direction; a single value is for both.
+/// Returns the value of a flag for a direction; a single value is for both directions.
 fn value_for<'m>(
     matches: &'m ArgMatches,
     flag: &DirectedFlag,

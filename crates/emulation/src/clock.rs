@@ -1,4 +1,5 @@
-//! Virtual or real time, and the inputs of each: captures, or ports and how to open them.
+//! Reads the flags that choose virtual or real time, and those for its inputs: captures, or ports
+//! and how to open them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub(crate) fn run_clock(
     })))
 }
 
-/// Returns the device of each port of the links, in their order.
+/// Returns the port name to open for each port of the links, in the order of the ports.
 fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     let mut names: Vec<PortName> = Vec::new();
     for port in config.ports()? {
@@ -70,7 +71,8 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     Ok(names)
 }
 
-/// Refuses routing between captures, because they have no addresses.
+/// Refuses route mode in virtual time: the router uses the addresses of its interfaces, and
+/// captures have none.
 fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     if config.route()?.is_none() {
         return Ok(());
@@ -80,10 +82,10 @@ fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
-/// Refuses flags for ports, because there are no ports in virtual time.
+/// Refuses flags that concern ports, because there are no ports in virtual time.
 ///
 /// # Errors
-/// The first flag for ports.
+/// If such a flag is given; the error names the first one.
 pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     let late = matches.contains_id("late-drop").then_some("--late-drop");
     // Commands that open ports themselves have no `--pipeline`.
@@ -95,7 +97,8 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
 }
 
-/// Refuses outputs that need ports, and metrics, since a virtual run ends at once.
+/// Refuses outputs that need ports. Also refuses the metrics endpoint, because a virtual run is too
+/// short to be observed.
 ///
 /// # Errors
 /// If such an output is requested, by a flag or in a file.
@@ -134,13 +137,13 @@ fn captures(
     Ok(RunClock::Virtual(CapturePairs { pairs, duration: duration(matches) }))
 }
 
-/// Returns the duration; `None` is endless.
+/// Returns the length of the run; `None` means no limit.
 pub fn duration(matches: &ArgMatches) -> Option<Duration> {
     let span = matches.get_one::<TimeSpan>("duration").map(|span| span.duration());
     span.filter(|duration| !duration.is_zero())
 }
 
-/// Builds the real-time plan except for flags that may be refused: processors and bursts.
+/// Builds the real-time plan without processors and burst limits, whose flags may be refused.
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
     let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::RING_LAYERS } else { 0 };
@@ -161,7 +164,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode
     }
 }
 
-/// Returns what to print instead of running.
+/// Returns what to print instead of a run, if this is requested.
 pub(crate) fn instead(matches: &ArgMatches) -> Option<PrintRequest> {
     let asked = [("print-settings", PrintRequest::Settings), ("explain", PrintRequest::Figures)];
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)

@@ -19,12 +19,12 @@ use crate::report::histogram::Histogram;
 use crate::report::measurement::LinkMeasurement;
 use crate::report::requested::RequestedLink;
 
-/// Length of the interval for recent figures.
+/// Length of the interval for recent figures, in ns.
 const RECENT_WINDOW_NS: Nanos = 1_000_000_000;
 /// How long to wait for a state. The thread that provides it may have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The links of a run, with their states of the last second.
+/// Publishes the links of a run; keeps the states of the last second.
 pub(crate) struct LinkPublisher {
     run: PublishedRun,
     network: Arc<NetworkSpec>,
@@ -38,13 +38,13 @@ pub(crate) struct PublishedRun {
     pub name: Option<String>,
     /// The run's seed.
     pub seed: u64,
-    /// Source of its states.
+    /// The channel that provides the run's states.
     pub channel: Arc<EmulatorChannel>,
     /// Returns the current links.
     pub network: Box<dyn Fn() -> Arc<NetworkSpec> + Send>,
 }
 
-/// The figures of one link at a moment.
+/// The inputs of the metrics of one link.
 struct LinkSample<'l> {
     rate: &'l RateSpec,
     requested: &'l RequestedLink,
@@ -53,7 +53,7 @@ struct LinkSample<'l> {
     before: Option<&'l LinkMeasurement>,
 }
 
-/// A metric: name, unit, whether it is a counter, and source.
+/// A metric: name, unit, whether it is a counter, and the function that returns its value.
 type LinkWord = (&'static str, &'static str, bool, fn(&LinkSample<'_>) -> u64);
 
 /// All metrics except losses.
@@ -148,12 +148,12 @@ impl LinkMetrics for LinkPublisher {
         let state = self.run.channel.request_state_within(STATE_TIMEOUT);
         let at_ns = state.account.at_ns;
         let age = |old: &Arc<EmulationState>| at_ns.saturating_sub(old.account.at_ns);
-        // After a pause in publishing, the old states are useless for recent figures.
+        // After a pause in publishing, the old states are too old for recent figures.
         if self.states.back().is_some_and(|last| age(last) > 2 * RECENT_WINDOW_NS) {
             self.states.clear();
         }
         let is_old = |old: &Arc<EmulationState>| age(old) >= RECENT_WINDOW_NS;
-        // At least one state of that age is kept, as the beginning of the interval.
+        // One state of at least this age is kept, as the beginning of the interval.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
         }
@@ -185,8 +185,9 @@ impl LinkMetrics for LinkPublisher {
     }
 }
 
-/// Returns the losses between a port and the links. Frames without a route count at the first port,
-/// as in reports. Frames that could not be sent count at the last link that they passed.
+/// Returns the frames lost at entry `at` before they reached a link. Frames that no link accepts
+/// count at the first port, as in reports. Frames that could not be sent count at the last link
+/// that they passed.
 fn boundary_drops(state: &EmulationState, at: usize) -> LinkDrops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);

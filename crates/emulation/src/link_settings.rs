@@ -1,4 +1,4 @@
-//! The links of a configuration without a run, for programs that move the frames themselves.
+//! Reads the links of a configuration file, for programs that move the frames themselves.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use slipring_link::NetworkSpec;
 
 use crate::config::{EmulationConfig, EmulationConfigError, ScheduledChange};
 
-/// The links of a file such as `slipring emulate --config` reads.
+/// The links of a configuration file, which has the format of `slipring emulate --config`.
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
     /// The links at the start.
@@ -23,15 +23,16 @@ pub struct LinkSettings {
 const OF_THE_COMMAND: [&str; 2] = ["route", "output"];
 
 impl LinkSettings {
-    /// Reads a file. Traces and tables that it names are searched in the file's directory.
+    /// Reads a file. Names of traces and tables in it are relative to the file's directory.
     ///
     /// # Errors
-    /// The first setting that cannot be.
+    /// If the file cannot be read or a setting is invalid; the error names the first invalid
+    /// setting.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         Self::of(&EmulationConfig::open(path).map_err(in_words)?)
     }
 
-    /// Parses the text of a file. Files that it names are searched in the current directory.
+    /// Parses the text of a file. Names of files in it are relative to the current directory.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -7,7 +7,7 @@ use std::path::Path;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::WriteError;
 
-/// Bytes per write.
+/// Minimum number of buffered bytes for a write before the end.
 const WRITE_CHUNK_BYTES: usize = 1 << 18;
 
 /// A file that is written in large blocks, with errors that name it.
@@ -15,7 +15,7 @@ const WRITE_CHUNK_BYTES: usize = 1 << 18;
 pub(crate) struct OutputFile {
     path: String,
     file: File,
-    /// Bytes that are not written yet; append here.
+    /// Bytes that are not written yet; users of the file append to this buffer.
     pub buffer: Vec<u8>,
 }
 
@@ -35,10 +35,10 @@ impl OutputFile {
         })
     }
 
-    /// Writes the buffer if there is enough in it.
+    /// Writes the buffer if it has at least [`WRITE_CHUNK_BYTES`].
     ///
     /// # Errors
-    /// If the disk is full.
+    /// If the buffer cannot be written.
     #[inline]
     pub(crate) fn flush_if_full(&mut self) -> Result<(), Failure> {
         if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
@@ -47,7 +47,7 @@ impl OutputFile {
     /// Writes the whole buffer.
     ///
     /// # Errors
-    /// If the disk is full.
+    /// If the buffer cannot be written.
     #[cold]
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         let written = self.file.write_all(&self.buffer);

@@ -1,4 +1,4 @@
-//! Builds the plan of a command line.
+//! Builds the plan of a run from a command line.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::settings::settings;
 use crate::{classic, realtime, virtual_time, warnings};
 
 impl EmulationPlan {
-    /// Builds the plan of the flags, and of the file that they name.
+    /// Builds the plan from the flags, and from the configuration file that they name.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
         let mut plan = Self::read(matches, |config| run_clock(matches, config))?;
@@ -86,7 +86,7 @@ impl EmulationPlan {
         plan.with_roles()
     }
 
-    /// Returns the files that the run reads and writes besides its ports.
+    /// Returns the files that the run reads and writes, except captures that are opened as ports.
     pub fn files(&self) -> Vec<RunFile> {
         let config = self.typed.get_one::<PathBuf>("config-file");
         let mut files: Vec<_> = config.map(|path| RunFile::read(path)).into_iter().collect();
@@ -107,7 +107,7 @@ impl EmulationPlan {
         files
     }
 
-    /// Sets for the ports which captures are read and which are written.
+    /// Determines which captures among the ports are read and which are written.
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
         check_distinct(&others)?;
@@ -121,8 +121,8 @@ impl EmulationPlan {
         Ok(self)
     }
 
-    /// Reads the configuration file again and applies the flags that change it; `None` if no
-    /// file was named.
+    /// Reads the configuration file again and applies the flags that override its settings; `None`
+    /// if no file was named.
     ///
     /// # Errors
     /// The first invalid setting.

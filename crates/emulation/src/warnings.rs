@@ -9,8 +9,8 @@ use slipring_link::{
 
 use crate::config::{self, RunOutputs};
 
-/// Returns all warnings. `unasked` are the links with a default queue, `later` the networks
-/// of scheduled changes.
+/// Returns all warnings. `unasked` are the names of the links with a default queue, `later` are the
+/// networks after each scheduled change.
 pub(super) fn of(
     network: &NetworkSpec,
     later: &[NetworkSpec],
@@ -57,7 +57,7 @@ fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Warns about settings without effect on this kind of delay.
+/// Warns about settings that have no effect on the link's kind of delay.
 fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     let warnings = |link: &NetworkLink| {
         let LinkSpec { name, delay, offset_ns, .. } = &link.spec;
@@ -88,8 +88,8 @@ fn missed_means(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Warns if there are more links than mahimahi's format expects, one per direction: a log then
-/// covers a whole path, under the name of its first link.
+/// Warns if there are more links than mahimahi's format expects, one per direction: each log then
+/// covers a whole path, and has the name of the path's first link.
 fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<String> {
     let alone = network.classes.is_empty() && network.nodes.is_empty();
     let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };

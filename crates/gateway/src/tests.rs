@@ -1,4 +1,4 @@
-//! The router's behaviour in virtual time, one test each.
+//! Tests of the router with times that the tests choose; no clock is read.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// The router's MAC addresses at both ports.
+/// The router's MAC address at the left port; `RIGHT` is that at the right port.
 const LEFT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const RIGHT: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 /// The MAC address of a host on the right.
@@ -47,7 +47,7 @@ fn right() -> RouterInterface {
     side(RIGHT, &[("10.2.0.1", 24), ("fd02::1", 64), ("fe80::2", 64)], &[])
 }
 
-/// The gateway ports on both sides.
+/// The router at the left and at the right port.
 fn gates(life: TtlPolicy) -> (GatewayPort, GatewayPort) {
     (GatewayPort::new(left(), right(), life), GatewayPort::new(right(), left(), life))
 }
@@ -87,13 +87,13 @@ fn neighbour_message(frame: &[u8]) -> NdMessage {
     NdMessage::parse(&frame[14..]).expect("a neighbour message").expect("a valid one")
 }
 
-/// The advertisement of the host on the right.
+/// A neighbour advertisement from the host on the right.
 fn advertisement(target: Ipv6Addr, to: (MacAddr, Ipv6Addr)) -> Vec<u8> {
     let flags = NdFlags { solicited: true, override_cache: true, ..NdFlags::default() };
     nd::advertisement(HOST, target, Some(to), flags)
 }
 
-/// An ARP reply of the host on the right.
+/// An ARP reply from the host on the right.
 fn reply(host: &str, to: MacAddr) -> Vec<u8> {
     let (operation, target) = (ArpOperation::Reply, v4("10.2.0.1"));
     let arp = ArpPacket { operation, sender_mac: HOST, sender: v4(host), target_mac: to, target };
@@ -181,7 +181,8 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
     // RFC 4861, 10: an answer is valid for 15 to 45 seconds.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 14 * SECOND), GatewayVerdict::Pass);
     assert_eq!((right.next_ns(), all(&mut right)), (None, vec![]));
-    // Then the entry is used for five more seconds before the host is asked.
+    // RFC 4861, DELAY state: the entry is used for five more seconds before the router sends a
+    // request.
     let later = 50 * SECOND;
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), GatewayVerdict::Pass);
     for second in 5..8 {
@@ -494,7 +495,8 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// A random event. Whatever the hosts do, every packet is sent once, refused, or counted as lost.
+/// A random event. For every sequence of events, each packet must be sent once, refused, or counted
+/// as lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),

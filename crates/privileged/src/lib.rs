@@ -12,11 +12,11 @@
 //! program fixes them before it reads its first frame.
 //!
 //! A program that violates the protocol is assumed to be compromised. The helper ends at once on a
-//! message of another size or version, an unknown operation or an unexpected descriptor, and after
-//! [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
+//! message with a wrong size or version, an unknown operation or an unexpected descriptor, and
+//! after [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
 //!
 //! # Not for
-//! Requests with paths or commands, nor for permissions between users: a helper serves one program.
+//! Requests with paths or commands, or permissions of different users: a helper serves one program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -64,7 +64,7 @@ pub(super) const ORDER_POLICIES: [(&str, OrderPolicy); 5] = [
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
     [("loop", TraceEnd::Loop), ("hold", TraceEnd::Hold), ("once", TraceEnd::Once)];
 
-/// Reads a delay and its order policy: correlated if there is a half-life, else unset.
+/// Reads a delay and its order policy: `Correlated` if there is a half-life, else `None`.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -133,7 +133,7 @@ fn dist(
     Ok(dist)
 }
 
-/// Greatest relative error of the mean that is accepted.
+/// Maximum relative error of the mean that is accepted.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
 /// Refuses a distribution that is cut at 0 so much that its mean changes. If the user set the range
@@ -154,7 +154,7 @@ fn refuse_missed_mean(
     Err(error.at(section.location_of("mean")).help(help))
 }
 
-/// A requested mean, and the actual one.
+/// The requested and the actual mean of a distribution of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MeanMismatch {
     asked_ns: f64,
@@ -182,8 +182,8 @@ impl fmt::Display for MeanMismatch {
     }
 }
 
-/// Greatest deviation of a gamma distribution, as a multiple of the mean: the shape is then at
-/// least 0.1.
+/// Maximum deviation of a gamma distribution, as a multiple of the mean: it keeps the shape at 0.1
+/// or more.
 const MAX_DEVIATION_MEANS: f64 = 3.0;
 
 /// Builds a gamma distribution from mean and deviation, or from shape and scale.
@@ -212,7 +212,8 @@ fn within(section: &mut ConfigSection<'_>, dist: Dist) -> Result<Dist, Emulation
     dist.within(min.unwrap_or(0) as f64, max).map_err(|error| refused(section, &error))
 }
 
-/// Applies the upper limit of the exponential, whose `min` is an offset; only `max` truncates.
+/// Applies `max` to an exponential distribution. It alone truncates the distribution; `min` is an
+/// offset.
 fn upper(
     section: &mut ConfigSection<'_>,
     dist: Dist,

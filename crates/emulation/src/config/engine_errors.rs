@@ -12,8 +12,8 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// Part, field of the engine, setting, and another setting to name if a table does not have that
-/// one.
+/// For a part and a field of the engine: the setting to name in errors, and a second setting to
+/// name instead if only that one can be in use.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -25,7 +25,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // If both settings are missing, the last name of each row is used.
+    // If both settings are missing, errors name the second one.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),
@@ -42,7 +42,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("delay", "steps.at_ns", "file", ""),
 ];
 
-/// The dimension of a field.
+/// The dimension of a field, which determines the unit in errors.
 #[derive(Clone, Copy)]
 enum TermUnit {
     Time,
@@ -67,7 +67,7 @@ impl TermUnit {
         }
     }
 
-    /// Rewrites the number in a text, if there is one, in the form of settings.
+    /// Rewrites the first number in a text, if there is one, with the unit that settings have.
     fn reworded(self, text: &str) -> String {
         let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
@@ -82,7 +82,7 @@ impl TermUnit {
     }
 }
 
-/// Formats a time in the form of settings.
+/// Formats a time as it is written in settings, for example `20ms`.
 pub(super) fn time(ns: u64) -> String {
     let span = TimeSpan::parse(&ns.to_string(), Duration::from_nanos(1));
     span.map_or_else(|_| format!("{ns}ns"), |span| span.to_string())
@@ -126,7 +126,7 @@ fn key(part: &str, field: &str, is_given: &dyn Fn(&str) -> bool) -> String {
     }
     let plain = field.split('.').next().unwrap_or(field);
     let bare = plain.strip_suffix("_ns").or_else(|| plain.strip_suffix("_bps")).unwrap_or(plain);
-    // Thresholds of a queue in packets.
+    // A threshold of a queue may be given in packets.
     let packets = format!("{bare}_packets");
     if !is_given(bare) && is_given(&packets) { packets } else { bare.to_owned() }
 }

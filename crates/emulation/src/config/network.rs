@@ -16,7 +16,7 @@ use super::{EmulationConfig, class, link};
 pub struct PortSetting {
     /// The port's name in the configuration.
     pub name: String,
-    /// The port name to open, and its location; virtual time needs none.
+    /// The netmap port name to open, and where it was written; not needed in virtual time.
     pub device: Option<(String, ConfigLocation)>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn ports(root: &ConfigTable) -> Result<Vec<PortSetting>, EmulationCon
     Ok(ports)
 }
 
-/// Adds the default ports to a file that names none, and connects the default links to them.
+/// Adds the default ports to a file without ports, and connects the default links to them.
 pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     let source = super::ConfigOrigin::File { name: file.into(), line: 1 };
     let location = ConfigLocation { origin: source, column: 1 };
@@ -63,7 +63,7 @@ pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     }
 }
 
-/// Returns the entries of a table of tables; none if it is absent.
+/// Returns the entries of the table at `key`; empty if there is no such table.
 fn entries<'n>(
     root: &'n ConfigTable,
     key: &str,
@@ -205,7 +205,7 @@ fn read_network_link(
     Ok(NetworkLink { spec, from, to })
 }
 
-/// A link with all settings that it inherits from other links.
+/// Returns a link with all settings that it inherits from other links.
 pub(super) fn resolved(
     root: &ConfigTable,
     name: &str,

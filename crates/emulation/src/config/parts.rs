@@ -10,7 +10,7 @@ pub(crate) struct LinkPart {
     pub name: &'static str,
     /// The key that names the model.
     pub selector: &'static str,
-    /// The model if none is named.
+    /// The model that applies if no model is named.
     pub default: &'static str,
     pub models: &'static [PartModel],
 }
@@ -35,7 +35,7 @@ const fn model(name: &'static str, arguments: &'static [&'static str]) -> PartMo
     PartModel { name, arguments }
 }
 
-/// The parts that can be written as a call.
+/// The parts that can be written in one line, as a call of a model.
 pub(crate) static LINK_PARTS: [LinkPart; 9] = [
     LinkPart {
         name: "hold",
@@ -150,7 +150,7 @@ pub(crate) static LINK_PARTS: [LinkPart; 9] = [
 ];
 
 impl LinkPart {
-    /// Returns the part of that name.
+    /// Returns the part called `name`.
     pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
         LINK_PARTS.iter().find(|part| part.name == name)
     }
@@ -159,15 +159,15 @@ impl LinkPart {
         self.models.iter().find(|model| model.name == name)
     }
 
-    /// Returns the names of its models.
+    /// Returns the names of the part's models.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.models.iter().map(|model| model.name).collect()
     }
 }
 
 impl PartModel {
-    /// Returns the name of the positional argument at `place`, and whether it takes all remaining
-    /// values.
+    /// Returns the name of the positional argument at `position`, and whether it takes all
+    /// remaining values.
     pub(crate) fn argument(&self, position: usize) -> Option<(&'static str, bool)> {
         let rest = |name: &'static str| name.strip_suffix('…').map(|name| (name, true));
         match self.arguments.get(position) {

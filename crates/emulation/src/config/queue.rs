@@ -32,7 +32,7 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
     ("fq_codel", QueueSetting::FqCoDel),
     ("fq_pie", QueueSetting::FqPie),
     ("dualpi2", QueueSetting::DualPi2),
-    // An explicit `none` means unlimited; a missing setting does not.
+    // An explicit `none` means an unlimited queue; without the setting, the default limit applies.
     ("none", QueueSetting::DropTail),
 ];
 
@@ -68,7 +68,7 @@ pub(super) fn read(
     let admit = section.one_of("admit", &ADMIT_MODES)?.unwrap_or_default();
     let bytes = section.read("bytes", |path, node| limit(path, node, admit))?;
     let queue = LinkQueueSpec {
-        // As in TLEM, 0 is no limit.
+        // As in TLEM, 0 means no limit.
         bytes: bytes.filter(|bytes| *bytes > 0),
         packets: section.count("packets")?.or(traced).filter(|packets| *packets > 0),
         delay_ns: section.time("time")?.filter(|time| *time > 0),
@@ -98,8 +98,8 @@ fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, Emula
 /// Bytes of the shortest frame.
 const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
-/// Returns Linux's default limit in packets, for disciplines that do not bound the queue themselves
-/// if senders do not slow down.
+/// Returns Linux's default limit in packets for disciplines that need one, because they do not
+/// bound the queue if senders do not slow down.
 fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
         QueueSetting::CoDel | QueueSetting::Pie => Some(1000),

@@ -14,7 +14,7 @@ use super::wasm;
 /// Bytes per opportunity of a mahimahi trace, as in mahimahi's code.
 const MAHIMAHI_MTU: u32 = 1504;
 
-/// Default time step of a rate model, unless that makes too many steps.
+/// Default time step of a rate model in ns, unless it yields too many steps.
 const DEFAULT_STEP_NS: u64 = 1_000_000;
 
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
@@ -136,7 +136,7 @@ fn opportunities(
     Ok(RateSpec::Opportunities { at_ns, mtu, end })
 }
 
-/// Reads an MTU. A bare number is unambiguous here: bytes.
+/// Reads an MTU. A number without a unit is in bytes.
 fn mtu(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfigError> {
     let bytes = match &node.value {
         ConfigValue::Number(_) => quantity::count(path, node)?,
@@ -188,7 +188,7 @@ fn theaterq(
 }
 
 /// Refuses CellReplay's format. Its light file applies to senders that pause, its heavy trace to
-/// senders that do not: which file applies depends on the traffic, not on time.
+/// senders that do not pause. So the rate depends on the traffic, not only on time.
 fn refuse_cellreplay(section: &mut ConfigSection<'_>) -> Result<(), EmulationConfigError> {
     let path = section.path_of("format");
     let node = section.get("format").filter(|node| node.shown() == "cellreplay");
@@ -277,7 +277,8 @@ fn ornstein_uhlenbeck(section: &mut ConfigSection<'_>) -> Result<RateSpec, Emula
     })
 }
 
-/// Returns the default time step, or the finest that a link allows for this duration.
+/// Returns the default time step for a rate over `whole_ns`; if this makes more steps than a link
+/// allows, the shortest allowed step.
 fn usual_step_ns(whole_ns: u64) -> u64 {
     DEFAULT_STEP_NS.max(whole_ns.div_ceil(RateSpec::MAX_STEPS))
 }
@@ -327,7 +328,8 @@ fn weights(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigErr
     }
 }
 
-/// Reads the overhead of frames. The default for ATM is AAL5's trailer of 8 bytes.
+/// Reads the framing of a line: overhead and cells. The default overhead for ATM is AAL5's trailer
+/// of 8 bytes.
 fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, EmulationConfigError> {
     let cells = section.one_of("cells", &[("none", 0), ("atm", 1), ("docsis", 2)])?.unwrap_or(0);
     let minislot = section.count_u32("minislot")?;
@@ -348,9 +350,9 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
     })
 }
 
-/// A lower value would remove all bytes of a full-size frame.
+/// Minimum overhead per frame in bytes: a lower value would leave no byte of a full-size frame.
 const MIN_OVERHEAD_BYTES: i32 = -1513;
-/// The length of the longest packet.
+/// Maximum overhead per frame in bytes: the length of the longest IP packet.
 const MAX_OVERHEAD_BYTES: i32 = 65_535;
 
 fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> {
@@ -364,5 +366,5 @@ fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> 
     Err(error.help(format!("write bytes from {MIN_OVERHEAD_BYTES} to {MAX_OVERHEAD_BYTES}")))
 }
 
-/// Default bytes of a DOCSIS minislot.
+/// Default length of a DOCSIS minislot, in bytes.
 const DOCSIS_MINISLOT_BYTES: u32 = 16;

@@ -9,7 +9,7 @@ use super::tree::{ConfigEntry, ConfigNode, ConfigValue};
 /// A change of settings, with its time.
 #[derive(Debug, Clone)]
 pub struct ScheduledChange {
-    /// From the start of the run.
+    /// When the change applies, in ns since the start of the run.
     pub at_ns: u64,
     /// The values that the change sets.
     pub set: Vec<ConfigEntry>,
@@ -20,13 +20,14 @@ pub struct ScheduledChange {
 /// A change in a script.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptStep {
-    /// Time from the submission of the script.
+    /// When the change applies, in ns since the submission of the script.
     pub(crate) at_ns: u64,
     /// The values that the change sets.
     pub(crate) set: Vec<ConfigEntry>,
 }
 
-/// Reads the changes in the order of their times; each change builds on the previous one.
+/// Reads the changes in the order of their times; each change builds on the settings after the
+/// previous change.
 pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
     let Some(node) = config.root.get("at") else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
@@ -52,7 +53,8 @@ fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     Ok(steps)
 }
 
-/// Parses a script; `name` is that of its file. Returns the changes in the order of their times.
+/// Parses a script; `name` is its file name, for errors. Returns the changes in the order of their
+/// times.
 ///
 /// # Errors
 /// If the text is not TOML, or has other keys than `[[at]]`.

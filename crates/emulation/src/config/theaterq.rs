@@ -116,8 +116,8 @@ impl<'n> TheaterqTrace<'n> {
         })
     }
 
-    /// Returns the value of a column that must be constant; the error for any other column suggests
-    /// `set`.
+    /// Returns the value of a column, which must be constant; the error for a column that changes
+    /// suggests the setting `set`.
     fn constant<T: Copy + PartialEq>(
         &self,
         column: &str,

@@ -1,5 +1,5 @@
-//! Splits a plan into two directions, if each link belongs to one of them, and combines the figures
-//! of both threads.
+//! Assigns each link of a plan to one of two directions, one for each thread of a pipeline, and
+//! combines the figures of both threads.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use slipring_link::{LinkSource, LinkTarget, NetworkSpec};
 
 use crate::account::{EmulationAccount, EmulationState, ExitAccount};
 
-/// The thread of each link of a plan.
+/// For each link of a plan, the index of its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LinkDirections(pub(super) Vec<usize>);
 
@@ -38,7 +38,7 @@ impl LinkDirections {
         Ok(Self((0..plan.links.len()).map(|link| usize::from(up.contains(&link))).collect()))
     }
 
-    /// Combines the states of both threads; empty until both have published one.
+    /// Combines the states of both threads; empty until both threads have published a state.
     pub(super) fn join(&self, states: [&EmulationState; 2]) -> EmulationState {
         if states.iter().any(|state| state.account.links.len() < self.0.len()) {
             return EmulationState::default();
@@ -55,9 +55,10 @@ impl LinkDirections {
     }
 }
 
-/// Combines all figures but those of links. Received are the frames that the other thread has taken
-/// over. Frames between the two threads count as backlog, like frames in a port's ring. The states
-/// are not simultaneous, so more frames may be counted as taken over than as handed over.
+/// Combines all figures of two threads except those of links. The frames counted as received at a
+/// port are those that the other thread has taken over. Frames between the two threads count as
+/// backlog, like frames in a port's ring. The states are not simultaneous, so more frames may be
+/// counted as taken over than as handed over.
 fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
     let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),

@@ -1,6 +1,6 @@
-//! Two threads instead of one, each with one port. A thread stores frames from its port and hands
-//! them to the other thread; frames from the other thread pass the network and leave by the
-//! thread's port.
+//! Emulates with two threads instead of one, each with one port. A thread stores frames from its
+//! port and hands them to the other thread. Frames that it gets from the other thread pass its
+//! network and leave by its port.
 //!
 //! ```text
 //!   thread 0, port 0: input stage of entry 0 --peer--> output stage of exit 1 :thread 1, port 1
@@ -9,7 +9,8 @@
 //!
 //! Each thread has the whole network, with the same plan and seed, but only the frames of one
 //! direction. A direction depends only on its own links and their random streams, so it behaves as
-//! in one thread; this is why directions must not share links or nodes ([`super::directions`]).
+//! in an emulation by one thread. For this, the directions must not share links or nodes
+//! ([`super::directions`]).
 //!
 //! Not for: the connection between the threads ([`super::peer_thread`]), and more than two ports.
 
@@ -24,7 +25,7 @@ use super::options::RealtimeOptions;
 use super::peer_thread::PeerThread;
 
 impl<T: FrameTap> Emulator<T> {
-    /// Creates the two halves of an emulation from `now` on, each for its own thread; entry and
+    /// Creates the two halves of an emulation that starts at `now`, one for each thread. Entry and
     /// exit `i` of the plan are `ports[i]`.
     ///
     /// # Errors
@@ -53,7 +54,7 @@ impl<T: FrameTap> Emulator<T> {
         });
         let peers = PeerThread::pair([ends[0].0, ends[1].0])?;
         ends.iter_mut().zip(peers).for_each(|((_, side), peer)| side.peer = Some(Box::new(peer)));
-        // The limit is for both threads together.
+        // The storage limit is for both threads together.
         let options =
             RealtimeOptions { storage_bytes: options.storage_bytes / 2, ..options.clone() };
         let second = tap.split();

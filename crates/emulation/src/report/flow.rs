@@ -10,7 +10,7 @@ pub(crate) struct RateWindows {
 }
 
 impl RateWindows {
-    /// Creates windows of `width_ns`, aligned to multiples of it.
+    /// Creates windows of `width_ns`, which begin at multiples of `width_ns`.
     pub(crate) const fn new(width_ns: u64) -> Self {
         Self { width_ns, end_ns: 0, bytes: 0, peak: 0 }
     }
@@ -57,7 +57,8 @@ impl Reordering {
         }
     }
 
-    /// Counts a frame without a number by its arrival time: frames of one time count as in order.
+    /// Counts a frame by its arrival time instead of a number; frames with equal times count as in
+    /// order.
     #[inline]
     pub fn received_of(&mut self, arrival_ns: u64) {
         self.received += 1;
@@ -65,7 +66,7 @@ impl Reordering {
         self.expected = self.expected.max(arrival_ns);
     }
 
-    /// Counts frames that arrived one after another, the last one at `last_ns`.
+    /// Counts frames in the order of their arrival times, the last of which is `last_ns`.
     #[inline]
     pub fn received_in_order(
         &mut self,
@@ -83,7 +84,7 @@ impl Reordering {
         self.reordered
     }
 
-    /// Returns the share of reordered frames.
+    /// Returns the share of reordered frames, from 0 to 1.
     pub fn ratio(&self) -> f64 {
         self.reordered as f64 / self.received.max(1) as f64
     }

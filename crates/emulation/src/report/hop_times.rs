@@ -1,4 +1,4 @@
-//! When frames entered their current link, in networks where they pass several.
+//! Stores when frames entered their current link, in networks where frames pass several links.
 //!
 //! On its first link, a frame's entry time is its arrival time, which the frame's storage records.
 //! So networks with single links store nothing here.
@@ -15,28 +15,28 @@ pub struct HopTimes(HashMap<FrameHandle, HopEntry>);
 /// How a frame entered its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HopEntry {
-    /// The time.
+    /// When the frame entered the link, in ns.
     pub at_ns: u64,
-    /// Whether that link created it as a copy.
+    /// Whether the link created the frame as a copy.
     pub is_copy: bool,
 }
 
 impl HopTimes {
     /// Records that a frame enters another link. Returns how it entered the previous link, unless
-    /// that was its first.
+    /// this was the frame's first link.
     pub fn enter_next(&mut self, handle: FrameHandle, at_ns: u64) -> Option<HopEntry> {
         self.0.insert(handle, HopEntry { at_ns, is_copy: false })
     }
 
-    /// Records a copy that a link made of a frame.
+    /// Records that a link made `copy` from frame `handle`.
     pub fn copied(&mut self, handle: FrameHandle, copy: FrameHandle) {
         if let Some(&entered) = self.0.get(&handle) {
             self.0.insert(copy, HopEntry { is_copy: true, ..entered });
         }
     }
 
-    /// Removes a frame that leaves its last link. Returns how it entered, unless that
-    /// was its first.
+    /// Removes a frame that leaves its last link or is lost. Returns how it entered the link,
+    /// unless this was the frame's first link.
     #[inline]
     pub fn take(&mut self, handle: FrameHandle) -> Option<HopEntry> {
         if self.0.is_empty() { None } else { self.0.remove(&handle) }

@@ -1,4 +1,4 @@
-//! Iteration over frames that were loaded together and are contiguous.
+//! Iterates over frames that were stored together and are contiguous, and prefetches them.
 
 use slipring_link::{Burst, BurstItem, FrameArrival, FrameHandle};
 
@@ -10,7 +10,8 @@ use super::{
 
 /// Maximum number of bytes that are prefetched at once: less than the L1 cache.
 const MAX_PREFETCH_BYTES: usize = 16 << 10;
-/// Prefetch distance in bytes: a little more than is read during one memory access.
+/// Prefetch distance in bytes: a little more than an iteration reads during the latency of one
+/// memory access.
 const PREFETCH_DISTANCE: usize = 2 << 10;
 /// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
@@ -20,7 +21,7 @@ const CACHE_LINE_BYTES: usize = 64;
 pub(crate) struct StoredFrames<'s> {
     /// Memory from the next header on.
     pub(super) rest: &'s [u8],
-    /// Number of frames left.
+    /// Number of frames that the iterator has not returned.
     pub(super) remaining: u32,
 }
 
@@ -55,8 +56,8 @@ impl EmulationStore {
         StoredFrames { rest, remaining: burst.packets }
     }
 
-    /// Prefetches the start of the first bursts; iterating over frames prefetches the rest. Returns
-    /// the number of bursts that need no further prefetch.
+    /// Prefetches the start of the first bursts; the iteration over their frames prefetches the
+    /// rest. Returns the number of bursts prefetched this way, at least one if there are any.
     #[inline]
     pub(crate) fn prefetch<'t>(&self, bursts: impl Iterator<Item = &'t Burst>) -> usize {
         let (mut count, mut sum) = (0, 0);
@@ -91,7 +92,8 @@ impl EmulationStore {
         prefetch_lines(&chunk[offset..(offset + span).min(chunk.len())]);
     }
 
-    /// Returns a stored frame, and the handle of the next one if both were loaded together.
+    /// Returns a stored frame, and the handle of the frame after it, which is valid only if both
+    /// frames are in the same burst.
     #[inline]
     pub(crate) fn burst_item(&self, handle: FrameHandle) -> BurstItem {
         let bytes = self.chunks[number(handle)].bytes[header_offset(handle)..].first_chunk();

@@ -1,6 +1,7 @@
-//! Stores frames contiguously as they arrive in a batch.
+//! Stores the frames of a batch contiguously.
 //!
-//! The loader holds the chunk during the batch, so a frame costs little more than its copy.
+//! During the batch the loader owns the memory of the open chunk, so storing a frame costs little
+//! more than copying it.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -14,7 +15,7 @@ use super::{
 /// # Invariants
 /// 1. `bytes` is the memory of chunk `number`, moved out of the chunk during the batch; it is empty
 ///    if there is no space.
-/// 2. Frames of this batch are at `start..bytes_used`.
+/// 2. The frames of the burst that is being built are at `start..bytes_used`.
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
     bursts: &'s mut Vec<Burst>,
@@ -54,15 +55,15 @@ impl<'s> BatchLoader<'s> {
         loader
     }
 
-    /// Stores a frame that arrived no earlier than the previous ones, and no later than the [time
-    /// set](EmulationStore::set_time). Returns false if there is no room, or if the frame is empty
-    /// or longer than [`MAX_FRAME_BYTES`].
+    /// Stores a frame that arrived no earlier than the previous frames of the batch, and no later
+    /// than the [time set](EmulationStore::set_time). Returns false if there is no room, or if the
+    /// frame is empty or longer than [`MAX_FRAME_BYTES`].
     pub(crate) fn put(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         self.add(arrival_ns, frame) || self.add_elsewhere(arrival_ns, frame)
     }
 
     /// Stores frames with their times as [`Self::put`] does, up to the first frame that does not
-    /// fit, which is returned.
+    /// fit, and returns that frame.
     #[inline(always)]
     pub(crate) fn put_all<'f>(
         &mut self,
@@ -102,7 +103,7 @@ impl<'s> BatchLoader<'s> {
         self.put_all(std::iter::once((arrival_ns, frame))).is_none()
     }
 
-    /// Continues in another chunk.
+    /// Closes the current chunk and stores the frame in another one.
     #[cold]
     fn add_elsewhere(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
@@ -122,7 +123,7 @@ impl<'s> BatchLoader<'s> {
         (self.packets, self.sum) = (0, 0);
     }
 
-    /// Returns the memory to the chunk, and records the new burst.
+    /// Returns the memory to the chunk, and adds the burst of the frames stored in it to `bursts`.
     #[inline]
     fn close(&mut self) {
         let Some(chunk) = self.store.chunks.get_mut(self.number as usize) else { return };
@@ -142,7 +143,7 @@ impl<'s> BatchLoader<'s> {
     }
 }
 
-/// Writes a frame after its header.
+/// Writes the header and then the frame to the start of `slot`.
 #[inline(always)]
 fn write_frame(slot: &mut [u8], head: StoreHeader, frame: &[u8]) {
     if let Some((first, room)) = slot.split_first_chunk_mut() {

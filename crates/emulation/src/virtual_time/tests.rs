@@ -18,10 +18,10 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// Start of the captures in tests, in ns since 1970.
 const EPOCH: u64 = 1_700_000_000 * SECOND;
-/// Captured bytes of each frame: header, number, two more.
+/// Captured bytes of each frame: Ethernet header, frame number, and two more bytes.
 const KEPT: usize = 24;
 
-/// A frame of a capture: time since [`EPOCH`], number, and length.
+/// A frame of a capture: time in ns since [`EPOCH`], number, and length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     at_ns: u64,
@@ -56,7 +56,7 @@ impl Lab {
         frames(&self.bytes(name))
     }
 
-    /// Runs `slipring emulate`; an `@` precedes file names in the directory.
+    /// Runs `slipring emulate`; in `args`, an `@` precedes names of files in the directory.
     fn run(&self, args: &str) -> CapturedRun {
         run_captured(&[crate::VERB], "emulate", args, self.dir.path())
     }
@@ -69,7 +69,8 @@ impl Lab {
     }
 }
 
-/// Returns the frames that leave the link up, and the report.
+/// Runs link `up` with the flags `args` on the frames of `input`, given by time and length. Returns
+/// the frames that leave it, and the report.
 fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>, Value) {
     let lab = Lab::new();
     lab.write("in.pcap", &capture(input));
@@ -77,7 +78,7 @@ fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>,
     (lab.frames("out.pcap"), report)
 }
 
-/// Builds a capture of frames by time and length, numbered from 0.
+/// Builds a capture of frames given by time and length, numbered from 0.
 fn capture(frames: impl IntoIterator<Item = (u64, u32)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);

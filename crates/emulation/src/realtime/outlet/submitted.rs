@@ -1,4 +1,5 @@
-//! Frames that were submitted to a port and are measured once they have been sent.
+//! Keeps the times of frames that were submitted to a port, until the port has sent them and they
+//! are measured.
 
 use std::collections::VecDeque;
 
@@ -9,18 +10,18 @@ use super::DueBurst;
 use crate::report::measurement::{LinkMeasurement, SentFrame};
 use crate::store::{EmulationStore, StoreHeader};
 
-/// Submitted frames in order.
+/// The submitted frames, in the order of submission.
 ///
 /// # Invariants
-/// 1. The first `heads` entries belong to the submitted frames, and `groups` has the same frames in
-///    order. The rest of `heads` is spare.
-/// 2. `releases` belong to the frames in groups without a delay.
+/// 1. The first `total.packets` entries of `heads` are the headers of the submitted frames, and
+///    `groups` has the same frames in the same order. The remaining entries of `heads` are unused.
+/// 2. `releases` has the release times of the frames in groups without a common delay.
 #[derive(Debug, Default)]
 pub(super) struct SubmittedFrames {
     heads: Vec<StoreHeader>,
     groups: Vec<LinkGroup>,
     releases: Vec<Nanos>,
-    /// Scratch: arrival times of a group's frames, relative to the first.
+    /// Scratch: arrival times of a group's frames in ns, relative to the first frame.
     later: Vec<u32>,
     /// Scratch: the measurements of a group's frames.
     departed: Vec<SentFrame>,
@@ -31,7 +32,7 @@ pub(super) struct SubmittedFrames {
 #[derive(Debug)]
 struct LinkGroup {
     link: LinkId,
-    /// Delay between arrival and release; `None` if each frame has its own release time.
+    /// Delay between arrival and release in ns; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
     /// Arrival of the first and the last frame, if the frames have a common delay.
     arrived: (Nanos, Nanos),
@@ -43,7 +44,7 @@ impl SubmittedFrames {
         self.groups.is_empty()
     }
 
-    /// Returns a slice for the headers of at least `count` next frames.
+    /// Returns space for the headers of the frames submitted next, at least `count` entries.
     #[inline]
     pub(super) fn reserve_heads(&mut self, count: usize) -> &mut [StoreHeader] {
         let used = self.total.packets as usize;

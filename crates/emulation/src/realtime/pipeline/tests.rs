@@ -1,4 +1,5 @@
-//! The two halves of an emulation: on a clock that only the test advances, and in threads.
+//! Tests of the two halves of an emulation, both with a clock that only the test advances and in
+//! real threads.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ fn delayed(name: &str) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(DELAY), ..LinkSpec::wire(name) }
 }
 
-/// A link that loses, holds back, queues, mangles, duplicates and delays at random.
+/// A link that loses, holds back, queues, mangles, duplicates and delays frames at random.
 fn rough(name: &str) -> LinkSpec {
     let delay = Dist::normal(2e6, 3e5).unwrap();
     let one_in = |of| Chance::from_ratio(1, of).unwrap();
@@ -60,7 +61,7 @@ fn between(link: fn(&str) -> LinkSpec) -> NetworkSpec {
     NetworkSpec::between("left", "right", link("up"), link("down"))
 }
 
-/// Two hosts, and the two ports of an emulation between them.
+/// Creates the ports of two hosts, and the two ports of an emulation between them.
 fn hosts(slots: u32) -> ([Port; 2], [Port; 2]) {
     let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
     let names = names.map(|name| slipring_core::parse(name).unwrap());
@@ -173,7 +174,7 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
         received(&mut halves.hosts[1]);
         most = most.max(halves.account(START).storage_bytes);
     }
-    // About 600 frames of 1500 bytes are inside; 16 MiB are preallocated.
+    // About 600 frames of 1500 bytes are inside the links; 16 MiB are preallocated.
     assert!(most <= 20 << 20, "{most}");
     assert_eq!(halves.account(START).lost().packets, 0);
 }
@@ -192,7 +193,7 @@ fn links_without_room_leave_frames_at_the_port() {
     assert_eq!(account.lost().packets, 0);
 }
 
-/// Pauses, and the number and length of the frames after each.
+/// A list of pauses in ns, each with the number and the length of the frames that follow it.
 type Script = Vec<(Nanos, u32, u16)>;
 
 fn script() -> impl Strategy<Value = Script> {
@@ -347,7 +348,8 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
     }
 }
 
-/// Returns how many frames a pipeline between two captures took from each.
+/// Runs a pipeline between two captures of `packets` frames. Returns how many frames it took from
+/// each.
 fn taken(packets: [u32; 2]) -> [u64; 2] {
     let dir = tempfile::tempdir().unwrap();
     let names = ["left.pcap", "right.pcap"].map(|name| dir.path().join(name));
