@@ -1,4 +1,4 @@
-//! The forbidden system calls.
+//! Lists of system calls for [`confine`](crate::confine) to forbid.
 
 /// System calls that no long-running program makes after its start.
 pub const FORBIDDEN_CALLS: &[i64] = &[
@@ -53,8 +53,9 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// System calls that may be needed to open ports, but not afterwards: for namespaces, mounts, BPF,
-/// other processes' memory and descriptors. The daemon makes them for its clients.
+/// System calls that may be needed to open ports, but not afterwards: calls for namespaces, mounts,
+/// BPF, and other processes' memory and descriptors. The daemon needs them throughout, because it
+/// opens ports for its clients.
 pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,

@@ -1,7 +1,8 @@
 //! Settings of common kinds of access links, for `--preset` and the web page.
 //!
-//! Presets are round figures for ordinary conditions, chosen so that an application can tell them
-//! apart; none represents a product or a location. For exact values, measure and write settings.
+//! Presets have round figures for ordinary conditions, chosen so that applications behave
+//! differently on each of them; no preset represents a product or a location. For a particular
+//! link, measure it and write settings.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 /// The settings of one direction: a value for each part, as in a file.
 pub(super) type PresetParts = [(&'static str, &'static str); 4];
 
-/// A kind of link, from the user's side: up is away from the user.
+/// A kind of access link; `up` is the direction away from the user.
 pub(crate) struct Preset {
     /// The preset's name in flags.
     pub name: &'static str,
@@ -94,7 +95,7 @@ pub(crate) static PRESETS: [Preset; 6] = [
     },
 ];
 
-/// Returns the parts of a direction, 0 for up, if a preset was requested.
+/// Returns the preset's settings for `direction` (0 is up, 1 is down), if a preset was requested.
 pub(super) fn preset_parts(matches: &ArgMatches, direction: usize) -> Option<&'static PresetParts> {
     let name = matches.get_one::<String>("preset")?;
     let preset = PRESETS.iter().find(|preset| preset.name == name)?;

@@ -1,4 +1,4 @@
-//! `slipring emulate` between ports: from the plan to the report.
+//! Runs `slipring emulate` between ports, from the plan to the final report.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use slipring_datapath::meter::PortMeter;
 use slipring_datapath::opening;
 use slipring_datapath::workers::{Workers, WorkersEvent};
 
-/// Runs a plan between ports, until a signal, its end, or the loss of a port.
+/// Runs a plan between ports, until a signal, the end of the run's duration or captures, or the
+/// loss of a port.
 ///
 /// # Errors
 /// If a port cannot be opened or is lost, or the network cannot be built.
@@ -63,8 +64,8 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// Opens the ports, drops the privileges that the run does not need, and warns of ports that cannot
-/// send.
+/// Opens the ports, drops the privileges that the run does not need, and prints a warning for ports
+/// that cannot send.
 fn open_ports(
     plan: &EmulationPlan,
     how: &RealtimePlan,

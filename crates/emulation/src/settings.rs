@@ -1,4 +1,5 @@
-//! The settings of a command line: those of its file or its link flags, modified by other flags.
+//! Reads the settings of a command line: from its configuration file or its link flags, with the
+//! values of other flags on top.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ use crate::classic;
 use crate::config::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 use crate::config::{EmulationConfig, PortSetting};
 
-/// Returns the settings of a file or of flags, and the links that got TLEM's queue by default.
+/// Returns the settings of the file or of the flags, and the names of the links that have TLEM's
+/// default queue.
 pub(crate) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -43,7 +45,8 @@ pub(crate) fn settings(
     Ok((config, unasked))
 }
 
-/// Stores the flags that are not about links under their keys in the file.
+/// Stores the values of the flags that do not concern links under the keys that they have in a
+/// file.
 fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     let root = &mut config.root;
     if let Some(Count(seed)) = matches.get_one("seed") {
@@ -73,7 +76,7 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
 
 /// Stores `-r` and its related flags.
 fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
-    // Only `emulate` can be a router.
+    // Other commands than `emulate` have no flag `-r`.
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
         return;
     }
@@ -92,7 +95,7 @@ fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
     }
 }
 
-/// Stores the devices of `-i` for the ports, in their order.
+/// Stores the port names given by `-i` as the devices of the ports, in the order of the ports.
 fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), Failure> {
     // Commands that open ports themselves have no `-i`.
     let given = matches.try_get_raw("interface").ok().flatten();

@@ -16,7 +16,7 @@ use slipring_link::{LinkSpec, NetworkSpec};
 use super::config::EmulationConfig;
 use super::{EmulationPlan, flags};
 
-/// Plans a command line of `tlem`; words are separated by spaces.
+/// Builds the plan of a command line of `tlem`, whose arguments are separated by spaces.
 fn plan(args: &str) -> Result<EmulationPlan, Box<Diagnostic>> {
     plan_of(&args.split_ascii_whitespace().collect::<Vec<_>>())
 }
@@ -34,7 +34,7 @@ fn plan_by(command: clap::Command, args: &[&str]) -> Result<EmulationPlan, Box<D
     })
 }
 
-/// Returns the links of a command line between two captures: up and down.
+/// Returns the links `up` and `down` of a command line between two captures.
 fn links(args: &str) -> [LinkSpec; 2] {
     let plan =
         plan(&format!("--virtual a b {args}")).unwrap_or_else(|error| panic!("{args}: {error}"));
@@ -42,12 +42,12 @@ fn links(args: &str) -> [LinkSpec; 2] {
     [up.spec.clone(), down.spec.clone()]
 }
 
-/// Returns the link up of a command line.
+/// Returns the link `up` of a command line.
 fn up(args: &str) -> LinkSpec {
     links(args)[0].clone()
 }
 
-/// Returns summary, cause and help of a refusal, without the code.
+/// Returns summary, cause and help of the error for a refused command line, without its code.
 fn refusal(args: &str) -> String {
     message(&plan(&format!("--virtual a b {args}")).unwrap_err())
 }
@@ -64,7 +64,8 @@ fn network(text: &str) -> Result<NetworkSpec, String> {
     config.and_then(|config| config.network()).map_err(|error| message(&Diagnostic::of(&error)))
 }
 
-/// Returns a file with these settings for the link up, and a plain link down.
+/// Returns a configuration with the settings `up` for the link `up`, and a link `down` without
+/// settings.
 fn file(up: &str) -> String {
     format!(
         "[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\nto = \"right\"\n{up}\n\

@@ -1,4 +1,4 @@
-//! Reads and writes the fields of frames.
+//! Reads and writes the header fields of frames that the router needs.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,14 +15,14 @@ const V4_DST_OFFSET: usize = L3_OFFSET + 16;
 const HOP_LIMIT_OFFSET: usize = L3_OFFSET + 7;
 const V6_DST_OFFSET: usize = L3_OFFSET + 24;
 
-/// The kind of a frame, as far as the router distinguishes it.
+/// The kinds of frames that the router treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GatewayFrameKind {
     /// An IP packet, its destination, and its TTL or hop limit.
     Ip { to: IpAddr, ttl: u8 },
     /// An ARP packet.
     Arp,
-    /// Something else.
+    /// Neither IP nor ARP, or a frame with a VLAN tag.
     Other,
     /// An IP packet with an inconsistent header.
     Malformed,
@@ -69,7 +69,7 @@ pub(crate) fn set_macs(frame: &mut [u8], to: MacAddr, from: MacAddr) {
     frame[6..12].copy_from_slice(&from.0);
 }
 
-/// The destination MAC address of a frame.
+/// Returns the destination MAC address of a frame; `None` if the frame is too short.
 pub(crate) fn dst_mac(frame: &[u8]) -> Option<MacAddr> {
     array(frame, 0).map(MacAddr)
 }

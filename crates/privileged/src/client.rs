@@ -65,8 +65,8 @@ impl PrivilegedHelper {
         self.exchange(&request.to_bytes(), descriptor)
     }
 
-    /// Like [`Self::request`], but sends arbitrary bytes, as a compromised program could. For
-    /// tests.
+    /// Sends arbitrary bytes as [`Self::request`] sends a request. Tests use this to send what a
+    /// compromised program could send.
     ///
     /// # Errors
     /// As [`Self::request`].

@@ -37,7 +37,7 @@ pub struct HelperPolicy {
     pub program: u32,
     /// Allowed operations; each is allowed on every allowed interface.
     pub operations: Vec<HelperOperation>,
-    /// Allowed interfaces.
+    /// Indices of the allowed interfaces.
     pub interfaces: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl HelperPolicy {
             && self.interfaces.contains(&request.ifindex())
     }
 
-    /// The capabilities that the allowed operations need.
+    /// Returns the capabilities that the allowed operations need.
     pub(crate) fn capabilities(&self) -> CapabilitySet {
         let of = |operation: &HelperOperation| match operation {
             HelperOperation::OpenPacketSocket => CapabilitySet::NET_RAW,
@@ -57,14 +57,14 @@ impl HelperPolicy {
         self.operations.iter().map(of).fold(CapabilitySet::empty(), CapabilitySet::union)
     }
 
-    /// The system calls that no allowed operation makes.
+    /// Returns the system calls that no allowed operation makes.
     pub(crate) fn forbidden_calls(&self) -> Vec<i64> {
         let uses_bpf = self.operations.contains(&HelperOperation::AttachXdp);
         let all = FORBIDDEN_CALLS.iter().chain(SETUP_ONLY_CALLS).copied();
         all.filter(|call| !uses_bpf || *call != libc::SYS_bpf).collect()
     }
 
-    /// The policy as arguments of the helper: program, operations, interfaces.
+    /// Returns the policy as command-line arguments of the helper: program, operations, interfaces.
     pub(crate) fn to_args(&self) -> [String; 3] {
         let operations = self.operations.iter().map(|one| *one as u32);
         [self.program.to_string(), list(operations), list(self.interfaces.iter().copied())]

@@ -63,8 +63,8 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     serve(socket.as_fd(), policy)
 }
 
-/// The helper must not end before its program, which restores settings at its own end. A service
-/// manager sends the signal to both.
+/// Makes the helper ignore stop signals, which a service manager sends to both processes: the
+/// program needs the helper to restore settings at its own end.
 fn ignore_stop_signals() -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -113,7 +113,7 @@ fn errno_of(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
 }
 
-/// Performs a request; returns the descriptor that it created, if any.
+/// Performs a request; returns the descriptor that the request created, if any.
 fn perform(
     request: HelperRequest,
     descriptor: Option<OwnedFd>,

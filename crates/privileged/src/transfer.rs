@@ -1,4 +1,4 @@
-//! Messages on the socket pair, with at most one descriptor each.
+//! Sends and receives messages on the socket pair, with at most one descriptor each.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ pub(crate) struct Received {
     /// Number of valid bytes in the buffer; 0 after the peer has ended.
     pub(crate) len: usize,
     pub(crate) descriptor: Option<OwnedFd>,
-    /// Whether bytes or descriptors did not fit.
+    /// Whether the message had more bytes or descriptors than there was space for.
     pub(crate) truncated: bool,
 }
 

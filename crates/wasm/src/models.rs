@@ -1,4 +1,4 @@
-//! Implements the models of the link crate with modules.
+//! Implements the model traits of the link crate by calls of WebAssembly modules.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
@@ -14,19 +14,20 @@ use crate::machine::{ModelCall, ModuleInstance};
 /// The first error of a model, shared by all models of one factory.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
-/// An instance of a module, or none if it could not be started.
+/// An instance of a module, or `None` if the module could not be started, and the store for its
+/// first error.
 pub(crate) struct ModelInstance {
     instance: Option<ModuleInstance>,
     first_error: FirstError,
 }
 
-/// A delay model.
+/// A delay model that calls a module.
 pub(crate) struct WasmDelayModel(pub(crate) ModelInstance);
 
-/// A loss model.
+/// A loss model that calls a module.
 pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 
-/// A rate model.
+/// A rate model that calls a module.
 pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
@@ -41,8 +42,8 @@ impl ModelInstance {
         Self { instance: machine.ok(), first_error }
     }
 
-    /// Returns the module's result if `fit` accepts it; otherwise stores the error text that `fit`
-    /// returns.
+    /// Calls the module and returns the result that `fit` converts. If the call fails or `fit`
+    /// rejects the result, stores the error, if it is the first one, and returns `None`.
     fn call<T>(
         &mut self,
         mut call: ModelCall<'_>,
@@ -83,7 +84,7 @@ impl UserLossModel for WasmLossModel {
 }
 
 impl UserRateModel for WasmRateModel {
-    /// Modules use whole nanoseconds, so a time is rounded up to the next one.
+    /// Modules use whole nanoseconds, so the start time is rounded up to the next nanosecond.
     fn finish(
         &mut self,
         start: PreciseTime,

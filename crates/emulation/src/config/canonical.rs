@@ -1,4 +1,4 @@
-//! Converts settings of flags to the form of a file, with full units.
+//! Converts settings from flags to the form that files have, with unabbreviated units.
 //!
 //! In a flag `10m` may be ten milliseconds or ten megabits, depending on the setting. The table
 //! here defines the dimension of each setting.
@@ -21,7 +21,8 @@ enum CanonicalKind {
     Flag,
 }
 
-/// Settings that files write differently, by part; settings of the link itself have no part.
+/// The settings whose form differs in files: their part (empty for settings of the link itself),
+/// dimension and keys.
 const SETTING_KINDS: [(&str, CanonicalKind, &[&str]); 19] = [
     ("hold", CanonicalKind::Time, &["time"]),
     ("police", CanonicalKind::Rate, &["bps", "cir", "pir", "eir"]),
@@ -88,7 +89,7 @@ fn write_link(link: &mut ConfigTable) {
     }
 }
 
-/// Removes a rate of 0: in a flag that means no rate, in a file it is an error.
+/// Removes a rate of 0, which means an unlimited rate in a flag but is an error in a file.
 fn write_no_rate(link: &mut ConfigTable) {
     let Some(ConfigNode { value: ConfigValue::Table(rate), location }) = link.get_mut("rate")
     else {
@@ -116,7 +117,8 @@ fn write_part(part: &str, table: &mut ConfigTable) {
     }
 }
 
-/// Converts a value. An invalid value stays as it is; building the network reports it.
+/// Converts the value of a setting. An invalid value stays unchanged; the error is found when the
+/// network is built.
 fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     if let ("rate", "states", ConfigValue::List(states)) = (part, key, &mut node.value) {
         states.iter_mut().for_each(write_state);
@@ -144,7 +146,7 @@ fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     }
 }
 
-/// Converts `10m:2` to `10Mbit/s:2s`.
+/// Converts a state of a Markov rate: `10m:2` to `10Mbit/s:2s`.
 fn write_state(node: &mut ConfigNode) {
     let ConfigValue::Text(text) = &node.value else { return };
     let Some((rate, time)) = text.split_once(':') else { return };

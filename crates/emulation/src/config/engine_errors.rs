@@ -12,8 +12,8 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// For a part and a field of the engine: the setting to name in errors, and a second setting to
-/// name instead if only that one can be in use.
+/// For a part and a field of the engine: the setting to name in errors, and a second setting, if
+/// any, to name when the first one is not given.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -25,7 +25,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // If both settings are missing, errors name the second one.
+    // Of these pairs, errors name the second setting if both are missing.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),

@@ -1,4 +1,5 @@
-//! Why settings were refused, in the four parts of every error.
+//! Errors for refused settings. Like every error of the program, they have a summary, a cause, a
+//! location and a help text.
 
 use slipring_abi::name::PortNameError;
 use slipring_cli::codes::{ErrorCode, SR0007, SR0011, SR0201, SR0205};
@@ -8,7 +9,7 @@ use slipring_model::format::FormatError;
 
 use super::tree::ConfigLocation;
 
-/// An invalid setting, its location, and the allowed values.
+/// The error for an invalid setting: what is wrong, why, where it was written, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulationConfigError {
     code: ErrorCode,
@@ -68,7 +69,7 @@ impl EmulationConfigError {
         self
     }
 
-    /// Sets the advice.
+    /// Sets the help text.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self

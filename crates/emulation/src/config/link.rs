@@ -1,4 +1,4 @@
-//! One link in one direction: the settings under `link.NAME`.
+//! Reads the settings under `link.NAME`: one link in one direction.
 
 use slipring_link::{LinkSpec, RateSpec, SerialisePoint};
 
@@ -11,7 +11,7 @@ use super::{delay, engine_errors, loss, mangle, queue, rate};
 /// Keys that place a link in the network; they do not affect its behaviour.
 pub(super) const WIRING_KEYS: [&str; 3] = ["from", "to", "like"];
 
-/// Reads the behaviour of a link. Its parts are already tables.
+/// Reads the behaviour of a link, whose parts must already be expanded to tables.
 pub(super) fn read(
     name: &str,
     path: &str,
@@ -65,8 +65,9 @@ pub(super) fn read(
     Ok(link)
 }
 
-/// Merges the settings of a link with those of its `like` link. A part with another model replaces
-/// the inherited part; otherwise its values replace single values of the inherited part.
+/// Merges the settings of a link with those of its `like` link. A part of the link with a different
+/// model replaces the inherited part. Otherwise the values in the link's part replace the same
+/// values of the inherited part.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {
@@ -97,7 +98,7 @@ fn same_model(part: &str, base: &ConfigTable, own: &ConfigTable) -> bool {
     model(own).is_none() || model(own) == model(base)
 }
 
-/// Returns the name of the link that this one inherits from.
+/// Returns the name of the link that a link inherits from, and where it was written.
 pub(super) fn like<'n>(
     path: &str,
     table: &'n ConfigTable,

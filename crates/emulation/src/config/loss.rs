@@ -43,7 +43,7 @@ const LOSS_KINDS: [(&str, LossKind); 11] = [
 const LOSS_POSITIONS: [(&str, LossPosition); 2] =
     [("pre", LossPosition::Pre), ("post", LossPosition::Post)];
 
-/// Reads one loss, or a list of them.
+/// Reads one loss model, or a list of loss models.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -111,7 +111,7 @@ fn read_model(
     })
 }
 
-/// Reads a pattern: literal zeros and ones, or the name of a file of them.
+/// Reads a pattern of losses: zeros and ones, written directly or in a file.
 fn pattern(
     section: &mut ConfigSection<'_>,
     files: &ConfigFiles,

@@ -14,7 +14,7 @@ use super::section::{self, ConfigSection};
 use super::theaterq::TheaterqTrace;
 use super::tree::ConfigNode;
 
-/// Reads a hold.
+/// Reads the settings of `hold`: which frames are held back, and for how long.
 pub(super) fn hold(path: &str, node: &ConfigNode) -> Result<HoldSpec, EmulationConfigError> {
     let mut section = ConfigSection::new(path, node)?;
     section.one_of("model", &[("const", ())])?;
@@ -36,7 +36,7 @@ enum PolicerKind {
     Rfc4115,
 }
 
-/// Reads a policer.
+/// Reads the settings of `police`, the policer.
 pub(super) fn police(path: &str, node: &ConfigNode) -> Result<PoliceSpec, EmulationConfigError> {
     let names = [
         ("bucket", PolicerKind::Bucket),
@@ -80,7 +80,8 @@ fn meter(
     })
 }
 
-/// Returns the default burst: ten milliseconds of the rate, at least two full-size frames.
+/// Returns the default burst in bytes: ten milliseconds at the rate, but at least two full-size
+/// frames.
 fn usual_burst(bps: u64) -> u64 {
     (bps / 800).max(2 * 1514)
 }
@@ -92,7 +93,7 @@ enum MangleKind {
     Random,
 }
 
-/// Reads an edit of frame bytes.
+/// Reads the settings of `mangle`: which bytes of frames are overwritten.
 pub(super) fn mangle(path: &str, node: &ConfigNode) -> Result<MangleSpec, EmulationConfigError> {
     let names =
         [("set", MangleKind::Set), ("invert", MangleKind::Invert), ("random", MangleKind::Random)];
@@ -129,7 +130,7 @@ fn hex(path: &str, node: &ConfigNode) -> Result<Vec<u8>, EmulationConfigError> {
     })
 }
 
-/// Reads bit errors.
+/// Reads the settings of `corrupt`: bit errors.
 pub(super) fn corrupt(path: &str, node: &ConfigNode) -> Result<CorruptSpec, EmulationConfigError> {
     let mut section = ConfigSection::new(path, node)?;
     let burst = section.one_of("model", &[("ber", false), ("burst", true)])?;
@@ -150,7 +151,7 @@ pub(super) fn corrupt(path: &str, node: &ConfigNode) -> Result<CorruptSpec, Emul
     Ok(corrupt)
 }
 
-/// Reads a duplication.
+/// Reads the settings of `duplicate`: which frames are duplicated.
 pub(super) fn duplicate(
     path: &str,
     node: &ConfigNode,
@@ -171,7 +172,8 @@ pub(super) fn duplicate(
     Ok(duplicate)
 }
 
-/// Parses a dummynet profile, and the rate that it may contain.
+/// Reads the file of a dummynet profile. Returns the profile, and the rate in bits per second if
+/// the file contains one.
 pub(super) fn profile(
     path: &str,
     node: &ConfigNode,

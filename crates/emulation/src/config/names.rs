@@ -1,4 +1,4 @@
-//! Names that every configuration of two ports has.
+//! Names of the links and ports in a configuration of two ports.
 
 /// The two directions, by their names in a configuration.
 pub(crate) const LINK_NAMES: [&str; 2] = ["up", "down"];

@@ -1,4 +1,4 @@
-//! The settings of `output`: which files are written.
+//! The settings of `output`: logs, metrics, and limits for late frames.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,19 @@ use super::quantity;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// Output of a run besides its report.
+/// The outputs of a run in addition to its report, and how it treats late frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOutputs {
-    /// pcapng log of every frame and its fate.
+    /// Path of the pcapng log of every frame's arrival, departure and loss.
     pub log: Option<PathBuf>,
-    /// Prefix of the logs in mahimahi's format: a dot and the direction's first link follow.
+    /// Path prefix of the logs in mahimahi's format; a dot and the name of the direction's first
+    /// link are appended.
     pub mahimahi: Option<PathBuf>,
     /// Where counters are served as OpenMetrics: an address and port, or a socket path.
     pub metrics: Option<String>,
-    /// Releases later than this are counted as late, in ns.
+    /// Lateness in ns above which frames are counted as late.
     pub late_warn_ns: Option<u64>,
-    /// Frames later than this are dropped and counted, in ns; without it they are only counted.
+    /// Lateness in ns above which frames are dropped; `None`: no frame is dropped for lateness.
     pub late_drop_ns: Option<u64>,
 }
 
@@ -28,7 +29,8 @@ pub struct RunOutputs {
 pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError> {
     let mut section = ConfigSection::new("output", node)?;
     let log = section.text("log")?;
-    // `log = "mahimahi"` requests that format; a packet log is a file whose name ends in .pcapng.
+    // `log = "mahimahi"` requests logs in mahimahi's format; a packet log is a file whose name ends
+    // in .pcapng.
     let bare = log.as_deref() == Some("mahimahi");
     let mahimahi = section.text("mahimahi")?.or(bare.then(|| "mahimahi".to_owned()));
     let pcapng = section.text("pcapng")?.or(log.filter(|_| !bare));

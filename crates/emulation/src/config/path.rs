@@ -1,10 +1,10 @@
 //! Paths of settings: `link.up.rate.bps`, or `up.rate.bps` for short.
 //!
 //! # Invariants
-//! 1. In a set of changes, each setting has at most one value, in whatever form its path is
-//!    written: otherwise it would be undefined which value applies.
+//! 1. In a set of changes, each setting has at most one value, even if its path is written in
+//!    different forms. Otherwise it would be undefined which value applies.
 //!
-//! Not for: the values at a path.
+//! Not for: reading or setting the values at a path.
 
 use std::borrow::Cow;
 

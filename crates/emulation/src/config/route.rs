@@ -1,4 +1,4 @@
-//! The settings of `route`: whether the run is a router between its ports.
+//! The settings of `route`, which make the run a router between its ports.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub(crate) struct RouteSetting {
     pub(crate) decrement_ttl: bool,
 }
 
-/// A gateway. Two gateways are equal if their addresses are, wherever the addresses were set.
+/// A gateway. Two gateways are equal if their addresses are equal; the locations are not compared.
 #[derive(Debug, Clone, Eq)]
 pub(crate) struct RouteGateway {
     pub(crate) address: IpAddr,
@@ -86,7 +86,7 @@ fn gateway(path: &str, node: &ConfigNode) -> Result<Option<RouteGateway>, Emulat
     }
 }
 
-/// Returns why no neighbour can have this address in any subnet.
+/// Returns why `address` cannot be the address of a neighbour; `None` if it can.
 fn no_host(address: IpAddr) -> Option<&'static str> {
     if address.is_unspecified() {
         Some("it stands for no host; the word for that is none")

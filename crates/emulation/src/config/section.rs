@@ -147,12 +147,12 @@ impl<'n> ConfigSection<'n> {
         self.table
     }
 
-    /// Returns the location of the value, or of the table if the value is absent.
+    /// Returns the location of the value at `key`, or of the table if the key is absent.
     pub(crate) fn location_of(&self, key: &str) -> &'n ConfigLocation {
         self.table.get(key).map_or(self.location, |node| &node.location)
     }
 
-    /// Refuses the first unknown key.
+    /// Returns an error for the first key that was not requested, if there is one.
     pub(crate) fn finish(&self) -> Result<(), EmulationConfigError> {
         let strange = |key: &str| !self.known_keys.contains(&key);
         let Some(entry) = self.table.entries.iter().find(|entry| strange(&entry.key)) else {
@@ -183,7 +183,7 @@ pub(crate) fn small(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfi
     })
 }
 
-/// Reads a boolean. Flags have no types, so words are allowed there.
+/// Reads a boolean. The value of a flag has no type, so words such as `yes` are allowed there.
 pub(crate) fn truth(path: &str, node: &ConfigNode) -> Result<bool, EmulationConfigError> {
     match &node.value {
         ConfigValue::Flag(flag) => Ok(*flag),

@@ -10,7 +10,7 @@ use super::tree::{
     ConfigEntry, ConfigLocation, ConfigNode, ConfigOrigin, ConfigTable, ConfigValue,
 };
 
-/// Parses the text of a file.
+/// Parses the TOML text of the file `name`.
 ///
 /// # Errors
 /// If the text is not TOML, or contains a date.
@@ -32,7 +32,7 @@ struct TomlReader<'t> {
     text: &'t str,
 }
 
-/// Returns the offset of each line.
+/// Returns the byte offset of the start of each line.
 fn line_starts(text: &str) -> Vec<usize> {
     let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
     std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect()
@@ -96,8 +96,8 @@ impl TomlReader<'_> {
     }
 }
 
-/// Writes settings so that [`read`] returns the same settings: a heading for each port, link and
-/// scheduled change, all other settings as lines.
+/// Writes settings so that [`read`] returns the same settings: a TOML table heading for each port,
+/// link and scheduled change, and a line for each other setting.
 pub(crate) fn write(table: &ConfigTable) -> String {
     let mut text = String::new();
     let is_section = |node: &ConfigNode| match &node.value {

@@ -38,7 +38,7 @@ pub(super) fn rate(
     source.build(|module, function, params| module.rate(function, params))
 }
 
-/// Maximum number of bytes of memory that a module may be allowed.
+/// Maximum of the setting `memory`, in bytes.
 const MAX_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The module and its settings.
@@ -90,7 +90,8 @@ impl<'n, 'f> WasmSource<'n, 'f> {
                 return self.files.unusable(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            // For other bytes, the runtime's message lists the bytes over many lines.
+            // If the file does not begin like a module, the runtime's message would list its bytes
+            // over many lines.
             let cause = match error {
                 ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {
                     "it is no WebAssembly module: it does not begin as one".to_owned()
@@ -103,7 +104,7 @@ impl<'n, 'f> WasmSource<'n, 'f> {
     }
 }
 
-/// Reads the fuel per call; 0 is refused, because no call would ever return.
+/// Reads the fuel per call; 0 is refused, because every call would fail.
 fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::count(path, node)? {
         0 => {
@@ -115,7 +116,7 @@ fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Reads the memory limit of an instance; each link and direction has its own.
+/// Reads the memory limit of an instance in bytes; each link and direction has a separate instance.
 fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::size_bytes(path, node)? {
         bytes @ ..=MAX_MEMORY_BYTES => Ok(bytes),
@@ -127,7 +128,7 @@ fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Reads numbers of any sign, as a list or alone.
+/// Reads a list of numbers, or a single number; they may be negative.
 fn params(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigError> {
     let number = |node: &ConfigNode| match &node.value {
         ConfigValue::Text(text) | ConfigValue::Number(text) => {

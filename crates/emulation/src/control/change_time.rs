@@ -1,4 +1,4 @@
-//! The time of a change: `+2s` is relative to now, `10s` to the start of the run.
+//! Parses the time of a change: `+2s` is relative to now, `10s` to the start of the run.
 
 use serde_json::{Value, json};
 use slipring_port::Nanos;
@@ -28,7 +28,7 @@ impl ChangeTime {
         }
     }
 
-    /// Returns the form for a request.
+    /// Returns the time in the form that a control request contains.
     pub(super) fn to_request(self) -> Value {
         match self {
             Self::FromNow(ns) => json!(format!("+{ns}ns")),

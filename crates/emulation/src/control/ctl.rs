@@ -16,7 +16,7 @@ use super::service::PROGRAM_NAME;
 use super::settings_history::flattened;
 use crate::config::tree::{ConfigLocation, ConfigNode};
 
-/// A request to the emulator.
+/// The request that `ctl` sends: a single one with its arguments, or a watch with its period.
 enum CtlRequest {
     Once(&'static str, Value),
     Watch(Duration),
@@ -120,7 +120,7 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // A write error is the reason why the watch ended.
+    // If the output cannot be written, this is why the watch ended, so report it first.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)
@@ -134,7 +134,7 @@ fn show(
 ) -> Result<Exit, Failure> {
     match session.reporter.format() {
         ReportFormat::Text => session.reporter.raw(text(what, &answer, path).as_bytes())?,
-        // The emulator's answer already is a report.
+        // The answer to `stats` is already a JSON report.
         _ if what == "stats" => session.reporter.raw(format!("{answer}\n").as_bytes())?,
         _ => session.reporter.document(&json!({ "answer": answer }), "")?,
     }
@@ -196,14 +196,14 @@ fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Lists the changed links: the named ones, and links that inherit from them.
+/// Lists the changed links: those named in the change, and links that inherit from them.
 fn links(answer: &Value) -> String {
     let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
     let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();
     if links.is_empty() { String::new() } else { format!(": {}", links.join(", ")) }
 }
 
-/// Reports an undo. Changes that were submitted together are undone together.
+/// Formats the result of an undo, which covers all changes that were submitted together.
 fn undone(answer: &Value) -> String {
     let gone: Vec<_> = answer["taken_back"].as_array().into_iter().flatten().collect();
     let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Answers requests to an emulation.
+//! Answers the requests that clients send to the control socket of an emulation.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,7 +22,7 @@ use slipring_datapath::meter::PortMeter;
 
 /// Program name of a run, by which `ctl` recognises emulators.
 pub(super) const PROGRAM_NAME: &str = "emulator";
-/// Every request with its arguments in addition to `id` and `do`.
+/// The name of every request, and the keys that it may have in addition to `id` and `do`.
 const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("hello", &[]),
     ("config", &[]),
@@ -36,7 +36,7 @@ const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("watch", &["period"]),
     ("quit", &[]),
 ];
-/// Shortest period of a watch.
+/// Minimum period of a watch, in ns.
 const MIN_PERIOD_NS: Nanos = 1_000_000;
 
 /// The control service of a run.
@@ -82,8 +82,8 @@ impl EmulationService {
         accepted.map(|accepted| accepted_json(&accepted)).map_err(|error| refusal(&*error))
     }
 
-    /// Parses `+2s` from now, or `10s` or a number of ns from the start of the run;
-    /// absent means now.
+    /// Parses the time of a change: `+2s` from now, or `10s` or a number of ns from the start of
+    /// the run. Without a value, returns the current time.
     fn time(&self, at: Option<&Value>) -> Result<Nanos, ControlRefusal> {
         let (time, start_ns) = (now(), self.history.start_ns());
         let moment = match at {
@@ -192,13 +192,13 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-/// Returns wall-clock time, as in every report.
+/// Returns the wall-clock time in ns since 1970.
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// Refuses unknown requests and arguments.
+/// Refuses a request with an unknown name or unknown arguments.
 fn check(request: &ControlRequest) -> Result<(), ControlRefusal> {
     let Some((_, known)) = REQUEST_KEYS.iter().find(|(what, _)| *what == request.what) else {
         let all: Vec<_> = REQUEST_KEYS.iter().map(|(what, _)| *what).collect();
@@ -239,7 +239,7 @@ fn message(text: &str) -> ConfigNode {
     ConfigNode::text(text, ConfigLocation { origin: ConfigOrigin::Message, column: 1 })
 }
 
-/// Ends the run with its summary, as TERM does.
+/// Ends the run with its summary, by sending SIGTERM to this process.
 fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);

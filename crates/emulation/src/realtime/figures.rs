@@ -1,4 +1,4 @@
-//! Reports on a run, and its lines of text.
+//! Reports on a run in real time: samples, interim lines and the summary.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::report::EmulationReport;
 use crate::report::document::EmulationDocument;
 use slipring_datapath::meter::{PortMeter, bps, pps};
 
-/// Returns the report on the links at `state`.
+/// Returns the report on the links for the figures in `state`.
 pub fn report<'s>(network: &NetworkSpec, state: &'s EmulationState) -> EmulationReport<'s> {
     EmulationReport::of(network, &state.account.links, &state.measured, state.account.unrouted)
 }
@@ -31,8 +31,8 @@ pub fn sample(
     }
 }
 
-/// Returns the ports with the losses of links and outlets: losses in a link count at the port where
-/// it begins, frames that could not be sent at their output port.
+/// Returns the reports on the ports, including lost frames: losses in a link count at the port
+/// where the link begins, and frames that could not be sent count at their output port.
 fn ports(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> Vec<PortReport> {
     let (account, mut ports) = (&state.account, meter.reports());
     for (port, entry) in ports.iter_mut().zip(&account.entries) {
@@ -84,7 +84,7 @@ pub(crate) fn line(meter: &mut PortMeter, state: &EmulationState, time: Duration
     text
 }
 
-/// Formats the summary at the end.
+/// Formats the summary at the end of a run.
 pub(crate) fn summary(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> String {
     let mut text = report(network, state).summary();
     for port in ports(network, meter, state) {

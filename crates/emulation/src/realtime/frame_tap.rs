@@ -1,5 +1,5 @@
-//! Observers of single frames, such as captures and logs. Without an observer, no code is compiled
-//! for them.
+//! Observers of single frames, such as logs. In an emulation without an observer, the compiler
+//! removes the calls.
 
 use slipring_link::{Delivery, EntryId, FrameArrival, LinkDropCause, LostFrame, QueueDeparture};
 use slipring_port::Nanos;
@@ -14,13 +14,13 @@ pub trait FrameTap: Send + Sized {
     /// Creates a second observer, for another thread.
     fn split(&mut self) -> Self;
 
-    /// A frame came in and was stored.
+    /// Called when a frame has arrived and was stored.
     fn arrived(&mut self, _entry: EntryId, _frame: &FrameArrival, _store: &mut EmulationStore) {}
 
-    /// A link lost a frame; it is freed afterwards.
+    /// Called when a link loses a frame, before the frame is freed.
     fn lost(&mut self, _lost: &LostFrame, _store: &mut EmulationStore) {}
 
-    /// A frame was due and could not be sent; it is freed afterwards.
+    /// Called when a frame was due but could not be sent, before the frame is freed.
     fn dropped(
         &mut self,
         _frame: &Delivery,
@@ -30,14 +30,14 @@ pub trait FrameTap: Send + Sized {
     ) {
     }
 
-    /// A frame is about to be sent; it is freed afterwards.
+    /// Called when a frame was passed to the port, before the frame is freed from the store.
     fn sent(&mut self, _frame: &Delivery, _now: Nanos, _store: &mut EmulationStore) {}
 
-    /// A frame left a queue.
+    /// Called when a frame has left the queue of a link.
     fn queued(&mut self, _queued: &QueueDeparture) {}
 }
 
-/// No observer.
+/// The observer of an emulation that is not observed.
 impl FrameTap for () {
     const IS_ENABLED: bool = false;
 

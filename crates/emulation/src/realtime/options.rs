@@ -1,26 +1,27 @@
-//! How an emulation between ports runs.
+//! Options of an emulation between ports.
 
 use slipring_port::{Nanos, WaitStrategy};
 
 use crate::flags::BurstLimit;
 
-/// How an emulation runs; the [`slipring_link::NetworkSpec`] defines what it emulates.
+/// Options that determine how an emulation runs; the [`slipring_link::NetworkSpec`] determines
+/// which links it emulates.
 #[derive(Debug, Clone)]
 pub struct RealtimeOptions {
     /// Seed of every random stream.
     pub seed: u64,
-    /// Maximum amount that is taken from a queue at once.
+    /// Maximum number of slots and bytes that are taken from a queue at once.
     pub burst: BurstLimit,
-    /// How to wait; [`WaitStrategy::Spin`] never sleeps.
+    /// How a thread waits for frames; with [`WaitStrategy::Spin`] it never sleeps.
     pub wait_policy: WaitStrategy,
     /// CPUs to bind the threads to, one after the other; if empty, threads are not bound.
     pub cpus: Vec<usize>,
     /// Whether to use two threads instead of one, for two ports whose directions share no link or
     /// node.
     pub pipeline: bool,
-    /// Frames later than this are dropped instead of sent.
+    /// Frames later than this many ns are dropped instead of sent; `None`: no limit.
     pub late_drop: Option<Nanos>,
-    /// Frames later than this are counted as late.
+    /// Frames later than this many ns are counted as late.
     pub late_warn: Nanos,
     /// Maximum memory for frames, in bytes.
     pub storage_bytes: u64,

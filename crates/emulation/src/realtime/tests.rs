@@ -1,4 +1,4 @@
-//! The loop between pipes, on a clock that only the test advances.
+//! Tests of the emulator's turns between pipes, with a clock that only the test advances.
 
 use std::cell::Cell;
 
@@ -58,7 +58,7 @@ impl Bench {
         queue.tx_sync().unwrap();
     }
 
-    /// Runs a turn at this time.
+    /// Runs a turn with the clock at `at_ns`.
     fn turn(&mut self, at_ns: Nanos) -> TurnResult {
         self.clock.set(at_ns);
         self.emulator.turn(|| self.clock.get()).unwrap()
@@ -172,7 +172,7 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
         // Return the slots that were read.
         bench.turn(START);
     }
-    // The pipe has 63 slots, and there is no reader.
+    // The pipe has 63 slots, and its frames are not read yet.
     bench.turn(START + DELAY);
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 63);

@@ -1,4 +1,4 @@
-//! The report as JSON: the keys below `links`, as `docs/schema/report-1.json` defines a link.
+//! The report as JSON. `docs/schema/report-1.json` defines the keys.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::histogram::Histogram;
 use super::link_report::{LinkReport, SettingsChanges};
 use super::requested::RequestedLink;
 
-/// The keys of an emulation besides the common ones.
+/// The keys that the report of an emulation has in addition to those of every command.
 #[derive(Debug, Clone, Serialize)]
 pub struct EmulationDocument {
     /// One document for each link.
@@ -43,7 +43,7 @@ struct LinkDocument {
     corrupted: FrameAmount,
     held: FrameAmount,
     clamped: FrameAmount,
-    /// First error of each user model.
+    /// The first error of each user model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     model_failures: Vec<String>,
     #[serde(flatten)]
@@ -93,7 +93,7 @@ struct DistributionDocument {
 }
 
 impl EmulationDocument {
-    /// Creates the document for these links.
+    /// Creates the document from the reports on the links.
     pub fn of(links: &[LinkReport<'_>], unrouted: PacketCounts) -> Self {
         let links = links.iter().map(link).collect();
         Self { links, unrouted: unrouted.packets, unordered: None, changes: None }

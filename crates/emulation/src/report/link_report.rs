@@ -17,7 +17,7 @@ pub struct SettingsChanges {
 }
 
 impl SettingsChanges {
-    /// Returns a note on the changes, preceded by a line break; empty if there were none.
+    /// Returns a note on the changes, preceded by a line break; empty if there were no changes.
     pub fn line(&self) -> String {
         let times = match self.times {
             0 => return String::new(),
@@ -45,6 +45,6 @@ pub struct LinkReport<'m> {
     pub counters: LinkCounters,
     /// Measurements of departing frames, if the run made any.
     pub measured: Option<&'m LinkMeasurement>,
-    /// The first error of each failed user model, after the name of its stage.
+    /// For each failed user model, the name of its stage (such as delay) and its first error.
     pub model_failures: Vec<String>,
 }

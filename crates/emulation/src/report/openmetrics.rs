@@ -1,6 +1,7 @@
 //! The report as OpenMetrics text (version 1.0.0), which Prometheus reads.
 //!
-//! Few labels: the link, and the cause of losses. Times are in seconds, as the format requires.
+//! The only labels are the link, and the cause of losses. Times are in seconds, as the format
+//! requires.
 
 use slipring_cli::metrics::{MetricHistogram, MetricsText, NO_LABELS};
 use slipring_link::{LinkCounters, PacketCounts};
@@ -20,7 +21,7 @@ fn byte_bounds() -> impl Iterator<Item = u64> {
     (4..=15).map(|power| 1 << (2 * power))
 }
 
-/// A counter of a link: its name, its description, and its source.
+/// A counter of a link: its name, its description, and the function that returns its value.
 type LinkCounter = (&'static str, &'static str, fn(&LinkCounters) -> PacketCounts);
 
 const COUNTERS: [LinkCounter; 8] = [
@@ -34,10 +35,12 @@ const COUNTERS: [LinkCounter; 8] = [
     ("clamped", "put off so that they overtake none", |counters| counters.clamped),
 ];
 
-/// A part of a tally: its unit, its description, and its source.
+/// A unit in which a count is given, packets or bytes: its name, its description, and the function
+/// that returns the value.
 type PacketCountUnit = (&'static str, &'static str, fn(PacketCounts) -> u64);
 
-/// A histogram of a link: its name, its description, its values per unit, and its source.
+/// A histogram of a link: its name, its description, the number by which values are divided for the
+/// unit in the name, and the function that returns it.
 type LinkHistogram = (&'static str, &'static str, f64, fn(&LinkMeasurement) -> &Histogram);
 
 const DISTRIBUTIONS: [LinkHistogram; 4] = [
@@ -47,7 +50,7 @@ const DISTRIBUTIONS: [LinkHistogram; 4] = [
     ("queue_bytes", "Bytes in the queue when a frame joined it", 1.0, |seen| &seen.queue_bytes),
 ];
 
-/// Returns the text for these links, with its end mark.
+/// Returns the metrics of these links as text, with the end mark `# EOF`.
 pub(crate) fn text(links: &[LinkReport<'_>], unrouted: PacketCounts) -> String {
     let mut text = MetricsText::default();
     for counter in COUNTERS {

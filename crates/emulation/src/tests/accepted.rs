@@ -1,4 +1,4 @@
-//! Accepted values and their meaning.
+//! Tests of accepted values and their meaning.
 
 use slipring_link::{
     AdmitPolicy, BitErrorSpec, DelayModel, Discipline, Framing, LineCells, LossModel, LossPosition,

@@ -1,5 +1,5 @@
-//! Numbers without a unit: they mean what TLEM means where TLEM's name of the setting is used, and
-//! nowhere else.
+//! Tests of numbers without a unit: if the program is called as `tlem`, they have TLEM's meaning in
+//! flags; otherwise the ambiguous ones are refused.
 
 use slipring_cli::Diagnose as _;
 use slipring_cli::Diagnostic;
@@ -9,7 +9,7 @@ use super::super::config::{self, EmulationConfig};
 use super::{file, message, network, plan, plan_by};
 use crate::{EmulationPlan, flags};
 
-/// Plans a command line of `slipring emulate`.
+/// Builds the plan of a command line of `slipring emulate`.
 fn own(args: &str) -> Result<EmulationPlan, Box<Diagnostic>> {
     let args = format!("--virtual a b {args}");
     plan_by(flags::command(), &args.split_ascii_whitespace().collect::<Vec<_>>())

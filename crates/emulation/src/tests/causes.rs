@@ -1,4 +1,4 @@
-//! Refusals state what is wrong with the input, in the user's own terms and units.
+//! Tests that errors state what is wrong with the input, with the user's names and units.
 
 use super::{file, message, network, plan, plan_of, refusal};
 

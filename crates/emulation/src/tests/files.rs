@@ -1,4 +1,5 @@
-//! Settings in files: their meaning, refusals with locations, and the round trip through output.
+//! Tests of settings in files: their meaning, errors with locations, and that printed settings are
+//! read back unchanged.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -10,7 +11,7 @@ use super::super::config::EmulationConfig;
 use super::super::plan::RunClock;
 use super::{file, message, network, plan, refusal};
 
-/// The complete example of the reference.
+/// The complete example from the reference documentation.
 const EXAMPLE: &str = r#"
 seed = 7
 [ports.left]
@@ -348,7 +349,7 @@ fn a_queue_without_a_kind_is_a_fifo() {
 }
 
 proptest! {
-    /// Words similar to settings, in any order.
+    /// Flag values composed of words that occur in settings, in any order, must not cause a panic.
     #[test]
     fn no_flag_value_panics(
         part in prop::sample::select(vec!["-B", "-D", "-L", "-R", "-Q", "-O", "--police", "--corrupt",

@@ -1,4 +1,5 @@
-//! Live changes of settings: all or nothing, with the same names.
+//! Tests of changes of settings during a run: a change applies as a whole or not at all, and
+//! settings have the same names as in files.
 
 use serde_json::{Value, json};
 use slipring_cli::Diagnostic;
@@ -17,7 +18,7 @@ fn set(config: &mut EmulationConfig, path: &str, value: Value) -> Result<(), Str
     done.map(|_| ()).map_err(|error| message(&Diagnostic::of(&error)))
 }
 
-/// Applies settings as a live change does: all or nothing.
+/// Applies settings as a change during a run does: all of them, or none if the result is invalid.
 fn apply(
     config: &mut EmulationConfig,
     settings: &[(&str, &Value)],

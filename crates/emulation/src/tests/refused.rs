@@ -1,4 +1,4 @@
-//! Refused values, with the exact messages.
+//! Tests of refused values, with the exact messages.
 
 use super::super::RunClock;
 use super::{message, plan, plan_of, refusal};
@@ -121,7 +121,8 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     // density(2) / below(2).
     let message = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
     assert_eq!(warnings("-D normal,20ms,10ms"), message);
-    // A range is explicit, as is min=0.
+    // A truncation that the user requests by `min` or `max` is only warned about, even if it is
+    // large.
     assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
     let cut = warnings("-D exp,0,20ms,max=20ms");
     assert!(cut.contains("is 8.36"), "{cut}");

@@ -1,4 +1,4 @@
-//! Messages other than refusals: warnings, and help.
+//! Tests of messages other than errors: warnings and help.
 
 #[test]
 fn a_capture_at_the_second_end_is_written_and_refused_where_it_exists() {

@@ -1,4 +1,4 @@
-//! `slipring emulate --virtual`: from the plan to the report.
+//! Runs `slipring emulate --virtual`, from the plan to the final report.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plan::{CapturePair, CapturePairs, EmulationPlan};
 use crate::report::EmulationReport;
 use slipring_datapath::files::is_stdout;
 
-/// Runs a plan on the clock of its captures.
+/// Runs a plan in virtual time, on the clock of its captures.
 ///
 /// # Errors
 /// If a capture is damaged or cannot be written, or the network cannot be built.
@@ -43,7 +43,7 @@ pub(crate) fn run(
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // Standard output is used by a capture.
+        // A capture is written to standard output, so the report must not be.
         session.reporter.say(text)?;
     } else {
         let sample = ReportSample {
@@ -119,8 +119,8 @@ pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortRepor
     ports
 }
 
-/// Returns the entry of a link's frames. If the link begins at a node, the entry is not known, and
-/// the first is returned.
+/// Returns the entry at which a link begins. If it begins at a node, the entry of its frames is not
+/// known; the first entry is returned.
 fn beginning(network: &NetworkSpec, from: LinkSource) -> usize {
     match from {
         LinkSource::Entry(entry) => entry,

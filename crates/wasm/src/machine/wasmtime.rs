@@ -1,5 +1,5 @@
-//! wasmtime: a compiler to machine code, which is faster, but adds some megabytes; a build with the
-//! feature `wasmtime` uses it instead of wasmi.
+//! The engine wasmtime, which compiles modules to machine code. It is faster than wasmi, but adds
+//! some megabytes to the executable; a build with the feature `wasmtime` uses it instead of wasmi.
 //!
 //! The engine is configured to give the same results as wasmi: bits of NaNs are canonical,
 //! extensions that wasmi lacks are rejected, and bounds are checked explicitly, so that a module
@@ -37,13 +37,14 @@ pub(super) fn is_function(found: &FuncType, params: &[ValType], result: &ValType
         && found.results().all(|found| same(found, result))
 }
 
-/// Returns the types of a function, in the text format's spelling.
+/// Returns the parameter and the result types of a function, as WebAssembly's text format spells
+/// them.
 pub(super) fn types(found: &FuncType) -> [Vec<String>; 2] {
     let word = |ty: ValType| ty.to_string();
     [found.params().map(word).collect(), found.results().map(word).collect()]
 }
 
-/// Returns an error of an import.
+/// Creates the error with which an imported function fails.
 pub(super) fn refused(why: &'static str) -> Error {
     Error::msg(why)
 }
@@ -52,7 +53,7 @@ pub(super) fn is_out_of_fuel(error: &Error) -> bool {
     error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel)
 }
 
-/// Returns a short description of the error that ended a call; its own text starts with a
+/// Returns a short description of the error that ended a call. The error's own text starts with a
 /// backtrace.
 pub(super) fn cause(error: &Error) -> String {
     match error.downcast_ref::<Trap>() {

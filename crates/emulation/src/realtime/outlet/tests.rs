@@ -1,4 +1,4 @@
-//! The output of a port that is one end of a pipe.
+//! Tests of the output of a port that is one end of a pipe.
 
 use slipring_port::{OpenOptions, Port};
 

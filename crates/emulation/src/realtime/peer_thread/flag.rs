@@ -1,5 +1,5 @@
-//! The flags by which two threads coordinate. `loom` explores the production code: `models.rs`
-//! substitutes its own flag type.
+//! The flags by which two threads coordinate. They are accessed through a trait, so that
+//! `models.rs` can run the production code with a `loom` flag type.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -16,8 +16,8 @@ pub(super) trait SharedFlag {
     /// Sets the flag to false and returns whether it was true: of several concurrent callers, only
     /// one gets true.
     fn swap_false(&self) -> bool;
-    /// SeqCst fence: if two threads each write, fence, and read the other's flag, at least one sees
-    /// the other's write.
+    /// SeqCst fence: if two threads each write, fence, and read the other's flag, at least one of
+    /// them sees the write of the other thread.
     fn fence();
 }
 

@@ -1,4 +1,4 @@
-//! Exact results: times and counts.
+//! Tests of links with exact results: times and counts.
 
 use super::{EPOCH, Lab, MS, SECOND, capture, frames, link, times, up};
 
@@ -108,7 +108,7 @@ fn a_mahimahi_trace_gives_its_opportunities() {
         lab.emulate(&format!("-B trace,{},mtu=1504 -Q none", trace.display()));
         let before = lab.frames("out.pcap");
         let first = before.iter().filter(|frame| frame.at_ns < 50 * MS).count();
-        // The opportunity at 50 ms coincides with the end of the tenth round.
+        // The last opportunity of the tenth round is at 50 ms and so not counted.
         assert_eq!(first, 59 * per_opportunity, "{len}");
         let at_5_ms = before.iter().filter(|frame| frame.at_ns == 5 * MS).count();
         assert_eq!(at_5_ms, 2 * per_opportunity, "two coincide at the seam");
@@ -203,7 +203,7 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
         set = { \"link.up.rate.bps\" = \"8kbit\" }
     ";
     lab.write("link.toml", file.as_bytes());
-    // 1 s per frame at first, then half a second for frames that begin later.
+    // At first the line takes 1 s per frame; frames that begin after the change take half a second.
     lab.write("in.pcap", &capture(burst(4, 1000)));
     let output = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
     assert_eq!(output.status, 0, "{}", output.stderr);

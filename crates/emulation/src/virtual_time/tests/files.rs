@@ -1,4 +1,4 @@
-//! The captures that are accepted, and the handling of invalid captures.
+//! Tests of the capture formats that are accepted, and of invalid captures.
 
 use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWriter, SectionInfo};
 

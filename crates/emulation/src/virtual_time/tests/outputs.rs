@@ -1,4 +1,4 @@
-//! Outputs besides the frames: reports, logs.
+//! Tests of reports and logs.
 
 use std::collections::HashMap;
 
@@ -277,7 +277,7 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
         file += &format!("[link.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n");
         file += &format!("delay = {{ dist = \"const\", mean = \"{ms}ms\" }}\n");
     }
-    // Copies of the middle link are ordinary frames on the last one.
+    // Copies that the middle link makes are ordinary frames on the last link.
     file += "[link.b.duplicate]\np = 1.0\ncopies = 1\n";
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));

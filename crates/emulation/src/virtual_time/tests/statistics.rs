@@ -1,5 +1,6 @@
-//! Random results: distributions, shares, bursts, seeds. Every seed is fixed, so the tests are
-//! deterministic; the bounds are the reference values for a probability of one in a thousand.
+//! Tests of links with random results: distributions, shares, bursts, seeds. Every seed is fixed,
+//! so the tests are deterministic; the bounds are values that a correct random result exceeds with
+//! a probability of one in a thousand.
 
 use super::{Frame, Lab, MS, capture, link, up};
 
@@ -14,7 +15,8 @@ fn mean_and_sd(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
 }
 
-/// Returns the greatest distance between the values' distribution and `cdf`.
+/// Returns the Kolmogorov-Smirnov statistic: the greatest distance between the distribution
+/// function of the values and `cdf`.
 fn distance(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -68,7 +70,7 @@ fn a_table_gives_only_its_own_values() {
 
 #[test]
 fn correlated_jitter_keeps_mean_and_deviation() {
-    // The process is defined over time: test a minute of it, whatever the packet rate.
+    // The delay changes with time, not per packet, so the test covers a minute with many packets.
     let gap = 60_000;
     let args = "-D normal,5ms,1.5ms --half-life 10ms --order correlated";
     let (out, _) = link(args, paced(1_000_000, gap));
@@ -144,7 +146,7 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_does_not() {
     assert!(first != run(8, "c.pcap"));
 }
 
-/// Hashes the output of a link with every stage; it must be the same on every machine.
+/// Hashes the output of a link that uses every stage. The hash must be the same on every machine.
 #[test]
 fn all_stages_together_give_these_bytes_on_every_machine() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Captures through links of several ports and nodes.
+//! Tests with captures that pass networks of several ports and nodes.
 
 use slipring_pcap::PcapFileReader;
 
