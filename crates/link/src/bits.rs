@@ -18,17 +18,17 @@ impl BitErrorSampler {
         Self { ber, log_right: libm::log1p(-ber) }
     }
 
-    /// Returns the position of the first wrong bit of `bits`; `draw` is one of 2⁶⁴ equally likely
-    /// values.
+    /// Returns the position of the first wrong bit among `bits` bits; `draw` is one of 2⁶⁴ equally
+    /// likely values.
     #[inline]
     pub(crate) fn first(&self, bits: u64, draw: u64) -> Option<u64> {
         const STEP: f64 = 1.0 / (1u128 << 64) as f64;
         let draw = draw as f64 * STEP;
-        // The probability of any error is at most the sum over all bits.
+        // The probability of any error is at most the sum of the error probabilities of all bits.
         if draw >= bits as f64 * self.ber {
             return None;
         }
-        // The conversion saturates.
+        // The conversion to an integer saturates.
         let right = libm::floor(libm::log1p(-draw) / self.log_right) as u64;
         (right < bits).then_some(right)
     }

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::burst::{Burst, BurstItem};
 use crate::frame_id::FrameId;
 
-/// A frame that the caller stores; the engine only passes the handle on.
+/// Names a frame that the caller stores; the engine passes the handle on and never interprets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameHandle(pub u32);
 
@@ -22,12 +22,12 @@ pub struct EntryId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExitId(pub u16);
 
-/// A frame that reaches a network or a link.
+/// A frame that arrives at a network or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameArrival {
     /// Arrival time on the caller's clock.
     pub arrival_ns: u64,
-    /// The frame.
+    /// The caller's handle of the frame.
     pub handle: FrameHandle,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
@@ -61,11 +61,11 @@ impl From<LinkFrame> for FrameArrival {
 pub struct Delivery {
     /// Release time: the frame must not leave earlier.
     pub release_ns: u64,
-    /// The frame.
+    /// The caller's handle of the frame.
     pub handle: FrameHandle,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
-    /// The exit.
+    /// The exit by which the frame leaves.
     pub exit: ExitId,
     /// The last link that the frame passed.
     pub link: LinkId,
@@ -76,7 +76,7 @@ pub struct Delivery {
 pub struct InFlightFrame {
     /// Release time: the frame must not leave earlier.
     pub release_ns: u64,
-    /// The frame.
+    /// The caller's handle of the frame.
     pub handle: FrameHandle,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
@@ -102,7 +102,7 @@ impl InFlightFrame {
 pub struct LostFrame {
     /// Time of the loss. For a frame lost after it occupied the line, the end of the occupation.
     pub at_ns: u64,
-    /// The frame.
+    /// The caller's handle of the frame.
     pub handle: FrameHandle,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
@@ -118,9 +118,9 @@ pub struct LostFrame {
 pub struct QueueDeparture {
     /// The link that the queue belongs to.
     pub link: LinkId,
-    /// When the frame began to occupy the line, rounded up.
+    /// When the frame began to occupy the line, in ns, rounded up.
     pub at_ns: u64,
-    /// How long the frame waited in the queue.
+    /// How long the frame waited in the queue, in ns.
     pub delay_ns: u64,
     /// The frame's length in bytes, without FCS.
     pub len: u32,
@@ -128,13 +128,13 @@ pub struct QueueDeparture {
     pub wire_bytes: u64,
 }
 
-/// A frame that joined a queue, and the queue length including that frame. The length includes the
-/// frame on the line, as for the queue limits.
+/// A frame that joined a queue, and the queue length afterwards. The length includes the frame
+/// itself and the frame on the line, as for the queue limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueArrival {
     /// The link that the queue belongs to.
     pub link: LinkId,
-    /// Arrival time.
+    /// Arrival time in ns.
     pub at_ns: u64,
     /// Queue length in bytes.
     pub bytes: u64,
@@ -158,15 +158,15 @@ pub trait Carrier {
     /// Takes over a frame that leaves the network. From then on its storage belongs to the caller.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// Takes over frames that leave one link at one exit, in this order. Equivalent to
-    /// [`Self::deliver`] for each of them.
+    /// Takes over frames that leave one link at one exit, in the order of `frames`. Equivalent to
+    /// [`Self::deliver`] for each frame.
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[InFlightFrame]) {
         frames.iter().for_each(|frame| self.deliver(frame.to_delivery(exit, link)));
     }
 
-    /// Returns a frame of a burst, as it was pushed. Only carriers that push [bursts](Burst) need
-    /// it.
+    /// Returns a frame of a burst, as the caller pushed it. Only carriers whose callers push
+    /// [bursts](Burst) implement this method.
     fn burst_item(&mut self, _handle: FrameHandle) -> Option<BurstItem> {
         None
     }
@@ -181,7 +181,7 @@ pub trait Carrier {
     }
 
     /// Takes over frames that leave one link at one exit, each `delay_ns` after its arrival.
-    /// Equivalent to [`Self::deliver`] for each of them.
+    /// Equivalent to [`Self::deliver`] for each frame.
     fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, burst: Burst)
     where
         Self: Sized,
@@ -193,21 +193,22 @@ pub trait Carrier {
         }
     }
 
-    /// Notes that a frame reached a node at the end of a link, where it enters another link or is
-    /// lost. Never called for frames that leave the network.
+    /// Reports that a frame reached a node at the end of a link, where the frame enters another
+    /// link or is lost. Never called for frames that leave the network.
     fn on_hop(&mut self, _link: LinkId, _frame: &InFlightFrame) {}
 
-    /// Takes back the storage of a lost frame.
+    /// Takes back the storage of a frame that was lost.
     fn lose(&mut self, lost: LostFrame);
 
-    /// Notes that a frame joined a queue; used for histograms.
+    /// Reports that a frame joined a queue; used for histograms.
     fn on_enqueue(&mut self, _joined: QueueArrival) {}
 
-    /// Notes that a frame left a queue; used for histograms.
+    /// Reports that a frame left a queue; used for histograms.
     fn on_dequeue(&mut self, _queued: QueueDeparture) {}
 
-    /// Notes that a sequence of frames found the line free; each frame occupies the line for
-    /// `wire_bytes`. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each frame.
+    /// Reports that a sequence of frames found the line free; each frame occupies the line for its
+    /// entry in `wire_bytes`. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each
+    /// frame.
     #[inline]
     fn on_bypass(&mut self, link: LinkId, frames: &[FrameArrival], wire_bytes: &[u64]) {
         for (&FrameArrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in

@@ -49,7 +49,7 @@ impl FrameChecksums {
 
     fn update(&self, field: &ChecksumField, frame: &mut [u8]) {
         let range = field.at..field.at + 2;
-        // The checksum field itself is excluded on both sides.
+        // The checksum field itself is excluded from both sums.
         frame[range.clone()].copy_from_slice(&self.before[range.clone()]);
         let checksum = u16::from_be_bytes([frame[field.at], frame[field.at + 1]]);
         let covers = field.covers.clone();
@@ -117,7 +117,8 @@ mod tests {
         versions.into_iter().flat_map(|ip| transports.map(|l4| frame(ip, l4))).collect()
     }
 
-    /// The sum of RFC 1071 over header and transport, each 0 if right, by the headers before.
+    /// The RFC 1071 sums over the IP header and over the transport segment; a sum is 0 if its
+    /// checksum is correct. `headers` were parsed before the damage.
     fn sums(frame: &[u8], headers: &Headers) -> (u16, u16) {
         let (ip, l3) = (headers.ip.unwrap(), usize::from(headers.l3));
         let v4 = |at: usize| <[u8; 4]>::try_from(&frame[at..at + 4]).unwrap().into();

@@ -13,7 +13,8 @@ pub(crate) struct Corruptor {
     spec: CorruptSpec,
     errors: BitErrorModel,
     draws: Draws,
-    /// Wrong bits of the current frame, counted from the first byte that may be hit.
+    /// Positions of the wrong bits in the current frame, counted from the first byte that may be
+    /// hit.
     hits: Vec<u64>,
 }
 

@@ -49,13 +49,13 @@ impl Sub for PacketCounts {
 pub struct LinkDrops([PacketCounts; LinkDropCause::COUNT]);
 
 impl LinkDrops {
-    /// Counts one packet.
+    /// Counts one packet of `len` bytes that was lost by `cause`.
     #[inline]
     pub const fn count(&mut self, cause: LinkDropCause, len: u32) {
         self.0[cause as usize].count(len);
     }
 
-    /// Adds several packets.
+    /// Adds several packets that were lost by `cause`.
     pub fn add(&mut self, cause: LinkDropCause, tally: PacketCounts) {
         self.0[cause as usize] += tally;
     }
@@ -94,11 +94,11 @@ pub struct LinkCounters {
     pub drops: LinkDrops,
     /// Frames inside the link: held, queued, on the line, or travelling.
     pub in_flight: PacketCounts,
-    /// Frames marked "congestion experienced"; also counted under their outcome.
+    /// Frames marked "congestion experienced"; also counted as output, drop or in flight.
     pub marked: PacketCounts,
-    /// Frames of which bytes were overwritten; also counted under their outcome.
+    /// Frames with overwritten bytes; also counted as output, drop or in flight.
     pub mangled: PacketCounts,
-    /// Frames that continued with bit errors; also counted under their outcome.
+    /// Frames that continued with bit errors; also counted as output, drop or in flight.
     pub corrupted: PacketCounts,
     /// Frames held back before the queue.
     pub held: PacketCounts,

@@ -1,4 +1,4 @@
-//! The delay of each frame.
+//! Computes the delay of each frame.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::user::{ModelPacket, UserDelayModel};
 pub(crate) struct FrameDelay {
     pub(crate) delay_ns: u64,
     pub(crate) route: u32,
-    /// Earliest release time, regardless of the delay.
+    /// Earliest release time in ns, regardless of the delay.
     pub(crate) not_before_ns: u64,
 }
 
@@ -36,7 +36,8 @@ enum DelayProcess {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    /// `delays_ns[0]` applies to the first frame, number `from`.
+    /// Delays for one frame after another; `from` holds the numbers of the frames to which
+    /// `delays_ns[0]` applies first.
     InTurn {
         delays_ns: Vec<u64>,
         from: FirstFrameNumbers,
@@ -65,7 +66,7 @@ impl DelayStage {
         }
     }
 
-    /// Switches to another delay; `next` holds the numbers of the next frames.
+    /// Switches to another delay; `next` holds the number of the next frame of each link of entry.
     pub(crate) fn change(
         &mut self,
         old: &DelaySpec,
@@ -74,7 +75,8 @@ impl DelayStage {
         at_ns: u64,
     ) {
         match (&mut self.model, &new.model) {
-            // The process continues; only the meaning of its values changes.
+            // The random process continues; only the distribution to which its values are mapped
+            // changes.
             (DelayProcess::Correlated(dist, _), DelayModel::Random(fresh))
                 if old.half_life_ns == new.half_life_ns =>
             {
@@ -204,8 +206,8 @@ impl DelayProcess {
 }
 
 impl LineDeparture {
-    /// The number with which the frame's delay is drawn. A copy has a separate number, independent
-    /// of other frames.
+    /// Returns the number with which the frame's delay is drawn. A copy has a number of its own, so
+    /// its delay is drawn independently.
     #[inline]
     const fn own_draw(&self) -> u64 {
         // No link carries 2^53 frames, and a frame has at most 1000 copies.
@@ -213,8 +215,8 @@ impl LineDeparture {
     }
 }
 
-/// Returns the delay for a frame number; the list repeats. Frames numbered before `from` get the
-/// first delay.
+/// Returns the delay in ns for frame `number`; the list repeats. Frames numbered before `from` get
+/// the first delay.
 fn in_turn(delays_ns: &[u64], from: u64, number: u64) -> u64 {
     let index = number.saturating_sub(from) % (delays_ns.len() as u64).max(1);
     delays_ns.get(index as usize).copied().unwrap_or(0)

@@ -14,7 +14,7 @@ pub(crate) fn read(frame: &[u8]) -> Ecn {
 }
 
 /// Sets "congestion experienced" and updates the IPv4 header checksum. Returns `false` and leaves
-/// the frame unchanged if it is not ECN-capable.
+/// the frame unchanged if the frame is not ECN-capable.
 pub(crate) fn mark(frame: &mut [u8]) -> bool {
     let Some((version, l3)) = ip_header(frame) else { return false };
     if !Ecn::from_tos(tos(frame, version, l3)).is_capable() {

@@ -23,9 +23,9 @@ pub(crate) struct EgressStages {
     corrupt_draws: Draws,
     duplicate: Option<DuplicateSpec>,
     duplicate_draws: Draws,
-    /// Copies that continue later.
+    /// Copies of frames that continue after a delay.
     delayed_copies: DelayLine<LineDeparture>,
-    /// When the first delayed copy continues.
+    /// When the first delayed copy continues, in ns.
     next_ns: u64,
 }
 
@@ -153,8 +153,8 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The delay is decided when the copy starts, as for frames, because the part that is
-        // subtracted from the delay may be long.
+        // The travel delay of the copy is decided when the copy continues, as for frames, because
+        // the time subtracted from that delay may be long.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None

@@ -1,11 +1,11 @@
-//! Finds the member with the earliest event.
+//! Finds the member (a link or component, by index) with the earliest event.
 //!
 //! Each member has at most one valid entry. Stale entries stay in the wheel and are discarded when
 //! they are first in the wheel, which costs less than searching for them.
 //!
 //! # Invariants
 //! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
-//! 2. `stale` entries are invalid; of the entries with the earliest time, at least one is valid.
+//! 2. `stale` entries are invalid; at least one of the entries with the earliest time is valid.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ pub(crate) struct EventQueue {
     stale: usize,
 }
 
-/// No event.
+/// The time of an event that never happens.
 const NEVER_NS: u64 = u64::MAX;
 
 impl EventQueue {
@@ -47,7 +47,8 @@ impl EventQueue {
         self.wheel.next_release_ns()
     }
 
-    /// Removes the first member if its event is due; returns the member and the time.
+    /// Removes the member with the earliest event if that event is due; returns the time and the
+    /// member.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
         let (at_ns, member) = loop {

@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 /// blocks.
 const SMALL_BLOCK_FRAMES: usize = 32;
 
-/// Number of small blocks. Later blocks are larger: a long queue moves from block to block all the
-/// time, and hardware prefetches contiguous memory.
+/// Number of small blocks in a queue. Further blocks are large: a long queue moves from block to
+/// block all the time, and hardware prefetches contiguous memory.
 const SMALL_BLOCKS: usize = 4;
 
 /// Bytes of a large block: about as far as hardware prefetch reaches.
@@ -31,11 +31,11 @@ const MIN_SPARE_BLOCKS: usize = 2;
 /// links, each pointer on the path is a cache miss.
 ///
 /// # Invariants
-/// 1. The frames are those from `next` on in the first block, all frames of the blocks in between,
-///    and those before `end` in the last block, which has space for `size`.
+/// 1. The queue consists of the frames from `next` on in the first block, all frames in the blocks
+///    in between, and the frames before `end` in the last block, which has space for `size` frames.
 /// 2. Only the first block may be empty, and only when `more` is empty; `next` and `end` are then
 ///    0.
-/// 3. `capacity` is the total of all blocks.
+/// 3. `capacity` is the number of frames for which all blocks together have space.
 pub(crate) struct BlockFifo<T> {
     first: Box<[T]>,
     more: VecDeque<Box<[T]>>,
@@ -99,7 +99,7 @@ impl<T: Copy> BlockFifo<T> {
         }
     }
 
-    /// Returns the first frames, as far as they are contiguous.
+    /// Returns the leading frames that are contiguous in memory: those in the first block.
     #[inline]
     pub(crate) fn run(&self) -> &[T] {
         let end = if self.more.is_empty() { self.end } else { self.first.len() };
@@ -126,7 +126,7 @@ impl<T: Copy> BlockFifo<T> {
         Some(frame)
     }
 
-    /// Advances to the second block.
+    /// Removes the first block, which is used up, and advances to the second.
     fn drop_block(&mut self) {
         let most = MIN_SPARE_BLOCKS + self.more.len();
         let Some(next) = self.more.pop_front() else { return };

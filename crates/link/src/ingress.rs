@@ -20,7 +20,7 @@ pub(crate) struct IngressStages {
     hold: Option<HoldSpec>,
     hold_draws: Draws,
     held: DelayLine<LinkFrame>,
-    /// When the first held frame continues.
+    /// When the first held frame continues, in ns.
     next_ns: u64,
 }
 
@@ -93,8 +93,8 @@ impl IngressStages {
             && self.losses.iter().all(LossStage::is_payload_agnostic)
     }
 
-    /// Computes which frames are lost. Only for [payload-agnostic](Self::is_payload_agnostic)
-    /// stages.
+    /// Computes which of the frames in the mask `among` are lost; `first` is the number of the
+    /// first frame. Only for [payload-agnostic](Self::is_payload_agnostic) stages.
     #[inline]
     pub(crate) fn judge(&mut self, frames: &[FrameArrival], first: u64, among: u64) -> LossMask {
         LossMask::of(&mut self.losses, frames, first, |index| frames[index].arrival_ns, among)
@@ -207,7 +207,8 @@ impl PolicerMeter {
         Self::TwoRates(TwoRateThreeColour::new(&spec, now_ns).expect(CHECKED))
     }
 
-    /// Colours a frame. A single bucket yields green, or yellow beyond its rate.
+    /// Meters a frame and returns its colour. A single token bucket yields green, or yellow for a
+    /// frame beyond its rate.
     fn colour(&mut self, now_ns: u64, len: u32) -> Colour {
         match self {
             Self::Bucket(bucket) => {

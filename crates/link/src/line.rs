@@ -1,8 +1,8 @@
 //! The line: serialises frames, one after another.
 //!
-//! A line answers two questions. [`LinkLine::begin_ns`] returns when it can take a frame, so that
-//! the queue before it decides at that moment and no earlier. [`LinkLine::serve`] then takes the
-//! frame and returns when its last bit has left.
+//! A line answers two questions. [`LinkLine::begin_ns`] returns when the line can take a frame, so
+//! that the queue before the line selects the frame at that moment and no earlier.
+//! [`LinkLine::serve`] then takes the frame and returns when its last bit has left.
 
 mod fluid;
 mod opportunities;
@@ -22,7 +22,7 @@ use opportunities::OpportunityLine;
 use segments::RateSegments;
 
 pub(crate) enum LinkLine {
-    /// A line that takes no time; free from `free_ns` on.
+    /// No rate limit: the line takes no time, and is free from `free_ns` on.
     Instant { free_ns: u64 },
     /// A constant rate.
     Constant(LineClock),
@@ -55,7 +55,8 @@ impl LinkLine {
         }
     }
 
-    /// Builds a line for another specification that stays busy as long as this one.
+    /// Builds a line for another specification. The new line is busy until the old one would have
+    /// been free.
     pub(crate) fn reconfigured(
         &self,
         spec: &RateSpec,
@@ -68,7 +69,7 @@ impl LinkLine {
             return Self::Constant(clock);
         }
         let mut line = Self::new(spec, streams, at_ns);
-        // A line that has stopped permanently counts as free.
+        // A line that has stopped permanently counts as free from `at_ns` on.
         line.occupy_until(Some(self.free_ns()).filter(|&ns| ns != u64::MAX).unwrap_or(at_ns));
         line
     }
@@ -114,8 +115,8 @@ impl LinkLine {
         }
     }
 
-    /// Takes a frame of `bytes` that is ready at `ready_ns`, and keeps the line busy for `extra_ns`
-    /// more. Returns when the line is done, rounded up.
+    /// Takes a frame of `bytes` that is ready at `ready_ns`, and keeps the line busy for another
+    /// `extra_ns`. Returns when the line is free again, in ns, rounded up.
     #[inline(always)]
     pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, id: FrameId) -> u64 {
         match self {
@@ -139,7 +140,7 @@ impl LinkLine {
         self.free_ns()
     }
 
-    /// Whether a user model had no answer for the last frame.
+    /// Whether the user model returned no result for the last frame.
     #[inline]
     pub(crate) fn was_unanswered(&self) -> bool {
         matches!(self, Self::User { unanswered: true, .. })

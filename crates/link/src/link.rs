@@ -26,10 +26,10 @@ use alloc::boxed::Box;
 mod fast_path;
 pub(crate) use fast_path::BatchScratch;
 
-/// A time that is never reached: the release of a frame that the line never finishes.
+/// A time that is never reached: the time of an event that never happens.
 const NEVER_NS: u64 = u64::MAX;
 
-// Whole cache lines: there are many links, and each visit usually finds its link uncached.
+// Aligned to cache lines: there are many links, and each access to a link usually misses the cache.
 #[repr(align(64))]
 pub(crate) struct Link {
     id: LinkId,
@@ -39,9 +39,9 @@ pub(crate) struct Link {
     /// All counters but input and output. Boxed, because plain links do not use them and there are
     /// many links.
     counters: Box<LinkCounters>,
-    /// [`NEVER_NS`] unless the link is plain.
+    /// The constant delay of a plain link, in ns; [`NEVER_NS`] if the link is not plain.
     plain_delay_ns: u64,
-    /// Whether deliveries are made as soon as they are decided.
+    /// Whether frames are delivered as soon as their release time is decided, before that time.
     early_delivery: bool,
     /// Whether every stage is payload-agnostic, see [`fast_path`].
     payload_agnostic: bool,
@@ -88,9 +88,9 @@ impl Link {
         link
     }
 
-    /// Switches to another specification; everything up to `at_ns` is settled. Frames, streams and
-    /// the state of unchanged stages are kept. `entered` holds the number of frames that entered by
-    /// each link, by link key.
+    /// Switches to another specification; the caller has performed all events up to `at_ns`.
+    /// Frames, random streams and the state of unchanged stages are kept. `entered` holds the
+    /// number of frames that entered the network by each link, by link key.
     pub(crate) fn change(
         &mut self,
         (old, new): (&LinkSpec, &LinkSpec),
@@ -143,7 +143,8 @@ impl Link {
         self.payload_agnostic = self.is_payload_agnostic();
     }
 
-    /// Whether frames can go straight to [`Self::arrive_all`].
+    /// Whether the link is plain: it only applies a constant delay and keeps the order. Then frames
+    /// can go straight to [`Self::arrive_all`].
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain_delay_ns != NEVER_NS
@@ -165,7 +166,7 @@ impl Link {
         sent
     }
 
-    /// Takes frames into a plain link.
+    /// Takes frames into a [plain](Self::is_plain) link.
     #[inline]
     pub(crate) fn arrive_all(&mut self, frames: &[FrameArrival], carrier: &mut impl Carrier) {
         let delay_ns = self.plain_delay_ns;
@@ -194,14 +195,16 @@ impl Link {
         self.input.packets
     }
 
-    /// Takes a frame that enters the network here. All earlier events must be settled.
+    /// Takes a frame that enters the network by this link. The caller has performed all earlier
+    /// events ([`Self::settle`]).
     #[inline(always)]
     pub(crate) fn arrive(&mut self, frame: FrameArrival, carrier: &mut impl Carrier) {
         let id = FrameId::entered(self.input.packets);
         self.arrive_as(frame.with_id(id), carrier);
     }
 
-    /// Takes a frame with its identity. All earlier events must be settled.
+    /// Takes a frame with its identity. The caller has performed all earlier events
+    /// ([`Self::settle`]).
     #[inline(always)]
     pub(crate) fn arrive_as(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         self.input.count(frame.len);
@@ -233,7 +236,7 @@ impl Link {
     }
 
     /// Performs the events inside the link up to `now_ns`, in order of time. At equal times the
-    /// line comes first, so that an arrival finds the space that it freed.
+    /// line comes first, so that an arriving frame finds the queue space that the line freed.
     #[inline]
     pub(crate) fn settle(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         while self.next_internal_ns <= now_ns && self.next_internal_ns != NEVER_NS {
@@ -258,7 +261,7 @@ impl Link {
         }
     }
 
-    /// Moves a frame to the queue, or past it if there is no line.
+    /// Moves a frame to the queue, or past the queue if the link has no line.
     #[inline(always)]
     fn enter(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         let Some(server) = &mut self.server else {

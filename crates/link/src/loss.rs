@@ -18,13 +18,13 @@ use crate::schedule::TraceSchedule;
 use crate::spec::{LossModel, LossWindow, TraceEnd};
 use crate::user::{LossVerdict, ModelPacket, UserLossModel};
 
-/// A loss model with its state and its draws.
+/// A loss model with its state and its random draws.
 pub(crate) struct LossStage {
     model: LossProcess,
     draws: Draws,
-    /// Draws for changes of state, as opposed to the loss itself.
+    /// Random draws that decide changes of state; `draws` decide losses.
     state_draws: Draws,
-    /// The first frame numbers that the stage judges.
+    /// The first frame number that the stage judges, for each link of entry.
     first_numbers: FirstFrameNumbers,
     start_ns: u64,
 }
@@ -57,7 +57,7 @@ struct LossChain {
     branch: u64,
     /// The number of the next step.
     next: u64,
-    /// Results of the last [`MAX_REMEMBERED`] numbers, a bit each.
+    /// Results of the last [`MAX_REMEMBERED`] numbers, one bit each; 1 is lost.
     recent_losses: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ enum LossChainKind {
     Four(FourState),
 }
 
-/// Number of results that a chain remembers; a frame older than that counts as not lost.
+/// Number of results that a chain remembers. A frame whose result was forgotten counts as not lost.
 const MAX_REMEMBERED: u64 = 1 << 16;
 
 impl LossChains {
@@ -76,7 +76,8 @@ impl LossChains {
         Box::new(Self { local: here, by_branch: BTreeMap::new(), template: fresh })
     }
 
-    /// Whether a frame is lost; `first` holds the first number of its branch.
+    /// Whether a frame is lost; `first` holds the first number that the stage judges on the frame's
+    /// branch.
     #[inline]
     fn lost(
         &mut self,
@@ -127,7 +128,7 @@ impl LossChain {
         self.next - number <= MAX_REMEMBERED && self.recent_losses[word] >> bit & 1 == 1
     }
 
-    /// Steps over all numbers before this one.
+    /// Makes the steps for all numbers before `number`.
     #[inline]
     fn catch_up(&mut self, number: u64, draws: Draws, state_draws: Draws) {
         while self.next < number {
@@ -186,7 +187,7 @@ impl LossStage {
         if lost { LossVerdict::Drop(LinkDropCause::Loss) } else { LossVerdict::Keep }
     }
 
-    /// Whether the stage never looks at bytes, and only keeps or loses frames.
+    /// Whether the stage never accesses the bytes of a frame, and only keeps or loses frames.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         !matches!(self.model, LossProcess::User(_))
     }
@@ -209,7 +210,7 @@ impl LossStage {
                 filter(among, |index| draws.chance(number(index), *chance))
             }
             LossProcess::Chain(chain) => {
-                // Whole batches always enter the network by this link.
+                // Only frames that enter the network by this link come in batches.
                 let chain = &mut chain.local;
                 chain.catch_up(first, draws, state_draws);
                 let all = u64::MAX >> (64 - frames.len());
@@ -242,8 +243,9 @@ pub(crate) struct LossMask {
 }
 
 impl LossMask {
-    /// Applies payload-agnostic stages to the frames in the mask `among`; `frames` has at most 64.
-    /// `first` is the number of the first frame, `at_ns` returns when a frame reaches the stage.
+    /// Applies payload-agnostic stages to the frames in the mask `among`; `frames` has at most 64
+    /// entries. `first` is the number of the first frame. `at_ns` returns when the frame at an
+    /// index reaches the stage.
     #[inline]
     pub(crate) fn of(
         stages: &mut [LossStage],
@@ -267,12 +269,12 @@ impl LossMask {
         self.lost | self.ber
     }
 
-    /// Whether the frame at this index is lost.
+    /// Whether the frame at index `number` is lost.
     pub(crate) fn has(self, number: usize) -> bool {
         number < 64 && self.all() >> number & 1 == 1
     }
 
-    /// Cause of the loss.
+    /// Cause of the loss of the frame at index `number`.
     pub(crate) const fn cause(self, number: usize) -> LinkDropCause {
         if self.ber >> number & 1 == 1 { LinkDropCause::Ber } else { LinkDropCause::Loss }
     }
@@ -339,7 +341,8 @@ impl LossProcess {
         }
     }
 
-    /// Whether a list of frames to lose contains this number, counted from 0.
+    /// Whether the model loses exactly listed frames, and frame `number`, counted from 0, is in its
+    /// list.
     fn lists(&self, number: u64) -> bool {
         match self {
             Self::Pattern(pattern) => pattern[(number % pattern.len() as u64) as usize],

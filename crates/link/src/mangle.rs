@@ -16,7 +16,7 @@ impl Mangler {
         Self { spec, draws }
     }
 
-    /// Overwrites bytes of a frame; returns whether any of them was stored.
+    /// Overwrites bytes of a frame; returns whether the carrier stores any of these bytes.
     pub(crate) fn mangle(
         &self,
         handle: FrameHandle,

@@ -1,9 +1,9 @@
 //! Links joined to a network, and the order of events over all of them.
 //!
-//! Links that can reach a common node form a *component* (of the graph). An event on one component does not affect
-//! others. Inside a component events happen in order of time. A push performs the events that are due
-//! on its own component before the frame arrives. A run performs the events that are due on all
-//! components, and delivers in order of time.
+//! Links that can reach a common node form a *component* (of the graph). An event on one component
+//! does not affect others. Inside a component, events happen in order of time. A push performs the
+//! events that are due on its own component before the frame arrives. A run performs the events
+//! that are due on all components, and delivers in order of time.
 //!
 //! Not for: cycles (refused), or adding and removing links (a change keeps the links).
 
@@ -30,7 +30,8 @@ use route::LinkRoutes;
 ///
 /// ```
 /// use slipring_link::{
-///     FrameArrival, Carrier, Delivery, DelaySpec, EntryId, FrameHandle, LinkSpec, LostFrame, Network, NetworkSpec,
+///     Carrier, Delivery, DelaySpec, EntryId, FrameArrival, FrameHandle, LinkSpec, LostFrame,
+///     Network, NetworkSpec,
 /// };
 ///
 /// #[derive(Default)]
@@ -62,12 +63,13 @@ use route::LinkRoutes;
 pub struct Network {
     plan: NetworkSpec,
     seed: u64,
-    /// Identifies each link on the links after it.
+    /// A key for each link, by which later links identify where a frame entered
+    /// ([`FrameId::entered_by`]).
     keys: Vec<u32>,
     links: Vec<Link>,
     routes: LinkRoutes,
     components: Vec<LinkComponent>,
-    /// The next event of each component, if there are several.
+    /// The time of the next event of each component; unused if there is only one component.
     agenda: EventQueue,
     pending: PendingChanges,
     /// Scratch space for the frames of a burst.
@@ -79,7 +81,7 @@ impl Network {
     /// Builds a network in which time begins at 0.
     ///
     /// # Errors
-    /// The first part of the plan that cannot be built.
+    /// Names the first part of `plan` that cannot be built.
     pub fn new(plan: &NetworkSpec, seed: u64) -> Result<Self, SpecError> {
         Self::starting_at(plan, seed, 0)
     }
@@ -87,7 +89,7 @@ impl Network {
     /// Builds a network whose traces and schedules begin at `start_ns`.
     ///
     /// # Errors
-    /// The first part of the plan that cannot be built.
+    /// Names the first part of `plan` that cannot be built.
     pub fn starting_at(plan: &NetworkSpec, seed: u64, start_ns: u64) -> Result<Self, SpecError> {
         plan.check()?;
         let keys = keys::of(plan, seed);
@@ -132,7 +134,7 @@ impl Network {
         self.push_settled(entry, rest, carrier);
     }
 
-    /// Pushes a burst into an entry: the same as [`Self::push`] for its frames.
+    /// Pushes a burst into an entry, with the same effect as [`Self::push`] of its frames.
     ///
     /// # Panics
     /// If the network has no such entry, or the carrier does not [support](Carrier::burst_item)
@@ -190,8 +192,8 @@ impl Network {
         self.links[link.0 as usize].counters()
     }
 
-    /// Returns the counters of an entry: frames that no link accepted are its drops, all others its
-    /// output.
+    /// Returns the counters of an entry: frames that no link accepted count as drops, frames that
+    /// entered a link as output.
     ///
     /// # Panics
     /// If the network has no such entry.
@@ -247,8 +249,8 @@ impl Network {
         self.arm(component);
     }
 
-    /// Takes a whole burst if it enters a plain link on which no change is due; returns whether it
-    /// was taken.
+    /// Takes a whole burst if it enters a plain link and no change of the plan is due; returns
+    /// whether the burst was taken.
     #[inline]
     fn try_push_burst(&mut self, entry: EntryId, burst: Burst) -> bool {
         if self.pending.next_ns().is_some_and(|at_ns| at_ns <= burst.last_ns) {

@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
-//! 2. Under a policy that keeps order, `overtaking` only holds frames from before the policy was
+//! 2. Under a policy that keeps order, `overtaking` holds only frames sent before the policy was
 //!    set.
 //! 3. Bursts leave after all other frames; [split](LinkOutput::split_bursts) them before sending
 //!    a single frame.
@@ -27,7 +27,7 @@ use crate::frame_id::{FirstFrameNumbers, FrameId, FrameIdMapper};
 use crate::spec::{LinkSpec, OrderPolicy};
 use crate::streams::LinkStreams;
 
-/// Longer than any delay.
+/// A time that is never reached; as a delay, "not constant".
 const NEVER_NS: u64 = u64::MAX;
 
 /// A frame that left the line.
@@ -35,20 +35,21 @@ const NEVER_NS: u64 = u64::MAX;
 pub(crate) struct LineDeparture {
     pub(crate) handle: FrameHandle,
     pub(crate) len: u32,
-    /// When its first bit left.
+    /// When its first bit left the line.
     pub(crate) start_ns: u64,
     /// Start of its delay: the delay stage adds to this time.
     pub(crate) base_ns: u64,
     pub(crate) id: FrameId,
-    /// Number of the copy made on this link; 0 for the frame itself.
+    /// Number of the copy that this link made, from 1; 0 for the original frame.
     pub(crate) copy: u32,
 }
 
 /// The fate of a frame after the line.
 pub(crate) enum SendOutcome {
-    /// The frame is in flight; `clamped`: it leaves later than its delay requires.
+    /// The frame can be sent as `flight`. `clamped`: it leaves later than its delay requires, to
+    /// keep the order.
     Released { flight: InFlightFrame, clamped: bool },
-    /// The frame would have overtaken another one, and the policy forbids that.
+    /// The frame would have overtaken an earlier frame, and the order policy drops such frames.
     Overtook,
     /// A user model returned no delay for the frame.
     Unanswered,
@@ -56,14 +57,15 @@ pub(crate) enum SendOutcome {
 
 pub(crate) struct LinkOutput {
     fifo: BlockFifo<InFlightFrame>,
-    /// `None` until the first burst.
+    /// Bursts in flight; `None` until the first burst.
     bursts: Option<Box<BurstFifo>>,
     last_release_ns: u64,
-    /// Frames in `overtaking`; read far more often than it changes.
+    /// Number of frames in `overtaking`; a copy, because it is read far more often than it changes.
     overtakers: u32,
     /// Whether another link follows.
     has_next_link: bool,
-    /// The delay, if it is constant and there are no other rules; [`NEVER_NS`] otherwise.
+    /// The delay in ns, if it is constant and no other rule decides the arrival; [`NEVER_NS`]
+    /// otherwise.
     constant_delay_ns: u64,
     /// Data that frames with a constant delay do not touch, boxed because there are many links and
     /// small caches.
@@ -78,21 +80,22 @@ struct NextLinkFrames {
     overtaking: Wheel<FrameId>,
 }
 
-/// The rules that decide when a frame arrives.
+/// The rules that decide when a frame arrives at the far end.
 struct OutputRules {
     delayer: DelayStage,
     order: OrderPolicy,
-    /// Rate of the physical port after the link.
+    /// Rate of the physical port that sends the frames after the link; its serialisation time is
+    /// subtracted from the delay.
     port: Option<BitRate>,
     offset_ns: u64,
-    /// Last release time per path.
+    /// Last release time in ns of each path ([`OrderPolicy::Path`]).
     paths: BTreeMap<u32, u64>,
     /// Identities of frames in flight, if another link follows.
     next_link_frames: Option<NextLinkFrames>,
 }
 
 impl LinkOutput {
-    /// Builds the far end; `onward` is set if another link follows.
+    /// Builds the far end; the identities of frames are kept only if another link follows.
     pub(crate) fn new(
         spec: &LinkSpec,
         streams: &LinkStreams<'_>,
@@ -140,12 +143,12 @@ impl LinkOutput {
         self.constant_delay_ns = rules.constant_delay_ns();
     }
 
-    /// Returns the delay if it is constant and there are no other rules.
+    /// Returns the delay in ns if it is constant and no other rule decides the arrival.
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
         (self.constant_delay_ns != NEVER_NS).then_some(self.constant_delay_ns)
     }
 
-    /// Decides when a frame arrives. [`Self::send`] then puts it in flight.
+    /// Decides when a frame arrives at the far end. [`Self::send`] then puts the frame in flight.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
@@ -185,10 +188,11 @@ impl LinkOutput {
         rules.delayer.is_payload_agnostic() && matches!(rules.order, Strict | Correlated | Free)
     }
 
-    /// Sends frames whose delays are measured from `base_ns` and that began to leave when they
-    /// arrived. Only for a [payload-agnostic](Self::is_payload_agnostic) output. Returns the number
-    /// of frames that leave later than their delay requires. `first` is the number of the first
-    /// frame; `times_ns` is scratch space of the same length.
+    /// Puts frames in flight. The delay of each frame is measured from its entry in `base_ns`, and
+    /// each frame began to leave the line at its arrival time. Only for a
+    /// [payload-agnostic](Self::is_payload_agnostic) output. Returns the number of frames that
+    /// leave later than their delay requires. `first` is the number of the first frame; `times_ns`
+    /// is scratch space of the same length.
     #[inline(never)]
     pub(crate) fn send_batch(
         &mut self,
@@ -210,7 +214,7 @@ impl LinkOutput {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
-            // Whole batches only go to exits, so identities are not needed.
+            // Whole batches go only to exits of the network, so no identities are needed.
             flights(frames, times_ns).for_each(|flight| self.send(flight, FrameId::default(), 0));
             let last_ns = times_ns.iter().copied().max().unwrap_or(0);
             self.last_release_ns = self.last_release_ns.max(last_ns);
@@ -218,7 +222,7 @@ impl LinkOutput {
         clamped
     }
 
-    /// Defers frames that would overtake; returns their counts.
+    /// Defers frames that would overtake earlier ones; returns the counts of deferred frames.
     #[inline]
     fn keep_order(&mut self, frames: &[FrameArrival], due_ns: &mut [u64]) -> PacketCounts {
         let (mut last_ns, mut late) = (self.last_release_ns, false);
@@ -227,7 +231,7 @@ impl LinkOutput {
             last_ns = last_ns.max(due_ns);
         };
         due_ns.iter().for_each(in_order);
-        // The cold path: it is rare, or its cost is irrelevant.
+        // The slow path: only if a frame would overtake an earlier one.
         let clamped = if late { self.defer(frames, due_ns) } else { PacketCounts::default() };
         self.last_release_ns = last_ns;
         clamped
@@ -246,7 +250,7 @@ impl LinkOutput {
         clamped
     }
 
-    /// Puts a frame in flight, or its copy number `copy`.
+    /// Puts a frame in flight, or copy number `copy` of the frame if `copy` is not 0.
     #[inline(always)]
     pub(crate) fn send(&mut self, flight: InFlightFrame, id: FrameId, copy: u32) {
         let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
@@ -316,7 +320,8 @@ impl LinkOutput {
         trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
-    /// Like [`Self::send_all`] for one frame that the caller delivers at once.
+    /// As [`Self::send_all`], for one frame that the caller delivers at once and that is not stored
+    /// here.
     #[inline]
     pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);
@@ -354,7 +359,8 @@ impl LinkOutput {
         self.fifo.pop()
     }
 
-    /// Passes all frames that have arrived by `now_ns` to `give`, in order and in runs.
+    /// Passes all frames that have arrived by `now_ns` to `give`, in order of release, in slices of
+    /// consecutive frames.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[InFlightFrame])) {
         while self.overtakers > 0 {
@@ -402,7 +408,7 @@ impl LinkOutput {
     }
 }
 
-/// Combines frames with their release times.
+/// Combines each frame with its release time.
 #[inline]
 fn flights(
     frames: &[FrameArrival],
@@ -428,14 +434,15 @@ impl OutputRules {
         }
     }
 
-    /// Returns the delay if it is constant and there are no other rules; [`NEVER_NS`] otherwise.
+    /// Returns the delay in ns if it is constant and no other rule decides the arrival;
+    /// [`NEVER_NS`] otherwise.
     fn constant_delay_ns(&self) -> u64 {
         let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
         let constant_ns = self.delayer.constant_ns().filter(|_| steady);
         constant_ns.unwrap_or(NEVER_NS)
     }
 
-    /// Converts delays that are measured from `base_ns` to due times.
+    /// Converts the delays in `times_ns`, measured from `base_ns`, to due times in place.
     #[inline]
     fn make_due(&self, frames: &[FrameArrival], base_ns: &[u64], times_ns: &mut [u64]) {
         let times = base_ns.iter().zip(times_ns);
@@ -448,7 +455,8 @@ impl OutputRules {
         }
     }
 
-    /// Returns the time that is subtracted from the delay of a frame.
+    /// Returns the time in ns that is subtracted from the delay of a frame of `len` bytes: the
+    /// fixed offset and the serialisation time of the output port.
     #[inline]
     fn own_ns(&self, len: u32) -> u64 {
         self.port.map_or(0, |port| Self::serialisation_ns(port, len)).saturating_add(self.offset_ns)

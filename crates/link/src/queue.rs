@@ -51,9 +51,9 @@ struct IdentifiedFrame {
 
 /// The state of the line after the queue, as needed to decide on an arrival.
 pub(crate) struct LineBacklog {
-    /// The frame on the line.
+    /// The frame on the line: 1 packet and its bytes; zeros if the line is free.
     pub(crate) busy: PacketCounts,
-    /// How long a frame that arrives now waits for the line.
+    /// How long a frame that arrives now would wait for the line, in ns.
     pub(crate) wait_ns: u64,
 }
 
@@ -65,8 +65,8 @@ impl LinkQueue {
         Self { spec: spec.clone(), kind, draws, hasher }
     }
 
-    /// Switches to another specification. Waiting frames stay; an algorithm keeps its state if only
-    /// its parameters change.
+    /// Switches to another specification. Waiting frames stay. The AQM algorithm keeps its state if
+    /// only its parameters change.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         spec: &LinkQueueSpec,
@@ -88,7 +88,7 @@ impl LinkQueue {
         }
     }
 
-    /// Bytes and packets that wait.
+    /// Bytes and packets waiting in the queue, without the frame on the line.
     #[inline]
     pub(crate) fn backlog(&self) -> PacketCounts {
         match &self.kind {
@@ -117,8 +117,8 @@ impl LinkQueue {
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
 
-    /// Takes a frame, or drops it or other frames instead; returns whether the frame was taken.
-    /// `wait_ns` estimates the wait for a given backlog.
+    /// Enqueues a frame, or drops it, or drops waiting frames to make room; returns whether the
+    /// frame was enqueued. `wait_ns` estimates the wait for a given backlog.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
@@ -160,8 +160,8 @@ impl LinkQueue {
         }
     }
 
-    /// Takes a frame and drops the oldest frames until the new one fits. If it does not fit into an
-    /// empty queue, only the new frame is dropped.
+    /// Enqueues a frame and drops the oldest waiting frames until the new frame fits. A frame that
+    /// the limits refuse even without waiting frames is dropped, and the waiting frames stay.
     fn replace<C: Carrier>(
         &mut self,
         frame: LinkFrame,
@@ -197,7 +197,8 @@ impl LinkQueue {
             && !self.needs_wait_ns()
     }
 
-    /// Enqueues and dequeues a frame at the same time, with an idle line; `false` if it is lost.
+    /// Enqueues and dequeues a frame at the same time, with an idle line; returns `false` if the
+    /// frame is dropped.
     #[inline(always)]
     pub(crate) fn bypass<C: Carrier>(
         &mut self,
@@ -225,7 +226,8 @@ impl LinkQueue {
         true
     }
 
-    /// Whether the length alone decides on frames that find the queue empty and the line free.
+    /// Whether a frame that finds the queue empty and the line free is admitted by its length
+    /// alone.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         let by_length = |fifo: &FifoQueue| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
         self.spec.mark_above_ns != Some(0)
@@ -241,16 +243,19 @@ impl LinkQueue {
         }
     }
 
-    /// Whether there is an algorithm that must [note](Self::note_bypass) bypassing frames.
+    /// Whether the queue has an AQM algorithm, which [`Self::note_bypass`] must inform of frames
+    /// that bypass the queue.
     pub(crate) fn has_aqm(&self) -> bool {
         !matches!(&self.kind, LinkQueueKind::Fifo(FifoQueue { aqm: FifoAqm::None, .. }))
     }
 
-    /// Notes that frames bypassed the queue, the last one at `at_ns`.
+    /// Informs the AQM algorithm that frames bypassed the queue, the last one of `len` bytes at
+    /// `at_ns`.
     #[inline]
     pub(crate) fn note_bypass(&mut self, at_ns: u64, len: u32) {
         if let LinkQueueKind::Fifo(fifo) = &mut self.kind {
-            // None of the frames waited, and CoDel only uses the sojourn time.
+            // None of the frames waited, and CoDel uses only the sojourn time, so the queue length
+            // may be 0.
             let queue = AqmQueueView::default();
             let leaving = AqmDeparture { now_ns: at_ns, len, sojourn_ns: 0, queue };
             let verdict = fifo.aqm.dequeue(&leaving, || false);
@@ -309,7 +314,8 @@ fn is_full(spec: &LinkQueueSpec, queue: AqmQueueView, len: u32) -> bool {
 }
 
 impl FifoQueue {
-    /// The queue as the algorithm sees it, including the frame on the line.
+    /// Returns the queue length as the AQM algorithm sees it: waiting frames and the frame on the
+    /// line.
     #[inline]
     fn view(&self, ahead: &LineBacklog) -> AqmQueueView {
         AqmQueueView {
@@ -319,8 +325,8 @@ impl FifoQueue {
         }
     }
 
-    /// Queries the algorithm about an arriving frame; drops it and returns `false` if the algorithm
-    /// refuses it.
+    /// Asks the AQM algorithm about an arriving frame; drops the frame and returns `false` if the
+    /// algorithm refuses it.
     #[inline(always)]
     fn admits<C: Carrier>(
         &mut self,
@@ -360,8 +366,8 @@ impl FifoQueue {
         }
     }
 
-    /// Queries the algorithm about a departing frame; drops it and returns `false` if the algorithm
-    /// refuses it.
+    /// Asks the AQM algorithm about a departing frame; drops the frame and returns `false` if the
+    /// algorithm refuses it.
     #[inline(always)]
     fn admits_departure<C: Carrier>(
         &mut self,
@@ -427,7 +433,8 @@ impl LinkQueueKind {
         })
     }
 
-    /// Changes parameters in place; `false` if another discipline is needed.
+    /// Changes the parameters of the discipline in place; returns `false` if `spec` has another
+    /// discipline.
     fn retune(&mut self, spec: &LinkQueueSpec) -> bool {
         match (self, &spec.discipline) {
             (Self::Fifo(fifo), discipline) => match (&mut fifo.aqm, discipline) {
@@ -454,7 +461,7 @@ impl LinkQueueKind {
         }
     }
 
-    /// Returns all frames in order of arrival, without asking the algorithm.
+    /// Returns all waiting frames in order of arrival, without asking the AQM algorithm.
     fn drain<C: Carrier>(self, sink: &mut LinkSink<'_, C>) -> Vec<LinkFrame> {
         match self {
             Self::Fifo(mut fifo) => core::iter::from_fn(|| fifo.pop()).collect(),
@@ -466,7 +473,7 @@ impl LinkQueueKind {
     }
 }
 
-/// Returns the frame of a departure, and marks it if required.
+/// Returns the frame of a departure, and marks the frame "congestion experienced" if required.
 fn departed<C: Carrier>(
     departure: &DequeuedPacket<IdentifiedFrame>,
     sink: &mut LinkSink<'_, C>,

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` if none does.
-//! 2. The frame on the line counts as waiting until `busy_until_ns`.
+//! 2. The frame on the line counts towards the queue limits until `busy_until_ns`.
 
 use alloc::boxed::Box;
 
@@ -28,12 +28,13 @@ pub(crate) struct LineServer {
     busy_until_ns: u64,
     busy_len: u32,
     serialise: SerialisePoint,
-    /// Whether the queue must note frames that bypass it.
+    /// Whether frames that bypass the queue must be reported to its AQM algorithm.
     queue_has_aqm: bool,
     framing: Framing,
-    /// The longest frame that may bypass the queue.
+    /// The longest frame that may bypass the queue, in bytes.
     max_len: u64,
-    /// A frame that the line cannot finish, as its trace has ended; it waits for another line.
+    /// A frame that the line cannot finish, because the trace of the line has ended; the frame
+    /// waits for a change of the line.
     stuck: Option<Box<LinkFrame>>,
     queue: LinkQueue,
     profile: Option<LinkProfile>,
@@ -90,7 +91,7 @@ impl LineServer {
         self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
 
-    /// Takes a frame into the queue, or drops it or other frames instead.
+    /// Enqueues a frame, or drops it, or drops waiting frames to make room.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(&mut self, frame: LinkFrame, sink: &mut LinkSink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
@@ -140,9 +141,9 @@ impl LineServer {
         self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
 
-    /// Returns how many leading frames would find the server idle, even if none of them is lost
-    /// before. Computes when each leaves the line and how many bytes it occupies there. Only for a
-    /// [payload-agnostic](Self::is_payload_agnostic) server.
+    /// Returns how many leading frames find the server idle, whether or not some of them are lost
+    /// before they reach it. Computes when each leaves the line and how many bytes it occupies
+    /// there. Only for a [payload-agnostic](Self::is_payload_agnostic) server.
     #[inline(never)]
     pub(crate) fn predict_departures(
         &self,
@@ -150,7 +151,7 @@ impl LineServer {
         end_ns: &mut [u64],
         wire_bytes: &mut [u64],
     ) -> usize {
-        // With a constant rate, these conditions imply that no frame waits or is stuck.
+        // At a constant rate, no frame waits or is stuck if these conditions hold.
         let idle = |now_ns| {
             self.begin_ns == u64::MAX && self.busy_until_ns <= now_ns && self.line.is_free(now_ns)
         };
@@ -173,8 +174,8 @@ impl LineServer {
         count
     }
 
-    /// Notes that frames of [`Self::predict_departures`] went on the line; `last` is the last of
-    /// them.
+    /// Records that frames counted by [`Self::predict_departures`] went on the line; `last` is the
+    /// last of these frames.
     #[inline]
     pub(crate) fn note_bypass(&mut self, last: FrameArrival, wire_bytes: u64) {
         if self.queue_has_aqm {
@@ -184,7 +185,8 @@ impl LineServer {
         self.busy_len = last.len;
     }
 
-    /// Whether delays are measured from the end on the line instead of the beginning.
+    /// Whether delays are measured from the time at which a frame leaves the line, not from the
+    /// time at which it goes on the line.
     #[inline]
     pub(crate) fn counts_from_end(&self) -> bool {
         self.serialise == SerialisePoint::End
@@ -196,8 +198,8 @@ impl LineServer {
         self.begin_ns
     }
 
-    /// Puts the next frame on the line, at `next_ns`. `None` if the queue dropped all its frames,
-    /// or the line cannot finish the frame.
+    /// Puts the next frame on the line, at the time of [`Self::next_ns`]. Returns `None` if the
+    /// queue dropped all its frames, or the line cannot finish the frame.
     #[inline]
     pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut LinkSink<'_, C>) -> Option<ServedFrame> {
         let now_ns = self.begin_ns;
@@ -219,7 +221,7 @@ impl LineServer {
         sink: &mut LinkSink<'_, C>,
     ) -> Option<ServedFrame> {
         let (extra_ns, given_up) = self.extra(frame.id);
-        // A busy line continues without a pause, to the fraction of a nanosecond.
+        // A busy line starts the next frame without a gap, at a fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let wire_bytes = self.framing.wire_bytes(frame.len);
         let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.id);
@@ -248,7 +250,8 @@ impl LineServer {
         self.queue.backlog().packets + u64::from(self.stuck.is_some())
     }
 
-    /// Returns the extra occupation of the line, and whether the frame is lost after it.
+    /// Returns the extra occupation of the line by the frame in ns, and whether the frame is lost
+    /// afterwards.
     #[inline(always)]
     fn extra(&self, id: FrameId) -> (u64, bool) {
         let Some(profile) = &self.profile else { return (0, false) };

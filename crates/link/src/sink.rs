@@ -25,7 +25,7 @@ impl<C: Carrier> LinkSink<'_, C> {
         self.carrier.lose(LostFrame { at_ns, handle, len, cause, link: Some(self.link) });
     }
 
-    /// Marks a frame "congestion experienced"; `false` if it cannot carry the mark.
+    /// Marks a frame "congestion experienced"; returns `false` if the frame cannot carry the mark.
     pub(crate) fn mark(&mut self, handle: FrameHandle, len: u32) -> bool {
         let marked = ecn::mark(self.carrier.frame(handle));
         if marked {

@@ -50,15 +50,15 @@ pub struct LinkSpec {
     pub queue: LinkQueueSpec,
     /// The speed of the line.
     pub rate: RateSpec,
-    /// Bytes that a frame occupies on the line in addition to its own.
+    /// How the length of a frame on the line follows from its own length.
     pub framing: Framing,
     /// Extra occupation of the line, per frame.
     pub profile: Option<LinkProfile>,
-    /// Bytes to overwrite.
+    /// Bytes of frames to overwrite.
     pub mangle: Option<MangleSpec>,
     /// Bit errors that are delivered.
     pub corrupt: Option<CorruptSpec>,
-    /// Copies of frames.
+    /// Duplicates of frames.
     pub duplicate: Option<DuplicateSpec>,
     /// How long a frame travels after the line.
     pub delay: DelaySpec,
@@ -66,14 +66,15 @@ pub struct LinkSpec {
     pub order: OrderPolicy,
     /// The end of the frame's serialisation from which its delay is measured.
     pub serialise: SerialisePoint,
-    /// Rate of the port that sends the frames: its serialisation time is subtracted from the delay.
+    /// Rate in bits per second of the physical port that sends the frames after the link; the
+    /// serialisation time there is subtracted from the delay.
     pub output_bps: Option<u64>,
-    /// Subtracted from every delay: the fixed cost of the box.
+    /// Fixed processing time of the emulating machine in ns, subtracted from every delay.
     pub offset_ns: u64,
 }
 
 impl LinkSpec {
-    /// A wire of that name.
+    /// Returns a wire with the name `name`.
     #[must_use]
     pub fn wire(name: &str) -> Self {
         Self { name: name.into(), ..Self::default() }
@@ -82,7 +83,7 @@ impl LinkSpec {
     /// Validates every part.
     ///
     /// # Errors
-    /// The first invalid field; its path begins with `link.NAME`.
+    /// Names the first invalid field; its path begins with `link.NAME`.
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_parts().map_err(|error| error.within(&self.name).within("link"))
     }

@@ -1,7 +1,7 @@
 //! The random streams of a link: each stage has its own, indexed by the identity of the frame.
 //!
-//! A stage is named by its kind, and several losses of one kind by their order. So adding a stage
-//! anywhere does not change the decisions of the others.
+//! A stage is named by its kind, and several loss stages of one kind also by their order. So adding
+//! a stage does not change the decisions of other stages.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use crate::spec::{LinkSpec, LossModel, LossPosition, LossSpec};
 pub(crate) struct LinkStreams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
-    /// The numbers of the next frames.
+    /// The number of the next frame of each link of entry.
     pub(crate) next: FirstFrameNumbers,
 }
 
@@ -44,7 +44,7 @@ impl LinkStreams<'_> {
         named_losses(spec, position).iter().cloned().map(stage).collect()
     }
 
-    /// Switches to other losses; unchanged ones keep their state.
+    /// Switches to other loss stages; unchanged stages keep their state.
     pub(crate) fn change_losses(
         &self,
         stages: &mut Vec<LossStage>,
@@ -74,7 +74,7 @@ impl LinkStreams<'_> {
     }
 }
 
-/// Returns the losses at a position, each with the name of its stage.
+/// Returns the loss specifications at a position, each with the name of its stage.
 fn named_losses(spec: &LinkSpec, position: LossPosition) -> Vec<(String, &LossSpec)> {
     let before = match position {
         LossPosition::Pre => "pre",

@@ -9,14 +9,15 @@ use slipring_model::{LineClock, NANOS_PER_SEC};
 use super::bit_rate;
 use super::segments::{RateSegment, RateSegments};
 
-/// Maximum number of rate changes per frame. Beyond it the line stops permanently: the rate stays
-/// at 0 or changes too often. Checked specifications need far fewer.
+/// Maximum number of rate changes per frame. A frame with more changes stops the line permanently:
+/// the rate stays at 0 or changes too often. Checked specifications need far fewer.
 const MAX_RATE_CHANGES: u32 = 1 << 24;
 
 pub(crate) struct FluidLine {
     segments: RateSegments,
     segment: RateSegment,
-    /// When the line is free. Its rate is that of the current segment, or the last rate above 0.
+    /// Clock of the line: the time at which the line is free, and the rate of the current segment,
+    /// or the last rate above 0.
     clock: LineClock,
 }
 
@@ -31,7 +32,7 @@ impl FluidLine {
         self.clock.free_ns()
     }
 
-    /// Idles until `ready_ns` if the line is free earlier.
+    /// Advances the line to `ready_ns` if it is free earlier.
     pub(super) fn wait_for(&mut self, ready_ns: u64) {
         self.clock.wait_for(ready_ns);
         if self.clock.is_busy_until(self.segment.end_ns) && !self.segment.is_last() {
@@ -42,7 +43,8 @@ impl FluidLine {
         }
     }
 
-    /// Skips segments with rate 0.
+    /// Returns when the line can take a frame that is ready at `ready_ns`; skips segments with rate
+    /// 0.
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         let mut from_ns = ready_ns;
         for _ in 0..MAX_RATE_CHANGES {
@@ -82,8 +84,8 @@ impl FluidLine {
         self.clock.occupy_ns(extra_ns);
     }
 
-    /// Waits for a segment that holds all of `work`, if frames may not be split. A frame that fits
-    /// no segment is split nevertheless.
+    /// If frames must not be split, advances the line to a slot in which it can do all of `work`. A
+    /// frame too long for every slot is split nevertheless.
     fn wait_for_whole(&mut self, work: u128) {
         let Some(longest_ns) = self.segments.longest_whole_ns() else { return };
         if work > u128::from(longest_ns) * u128::from(self.usual_bps()) {

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! 1. `bytes_left` of the opportunity at `now_ns` are unused; they are lost once time passes.
-//! 2. `index` of the round that began at `round_ns` is the first opportunity not begun.
+//! 2. `index` is the first opportunity not yet used, in the round of the trace that began at
+//!    `round_ns`.
 
 use alloc::vec::Vec;
 
@@ -42,7 +43,7 @@ impl OpportunityLine {
         self.now_ns
     }
 
-    /// Gives up the opportunities before `ready_ns`.
+    /// Skips the opportunities before `ready_ns`, whose bytes are lost.
     pub(super) fn wait_for(&mut self, ready_ns: u64) {
         if ready_ns <= self.now_ns {
             return;
@@ -101,7 +102,8 @@ impl OpportunityLine {
             .then(|| self.round_ns.saturating_add(self.held_ns()))
     }
 
-    /// The offset of an opportunity after the end, at the last distance between two.
+    /// Returns the offset in ns of the current opportunity after the end of the trace:
+    /// opportunities continue at the distance between the last two.
     fn held_ns(&self) -> u64 {
         let last_ns = self.schedule.period_ns();
         let before_ns =
@@ -118,7 +120,8 @@ impl OpportunityLine {
         }
     }
 
-    /// Skips whole rounds, and opportunities within the round, without visiting each.
+    /// Skips whole rounds of the trace up to `ready_ns`, and opportunities within the round,
+    /// without visiting each opportunity.
     fn skip_rounds(&mut self, ready_ns: u64) {
         let since_ns = ready_ns.saturating_sub(self.round_ns);
         let period_ns = self.schedule.period_ns();

@@ -13,7 +13,7 @@ use crate::spec::{RateSlot, RateSpec, RateStep, TraceEnd};
 use markov::MarkovRate;
 use ornstein_uhlenbeck::OrnsteinUhlenbeckRate;
 
-/// A constant rate and when it ends.
+/// A constant rate and the time at which it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateSegment {
     /// End time; `u64::MAX` if it never ends.
@@ -28,7 +28,7 @@ impl RateSegment {
     }
 }
 
-/// The source of segments.
+/// The rate of a line over time, as successive segments.
 pub(crate) struct RateSegments {
     kind: SegmentSource,
     now_ns: u64,
@@ -75,8 +75,8 @@ impl RateSegments {
         Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
-    /// Skips whole rounds after the last segment, as many as leave some of `work` to do. Returns
-    /// how long they take and the remaining work.
+    /// Skips as many whole periods as the line needs for part of `work`; some work always remains.
+    /// Returns how long these periods take in ns, and the remaining work.
     pub(super) fn pass_rounds(&mut self, work: u128) -> (u64, u128) {
         let Some(round) = self.round else { return (0, work) };
         let rounds = work.saturating_sub(1) / round.work;
@@ -91,7 +91,7 @@ impl RateSegments {
         (ahead_ns, work - rounds * round.work)
     }
 
-    /// Length of the longest segment, if frames must fit into one.
+    /// Length of the longest slot in ns, if each frame must fit into one slot.
     pub(super) fn longest_whole_ns(&self) -> Option<u64> {
         match &self.kind {
             SegmentSource::Slots { slots, whole: true, .. } => {
@@ -108,7 +108,8 @@ impl RateSegments {
         RateSegment { end_ns, bps }
     }
 
-    /// Skips segments that end by `target_ns`, as far as this is cheap; some may remain.
+    /// Skips segments that end by `target_ns` where it can skip many at once; some of these
+    /// segments may remain.
     pub(super) fn skip_to(&mut self, target_ns: u64) {
         let ahead_ns = target_ns.saturating_sub(self.now_ns);
         match &mut self.kind {
@@ -135,7 +136,8 @@ impl RateSegments {
     }
 }
 
-/// Advances the beginning of a round by whole rounds; returns whether it moved.
+/// Advances `round_ns`, the start of the current period, by whole periods towards `target_ns`;
+/// returns whether it changed.
 fn skip_rounds(round_ns: &mut u64, period_ns: u64, target_ns: u64) -> bool {
     let rounds = target_ns.saturating_sub(*round_ns) / period_ns;
     *round_ns += rounds * period_ns;
@@ -173,7 +175,7 @@ impl SegmentSource {
             RateSpec::OrnsteinUhlenbeck { .. } => {
                 Self::OrnsteinUhlenbeck(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
             }
-            // Other lines have no segments.
+            // Lines of the other kinds of rate have no segments.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
     }
@@ -204,7 +206,8 @@ impl SegmentSource {
         .filter(|round| round.work > 0)
     }
 
-    /// Returns the end and the rate of the segment that begins now.
+    /// Returns the end in ns and the rate in bits per second of the segment that begins at
+    /// `now_ns`.
     fn next(&mut self, now_ns: u64) -> (u64, u64) {
         match self {
             Self::List { steps, schedule, index, round_ns } => {
@@ -227,7 +230,7 @@ impl SegmentSource {
 
 fn ramp(from_bps: u64, to_bps: u64, duration_ns: u64, step_ns: u64) -> Vec<RateStep> {
     let rate_at = |at_ns: u64| {
-        // The middle of the step represents all of it.
+        // The rate in the middle of the step applies to the whole step.
         let passed = i128::from((at_ns + step_ns / 2).min(duration_ns));
         let rise = i128::from(to_bps) - i128::from(from_bps);
         (i128::from(from_bps) + rise * passed / i128::from(duration_ns)) as u64
@@ -264,7 +267,8 @@ fn next_step(
     }
 }
 
-/// Returns a gap before a slot, then the slot, and so on; empty gaps are skipped.
+/// Returns the end and the rate of the segment that begins at `now_ns`: the gap before the next
+/// slot (rate 0), or the slot if there is no gap.
 fn next_slot(
     now_ns: u64,
     bps: u64,

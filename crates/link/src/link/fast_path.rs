@@ -13,14 +13,15 @@ use crate::counters::PacketCounts;
 use crate::loss::LossMask;
 use crate::sink::LinkSink;
 
-/// Maximum number of frames per batch: one bit each in a word.
+/// Maximum number of frames per batch: a 64-bit mask has one bit for each frame.
 const MAX_BATCH: usize = 64;
 
 /// Scratch space for what the stages compute for a batch; shared by all links.
 pub(crate) struct BatchScratch {
-    /// When each frame has left the line.
+    /// When each frame has left the line, in ns.
     end_ns: [u64; MAX_BATCH],
-    /// The time from which each delay is measured, if not from the end on the line.
+    /// When each frame goes on the line, in ns: used if delays are measured from this time and not
+    /// from `end_ns`.
     start_ns: [u64; MAX_BATCH],
     /// Bytes that each frame occupies on the line.
     wire_bytes: [u64; MAX_BATCH],
@@ -50,7 +51,7 @@ impl Link {
             && self.far_end.is_payload_agnostic()
     }
 
-    /// Takes frames, and performs all earlier events before each of them.
+    /// Takes frames; before each frame, performs all earlier events.
     #[inline]
     pub(crate) fn arrive_each(
         &mut self,
@@ -71,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Takes leading frames that need not wait; returns how many.
+    /// Takes the leading frames that need not wait; returns how many were taken.
     #[inline]
     fn arrive_batch(
         &mut self,
@@ -100,7 +101,8 @@ impl Link {
         frames.len()
     }
 
-    /// Computes when leading frames leave the line, if they find it free; returns how many.
+    /// Computes when the leading frames that find the line free leave the line; returns the number
+    /// of these frames.
     #[inline]
     fn predict_departures(&self, frames: &[FrameArrival], room: &mut BatchScratch) -> usize {
         let frames = &frames[..frames.len().min(MAX_BATCH)];
@@ -137,8 +139,8 @@ impl Link {
         lost
     }
 
-    /// Sends the frames from index `from` up to the next lost one, and reports that loss. Returns
-    /// the index after it.
+    /// Sends the frames from index `from` up to the next lost frame, and reports its loss. Returns
+    /// the index after the lost frame.
     #[inline]
     fn pass(
         &mut self,
@@ -164,7 +166,8 @@ impl Link {
         let delays_ns = &mut room.delays_ns[from..to];
         let (sent, base_ns) = (&frames[from..to], &base_ns[from..to]);
         let clamped = self.far_end.send_batch(sent, first + from as u64, base_ns, delays_ns);
-        // Tested first: the counters are in another cache line, and links may be many.
+        // Tested first, because the counters are in another cache line that most frames need not
+        // touch.
         if clamped.packets > 0 {
             self.counters.clamped += clamped;
         }

@@ -11,7 +11,7 @@ use crate::link::Link;
 use crate::spec::{LinkSource, LinkTarget, NetworkSpec};
 
 pub(super) enum LinkComponent {
-    /// One link from entry to exit, or to a node without further links.
+    /// The index of a link that shares no entry or node with another link.
     Single(u32),
     Multi(Box<MultiLinkComponent>),
 }
@@ -19,7 +19,7 @@ pub(super) enum LinkComponent {
 /// Several links.
 pub(super) struct MultiLinkComponent {
     links: Vec<u32>,
-    /// Next event of each link, by position in `links`.
+    /// The time of the next event of each link, by position in `links`.
     agenda: EventQueue,
     /// Position of each link in `links`, by its index in the network minus `first`.
     positions: Vec<u32>,
@@ -56,7 +56,7 @@ impl LinkComponent {
         }
     }
 
-    /// Takes a frame at an entry; all earlier events are done.
+    /// Takes a frame at an entry. The caller has performed all earlier events of the component.
     pub(super) fn push(
         &mut self,
         entry: EntryId,
@@ -167,9 +167,10 @@ impl MultiLinkComponent {
     }
 }
 
-/// Returns the islands of a plan; every link belongs to one of them.
+/// Returns the components of a plan; every link belongs to exactly one component.
 pub(super) fn find(plan: &NetworkSpec) -> Vec<LinkComponent> {
-    // Links, then entries, then nodes; at first, each is a separate set.
+    // The sets of a union-find structure: links, then entries, then nodes; at first, each is a
+    // separate set.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
     let mut connect = |link: usize, position: usize| {
@@ -197,7 +198,7 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<LinkComponent> {
         .collect()
 }
 
-/// Returns the representative of the set of `at`, with path halving.
+/// Finds the representative of the set that contains `at` (union-find with path halving).
 fn root(parents: &mut [usize], mut at: usize) -> usize {
     while parents[at] != at {
         parents[at] = parents[parents[at]];

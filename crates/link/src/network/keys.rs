@@ -1,7 +1,7 @@
 //! The keys that identify a frame's link of entry on later links.
 //!
 //! A key is derived from the link's name, so adding a link to the plan does not change the keys of
-//! others.
+//! other links.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -26,7 +26,8 @@ pub(super) fn of(plan: &NetworkSpec, seed: u64) -> Vec<u32> {
     plan.links.iter().map(key).collect()
 }
 
-/// Returns the number of frames that entered by each link, ordered by key.
+/// Returns the key of each link of entry and the number of frames that entered the network by this
+/// link, ordered by key.
 pub(super) fn entered(keys: &[u32], links: &[Link], plan: &NetworkSpec) -> Vec<(u32, u64)> {
     let ends = keys.iter().zip(links).zip(&plan.links);
     let enter = ends.filter(|(_, planned)| matches!(planned.from, LinkSource::Entry(_)));

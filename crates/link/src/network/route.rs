@@ -16,15 +16,16 @@ pub(super) struct LinkRoutes {
     nodes: Vec<LinkRoute>,
 }
 
-/// No link, or no component.
+/// Means "no link" and "no component".
 const NO_LINK: u32 = u32::MAX;
 
-/// An entry or a node. One cache line if frames have no choice, since there may be thousands.
+/// The choice of links at an entry or a node. Frames without a choice touch only one cache line of
+/// it, since there may be thousands of entries.
 #[repr(align(64))]
 pub(super) struct LinkRoute {
     /// Link of frames that match no class; [`NO_LINK`] if they are lost.
     default: u32,
-    /// [`NO_LINK`] if no link begins here.
+    /// Index of the component of the links that begin here; [`NO_LINK`] if no link begins here.
     component: u32,
     classes: Vec<(CbpfProgram, u32)>,
     passed: PacketCounts,
@@ -122,7 +123,7 @@ impl LinkRoute {
         counters
     }
 
-    /// Chooses a link for a frame; loses the frame if there is none.
+    /// Chooses a link for a frame; drops the frame if no link accepts it.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -161,7 +162,7 @@ impl LinkRoute {
         self.passed += burst.counts();
     }
 
-    /// Loses a frame that no link accepts.
+    /// Drops a frame that no link accepts.
     pub(super) fn refuse(&mut self, frame: FrameArrival, carrier: &mut impl Carrier) {
         let FrameArrival { arrival_ns: at_ns, handle, len } = frame;
         self.refused.count(len);

@@ -1,4 +1,4 @@
-//! How long frames travel, and what happens to those that would overtake others.
+//! How long frames travel, and what happens to frames that would overtake others.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::user::DelayFactory;
 pub struct DelaySpec {
     /// The delay.
     pub model: DelayModel,
-    /// Time after which the correlation of delays has halved; required by
+    /// Time in ns after which the correlation of delays has halved; required by
     /// [`OrderPolicy::Correlated`].
     pub half_life_ns: Option<u64>,
 }
@@ -24,13 +24,14 @@ pub struct DelaySpec {
 pub enum DelayModel {
     /// The same delay for every frame, in ns.
     Constant(u64),
-    /// Drawn for each frame; with a half-life, from a process that is correlated in time.
+    /// A delay drawn for each frame; with a half-life, from a process that is correlated in time.
     Random(Dist),
     /// The delays in ns of one frame after another; the list repeats.
     InTurn(Vec<u64>),
-    /// Delays over time.
+    /// A trace of delays over time.
     Trace {
-        /// In order of time; the first step applies from the beginning, regardless of its time.
+        /// The steps in order of time; the first step applies from the beginning, regardless of its
+        /// time.
         steps: Vec<DelayStep>,
         /// Length of the trace; later than the last step.
         period_ns: u64,
@@ -39,14 +40,14 @@ pub enum DelayModel {
         /// Whether to interpolate linearly between steps.
         smooth: bool,
     },
-    /// A gap after the previous frame, as in TLEM. A frame leaves `delay_ns` after the line, and no
-    /// earlier than a gap, drawn between the bounds, after the previous release.
+    /// A minimum gap between frames, as in TLEM. A frame is released `delay_ns` after it left the
+    /// line, but no earlier than a random gap after the release of the previous frame.
     InterPacket {
-        /// Shortest gap.
+        /// Shortest gap, in ns.
         min_gap_ns: u64,
-        /// Longest gap.
+        /// Longest gap, in ns.
         max_gap_ns: u64,
-        /// Minimum delay.
+        /// Minimum delay, in ns.
         delay_ns: u64,
     },
     /// A user model.
@@ -59,14 +60,15 @@ impl Default for DelayModel {
     }
 }
 
-/// A delay and when it begins to apply.
+/// A delay and the time from which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayStep {
-    /// When the delay begins.
+    /// Start of the delay, in ns from the beginning of the trace.
     pub at_ns: u64,
-    /// How long frames travel.
+    /// How long frames travel, in ns.
     pub delay_ns: u64,
-    /// The path: with [`OrderPolicy::Path`] frames of one path keep their order.
+    /// Number of the path that frames take; with [`OrderPolicy::Path`], frames of one path keep
+    /// their order.
     pub route: u32,
 }
 
@@ -77,8 +79,8 @@ pub enum OrderPolicy {
     /// they become longer than specified if frames arrive faster than the delay varies.
     #[default]
     Strict,
-    /// There are few such frames: the delay varies smoothly in time, with the half-life of the
-    /// delay.
+    /// As `Strict`, but few frames would overtake others, because the delay varies smoothly in
+    /// time, with its half-life.
     Correlated,
     /// Frames may overtake.
     Free,
@@ -120,7 +122,7 @@ impl DelaySpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         if let Some(half_life_ns) = self.half_life_ns {
             at_least("half_life_ns", half_life_ns, 1, "ns")?;

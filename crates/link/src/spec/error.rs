@@ -48,7 +48,7 @@ pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(
     Err(SpecError::new(field, value, &format!("{most} or less, {why}")))
 }
 
-/// Checks that a real number is within bounds; also refuses NaN.
+/// Checks that `value` is within `low..=high`; refuses NaN.
 pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
     if (low..=high).contains(&value) {
         return Ok(());
@@ -56,7 +56,8 @@ pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(),
     Err(SpecError::new(field, value, &format!("a number from {low} to {high}")))
 }
 
-/// Checks a probability; refuses one too small for [`Chance`], which counts in steps of 2⁻⁶³.
+/// Checks a probability; refuses a probability too small for [`Chance`], which counts in steps of
+/// 2⁻⁶³.
 pub(super) fn probability(field: &str, value: f64) -> Result<(), SpecError> {
     within(field, value, 0.0, 1.0)?;
     if value > 0.0 && Chance::from_f64(value) == Some(Chance::NEVER) {

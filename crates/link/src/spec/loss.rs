@@ -33,7 +33,7 @@ pub enum LossPosition {
 pub enum LossModel {
     /// Each frame is lost with the same probability.
     Bernoulli(Chance),
-    /// Each bit with the same probability; one wrong bit loses the frame.
+    /// Each bit is wrong with the same probability; one wrong bit loses the frame.
     Ber(f64),
     /// Gilbert and Elliott: two states that change from packet to packet.
     GilbertElliott {
@@ -46,47 +46,48 @@ pub enum LossModel {
         /// Chance of a loss in the good state.
         good: f64,
     },
-    /// Gilbert and Elliott in time: two states that last exponentially distributed times.
+    /// Gilbert and Elliott in time: two states, each of which lasts an exponentially distributed
+    /// time.
     TimedGilbertElliott {
-        /// Mean time in the good state.
+        /// Mean time in the good state, in ns.
         good_ns: u64,
-        /// Mean time in the bad state.
+        /// Mean time in the bad state, in ns.
         bad_ns: u64,
         /// Chance of a loss in the bad state.
         bad: f64,
         /// Chance of a loss in the good state.
         good: f64,
     },
-    /// Four states from packet to packet: 1 good, 2 good within a burst, 3 bad within a burst,
-    /// 4 one loss alone.
+    /// A chain of four states that changes from packet to packet: 1 good, 2 good within a burst of
+    /// losses, 3 bad within a burst of losses, 4 a single loss.
     FourState {
-        /// Chance to go from 1 to 3.
+        /// Probability of a change from state 1 to state 3 per packet.
         p13: f64,
-        /// Chance to go from 3 to 1.
+        /// Probability of a change from state 3 to state 1 per packet.
         p31: f64,
-        /// Chance to go from 3 to 2.
+        /// Probability of a change from state 3 to state 2 per packet.
         p32: f64,
-        /// Chance to go from 2 to 3.
+        /// Probability of a change from state 2 to state 3 per packet.
         p23: f64,
-        /// Chance to go from 1 to 4.
+        /// Probability of a change from state 1 to state 4 per packet.
         p14: f64,
     },
-    /// Frame by frame: `true` is lost. The pattern repeats.
+    /// Whether each frame is lost, one entry after another. The pattern repeats.
     Pattern(Vec<bool>),
     /// One frame of every `every`.
     Nth {
-        /// Length of a cycle.
+        /// Length of a cycle in frames.
         every: u64,
-        /// Which frame of the cycle, from 1; at most `every`.
+        /// Which frame of the cycle is lost: 1 to `every`.
         nth: u64,
     },
     /// The frames with these numbers, counted from 1, in ascending order.
     Numbers(Vec<u64>),
     /// Losses at given times.
     ByTime {
-        /// In order and disjoint.
+        /// The windows, in order of time and disjoint.
         windows: Vec<LossWindow>,
-        /// Time after which the windows recur.
+        /// Time in ns after which the windows recur; `None`: they do not recur.
         period_ns: Option<u64>,
     },
     /// A user model.
@@ -96,11 +97,11 @@ pub enum LossModel {
 /// A span of time with losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossWindow {
-    /// Start of the window.
+    /// Start of the window in ns.
     pub from_ns: u64,
-    /// End of the window, exclusive.
+    /// End of the window in ns, exclusive.
     pub until_ns: u64,
-    /// Probability that a frame is lost during the interval.
+    /// Probability that a frame within the window is lost.
     pub chance: Chance,
 }
 
@@ -114,7 +115,7 @@ impl LossSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         self.model.check()
     }
@@ -124,7 +125,7 @@ impl LossModel {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Bernoulli(_) | Self::User(_) => Ok(()),

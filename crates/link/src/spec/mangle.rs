@@ -1,4 +1,4 @@
-//! Other impairments: hold, corruption, mangling, duplication.
+//! Specifications of hold, corruption, mangling and duplication.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use super::frame_len::MAX_FRAME_LEN;
 pub struct HoldSpec {
     /// Probability that a frame is held.
     pub chance: Chance,
-    /// How long.
+    /// How long the frame is held, in ns.
     pub hold_ns: u64,
 }
 
@@ -40,7 +40,7 @@ pub enum BitErrorSpec {
     Burst {
         /// Probability that a frame is hit.
         chance: Chance,
-        /// Length of the run.
+        /// Length of the run in bits.
         bits: u32,
     },
 }
@@ -52,7 +52,7 @@ pub struct MangleSpec {
     pub chance: Chance,
     /// The first byte, from the start of the frame. Bytes after its end are not written.
     pub at: u32,
-    /// The change.
+    /// How the bytes are changed.
     pub edit: MangleEdit,
     /// Whether to update IP, TCP, UDP and ICMP checksums that were correct.
     pub fix_checksum: bool,
@@ -63,20 +63,20 @@ pub struct MangleSpec {
 pub enum MangleEdit {
     /// Overwrites the range with these bytes.
     Set(Vec<u8>),
-    /// Inverts the bits that are set here.
+    /// Inverts the bits of the range that are set in these bytes.
     Invert(Vec<u8>),
     /// Overwrites this number of bytes with random values.
     Random(u32),
 }
 
-/// Copies of frames, made after the line.
+/// Duplicates frames after the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateSpec {
     /// Probability that a frame is copied.
     pub chance: Chance,
     /// Number of copies.
     pub copies: u32,
-    /// How much later each copy continues than the one before it.
+    /// Time in ns from the frame to its first copy, and from each copy to the next.
     pub after_ns: u64,
 }
 
@@ -84,7 +84,7 @@ impl HoldSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// A hold time of 0.
+    /// The hold time is 0.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.chance == Chance::NEVER {
             return Ok(());
@@ -104,7 +104,7 @@ impl CorruptSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// An invalid probability, or bits or bytes that no frame has.
+    /// A probability is invalid, or no frame has the bits or bytes.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
             BitErrorSpec::Ber(ber) => probability("ber", ber)?,
@@ -135,7 +135,8 @@ impl MangleSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// If there are no bytes, more than [`Self::MAX_BYTES`], or bytes that no frame has.
+    /// There are no bytes to change, there are more than [`Self::MAX_BYTES`], or they are beyond
+    /// the end of the longest frame.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
             MangleEdit::Set(bytes) => ("bytes", bytes.len() as u64),
@@ -156,7 +157,7 @@ impl DuplicateSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// If there are no copies, or more than [`Self::MAX_COPIES`].
+    /// There are no copies, or more than [`Self::MAX_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
         within("copies", f64::from(self.copies), 1.0, f64::from(Self::MAX_COPIES))
     }

@@ -28,9 +28,9 @@ pub struct NetworkSpec {
     pub nodes: Vec<String>,
     /// The links.
     pub links: Vec<NetworkLink>,
-    /// Which frames take which link, where several links begin. The first class that matches
-    /// decides. A frame that matches none takes the link that no class names; without such a link
-    /// it is lost.
+    /// Which frames take which link, at entries and nodes where several links begin. The first
+    /// matching class decides. A frame that matches no class takes the link that no class names;
+    /// without such a link the frame is lost.
     pub classes: Vec<ClassSpec>,
 }
 
@@ -63,14 +63,15 @@ pub enum LinkTarget {
     Node(usize),
 }
 
-/// Frames that take a certain link.
+/// A filter, and the link that matching frames take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSpec {
-    /// The filter as written.
+    /// The pcap filter expression as the user wrote it.
     pub filter: String,
     /// The compiled filter.
     pub program: CbpfProgram,
-    /// Index of the link; the class applies at its source.
+    /// Index of the link that matching frames take; the class applies to frames at the source of
+    /// that link.
     pub link: usize,
 }
 
@@ -120,8 +121,8 @@ impl NetworkSpec {
     /// Validates the plan and every link.
     ///
     /// # Errors
-    /// The first part that cannot be built: an invalid link, a name used twice, an end that does
-    /// not exist, two links for the same frames, or a cycle of links.
+    /// Names the first part that cannot be built: an invalid link, a name used twice, an end that
+    /// does not exist, two links for the same frames, or a cycle of links.
     pub fn check(&self) -> Result<(), SpecError> {
         self.links.iter().try_for_each(|link| link.spec.check())?;
         self.check_names()?;
@@ -185,7 +186,8 @@ impl NetworkSpec {
         }
     }
 
-    /// Repeatedly removes nodes that no link reaches; the nodes left over are on or after a cycle.
+    /// Repeatedly removes nodes that no link reaches; remaining nodes are on a cycle, or reachable
+    /// only from one.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
         let mut leaving: BTreeMap<LinkSource, Vec<usize>> = BTreeMap::new();

@@ -54,7 +54,7 @@ pub enum MeterSpec {
 pub enum PoliceAction {
     /// Lets the frame pass.
     Pass,
-    /// Marks it "congestion experienced"; drops it if it cannot carry the mark.
+    /// Marks the frame "congestion experienced"; drops the frame if it cannot carry the mark.
     Mark,
     /// Drops the frame.
     #[default]
@@ -72,7 +72,7 @@ impl PoliceSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field, including a burst smaller than the shortest frame.
+    /// Names the first invalid field; a burst smaller than the shortest frame is invalid.
     pub fn check(&self) -> Result<(), SpecError> {
         let holds_a_frame = |field: &str, bytes| {
             at_least(field, bytes, MIN_FRAME_LEN.into(), "bytes, the shortest frame,")

@@ -7,11 +7,11 @@ use slipring_model::aqm;
 /// The queue before the line. The frame on the line counts as waiting until it is finished.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkQueueSpec {
-    /// Maximum bytes, without FCS.
+    /// Maximum length of the queue in bytes, without FCS; `None`: no limit.
     pub bytes: Option<u64>,
-    /// Maximum packets.
+    /// Maximum length of the queue in packets; `None`: no limit.
     pub packets: Option<u64>,
-    /// Maximum expected wait for the line, at arrival.
+    /// Maximum expected wait for the line in ns, estimated when a frame arrives; `None`: no limit.
     pub delay_ns: Option<u64>,
     /// How the limits apply.
     pub admit: AdmitPolicy,
@@ -19,17 +19,17 @@ pub struct LinkQueueSpec {
     pub discipline: Discipline,
     /// Whether to mark frames instead of dropping them, if they can carry a mark.
     pub ecn: bool,
-    /// Marks frames that waited this long or longer, whatever the discipline decides.
+    /// Marks frames that waited at least this time in ns, whatever the discipline decides.
     pub mark_above_ns: Option<u64>,
 }
 
 /// How the limits apply to an arriving frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdmitPolicy {
-    /// The queue must not exceed the limit with the frame.
+    /// A frame is admitted if the queue with the frame does not exceed the limit.
     #[default]
     Strict,
-    /// As in TLEM: the queue must not exceed the limit without the frame.
+    /// As in TLEM: a frame is admitted if the queue without the frame does not exceed the limit.
     Tlem,
 }
 
@@ -62,7 +62,7 @@ impl LinkQueueSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         let limits = [("bytes", self.bytes), ("packets", self.packets)];
         for (field, limit) in limits {

@@ -1,4 +1,4 @@
-//! The speed of a line, and what a frame occupies on it.
+//! The rate of a line, and how many bytes and how much time a frame occupies on it.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::user::RateFactory;
 /// The speed of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RateSpec {
-    /// Takes no time: frames never queue.
+    /// No rate limit: a frame takes no time on the line, so frames never queue.
     #[default]
     Unlimited,
     /// A constant rate.
@@ -22,7 +22,8 @@ pub enum RateSpec {
         bps: u64,
     },
     /// A trace of opportunities, as mahimahi records them: each lets up to `mtu` bytes leave. A
-    /// frame may use several, several frames may share one, and unused bytes are lost.
+    /// frame may use several opportunities, several frames may share an opportunity, and unused
+    /// bytes are lost.
     Opportunities {
         /// Times of the opportunities, in ascending order. The last one is also the length of the
         /// trace.
@@ -34,23 +35,24 @@ pub enum RateSpec {
     },
     /// Steps: each rate holds until the next step.
     Steps {
-        /// In order of time; the first step applies from the beginning, regardless of its time.
+        /// The steps in order of time; the first step applies from the beginning, regardless of its
+        /// time.
         steps: Vec<RateStep>,
         /// Length of the trace; not before the last step.
         period_ns: u64,
         /// What follows the last step.
         end: TraceEnd,
     },
-    /// Time slots that recur: the line runs at `bps` inside them and stops outside.
+    /// Recurring time slots: the line runs at `bps` inside a slot and stops outside the slots.
     Slots {
         /// Bits per second inside a slot.
         bps: u64,
         /// Time after which the slots recur.
         period_ns: u64,
-        /// In order, disjoint, and inside the period.
+        /// The slots in order of time, disjoint, and inside the period.
         slots: Vec<RateSlot>,
-        /// Whether a frame that does not fit the rest of a slot waits for the next one. A frame
-        /// that fits no slot is split nevertheless.
+        /// Whether a frame that does not fit into the rest of a slot waits for the next slot. A
+        /// frame too long for every slot is split nevertheless.
         whole_frames: bool,
     },
     /// A linear change from one rate to another.
@@ -59,7 +61,7 @@ pub enum RateSpec {
         from_bps: u64,
         /// Bits per second at the end.
         to_bps: u64,
-        /// How long the change takes.
+        /// How long the change takes, in ns.
         duration_ns: u64,
         /// Interval between rate changes.
         step_ns: u64,
@@ -79,7 +81,7 @@ pub enum RateSpec {
     },
     /// A Markov chain: states that follow each other at random, each with its own rate.
     Markov {
-        /// The states; the chain starts in the first.
+        /// The states; the chain starts in the first state.
         states: Vec<MarkovState>,
     },
     /// An Ornstein–Uhlenbeck process: a rate that wanders and is drawn back to its mean.
@@ -90,9 +92,9 @@ pub enum RateSpec {
         sd_bps: u64,
         /// Time after which half of a deviation has decayed.
         half_life_ns: u64,
-        /// The rate stays at or above this.
+        /// Minimum rate in bits per second.
         min_bps: u64,
-        /// The rate stays at or below this.
+        /// Maximum rate in bits per second.
         max_bps: u64,
         /// Interval between rate changes.
         step_ns: u64,
@@ -113,21 +115,21 @@ pub enum TraceEnd {
     Once,
 }
 
-/// A rate and when it begins to apply.
+/// A rate and the time from which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStep {
-    /// When the rate begins.
+    /// Start of the rate, in ns from the beginning of the trace.
     pub at_ns: u64,
     /// Bits per second; 0 stops the line.
     pub bps: u64,
 }
 
-/// A slot of a period.
+/// A time slot in which the line runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSlot {
-    /// Offset from the beginning of the period.
+    /// Start of the slot, in ns from the beginning of the period.
     pub start_ns: u64,
-    /// Length of the slot.
+    /// Length of the slot, in ns.
     pub len_ns: u64,
 }
 
@@ -136,7 +138,7 @@ pub struct RateSlot {
 pub struct MarkovState {
     /// Bits per second; 0 stops the line.
     pub bps: u64,
-    /// Mean time in the state, exponentially distributed.
+    /// Mean time in the state, in ns; the time is exponentially distributed.
     pub mean_ns: u64,
     /// Weights of the states that may follow, one per state; the weight of the state itself must be
     /// 0. Empty: all other states are equally likely.
@@ -153,7 +155,7 @@ impl RateSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Unlimited | Self::User(_) => Ok(()),
@@ -292,20 +294,20 @@ fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecErro
     Ok(())
 }
 
-/// Checks a duration and the interval of changes within it.
+/// Checks that a duration is not 0 and that its number of steps of `step_ns` is within bounds.
 fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     at_least("step_ns", step_ns, 1, "ns")?;
     at_least(field, whole_ns, step_ns, "ns, one step,")
 }
 
-/// The bytes that a frame occupies on the line in addition to its own.
+/// How the length of a frame on the line follows from its own length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes added to each frame; a negative number is subtracted.
     pub overhead_bytes: i32,
     /// Shorter frames, including their overhead, are padded to this length.
     pub min_frame: u32,
-    /// Cells that contain the bytes.
+    /// Cells into which the frame with its overhead is divided.
     pub cells: LineCells,
 }
 
@@ -334,7 +336,7 @@ impl Framing {
     /// Validates the fields.
     ///
     /// # Errors
-    /// A minislot of 0 bytes, or lengths that no frame has.
+    /// The minislot has 0 bytes, or a length is out of range for a frame.
     pub fn check(&self) -> Result<(), SpecError> {
         let longest = u64::from(MAX_FRAME_LEN);
         at_most("min_frame", u64::from(self.min_frame), longest, "as no frame is longer")?;
@@ -361,13 +363,14 @@ impl Framing {
     }
 }
 
-/// Extra occupation of the line per frame, as in dummynet's profiles: one sample is drawn for each.
+/// Extra occupation of the line per frame, as in dummynet's profiles: one sample is drawn for each
+/// frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkProfile {
     /// Extra occupation in ns: samples at equal steps of the cumulative probability, ascending.
     pub samples_ns: Vec<u64>,
-    /// The fraction of the samples, from the first, whose frames arrive. Other frames are lost
-    /// after they occupied the line.
+    /// Frames that draw one of the first samples, up to this fraction (0 to 1) of the list, arrive.
+    /// Frames that draw a later sample are lost after they occupied the line.
     pub loss_level: f64,
 }
 
@@ -375,7 +378,7 @@ impl LinkProfile {
     /// Validates the fields.
     ///
     /// # Errors
-    /// No samples, or a level outside 0 to 1.
+    /// There are no samples, or `loss_level` is not within 0 to 1.
     pub fn check(&self) -> Result<(), SpecError> {
         filled("samples_ns", &self.samples_ns)?;
         within("loss_level", self.loss_level, 0.0, 1.0)
@@ -388,6 +391,6 @@ pub enum SerialisePoint {
     /// From the frame's last bit.
     #[default]
     End,
-    /// From its first bit, as in TLEM: correct if the output port is as slow as the link.
+    /// From the frame's first bit, as in TLEM: correct if the output port is as slow as the link.
     Start,
 }

@@ -25,8 +25,9 @@ impl LinkSpec {
         all.filter_map(|(stage, trouble)| Some((stage, trouble?))).collect()
     }
 
-    /// Takes over the factories of `old` that make the same models. A running link keeps such
-    /// models, so their errors are reported through the factories that created them.
+    /// Replaces factories of this specification by factories of `old` that make the same models. A
+    /// running link keeps such models, so their errors are reported through the factories that
+    /// created them.
     pub fn reuse_factories(&mut self, old: &Self) {
         if self.rate == old.rate {
             self.rate = old.rate.clone();

@@ -29,26 +29,29 @@ pub(super) struct MarkovRate {
     span_ns: u64,
     /// Draws of the states at the beginnings of spans.
     draws: Draws,
-    /// Transition probabilities over one, two, four, … spans, as far as they were needed.
+    /// Transition probabilities over 1, 2, 4, … spans, computed when first needed.
     chances: Vec<TransitionMatrix>,
-    /// The two points drawn last, by level, with their numbers.
+    /// A point is the state at the beginning of a span, its number is that of the span, and its
+    /// level the number of trailing zero bits of that number. For each level, the two points drawn
+    /// last: number and state.
     recent_points: Vec<[(u64, usize); 2]>,
     /// The current span.
     span: u64,
-    /// The walked path: the end of each state, relative to the span, and the state.
+    /// The path of the current span: for each state, its end in ns from the beginning of the span,
+    /// and the state.
     path: Vec<(u64, usize)>,
     /// Number of path entries already returned.
     emitted: usize,
 }
 
-/// Minimum length of a span, in shortest mean state times.
+/// Minimum length of a span, as a multiple of the shortest mean time in a state.
 const SPAN_IN_SHORTEST_STATES: u64 = 32;
-/// Maximum number of spans that the longest mean state time covers.
+/// Maximum number of spans within the longest mean time in a state.
 const MAX_SPANS_PER_STATE: u64 = 4096;
 /// Maximum number of transitions tried for a span. The last path is then accepted, even if the next
 /// span begins with a transition that the chain does not have.
 const MAX_TRIED_CHANGES: u32 = 1 << 20;
-/// An unused point number.
+/// Marks an unused entry: no point has this number.
 const NO_POINT: u64 = u64::MAX;
 
 impl MarkovRate {
@@ -87,8 +90,8 @@ impl MarkovRate {
         (self.begin_ns().saturating_add(end_ns), self.states[state].bps)
     }
 
-    /// Skips the spans before that of `target_ns`. Returns when the new span begins; 0 if nothing
-    /// was skipped.
+    /// Skips the spans before the span that contains `target_ns`. Returns when that span begins, in
+    /// ns; 0 if no span was skipped.
     pub(super) fn skip_to(&mut self, target_ns: u64) -> u64 {
         let span = target_ns.saturating_sub(self.start_ns) / self.span_ns;
         if span <= self.span {
@@ -102,17 +105,18 @@ impl MarkovRate {
         self.start_ns.saturating_add(self.span.saturating_mul(self.span_ns))
     }
 
-    /// Generates the path of a span.
+    /// Draws the path of a span and makes it the current span.
     fn enter(&mut self, span: u64) {
         let (from, to) = (self.point(span), self.point(span + 1));
-        // A stream distinct from those of the points.
+        // A random stream distinct from those of the points.
         let mut stream = self.draws.stream(!span);
         let mut tried = 0;
         while tried < MAX_TRIED_CHANGES && self.try_walk(from, &mut tried, &mut stream) != to {}
         (self.span, self.emitted) = (span, 0);
     }
 
-    /// Walks through a span once; returns the state at its end.
+    /// Draws a path through a span; returns the state at its end. Adds the number of transitions to
+    /// `tried`.
     fn try_walk(&mut self, from: usize, tried: &mut u32, stream: &mut Stream) -> usize {
         let (mut state, mut at_ns) = (from, 0_u64);
         self.path.clear();
@@ -163,7 +167,7 @@ impl MarkovRate {
     }
 }
 
-/// Draws the state after `now`.
+/// Draws the state that follows state `now`.
 fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
     if states.len() == 1 {
         return 0;
@@ -178,7 +182,7 @@ fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
         left -= weight;
         left < 0.0
     });
-    // Rounding may leave a remainder: it belongs to the last possible state.
+    // If rounding leaves a remainder, the last possible state is chosen.
     chosen.or_else(|| weights.iter().rposition(|&weight| weight > 0.0)).unwrap_or(0)
 }
 

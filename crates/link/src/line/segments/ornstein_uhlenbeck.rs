@@ -1,10 +1,10 @@
 //! An Ornstein–Uhlenbeck rate as a function of time.
 //!
-//! The deviation of a step is a point. Steps a power of two apart, so far that their correlation is
-//! negligible, are drawn independently. Those in between are drawn from the exact distribution
-//! conditioned on both neighbours, the middle first, as for a [correlated
-//! delay](slipring_model::Correlated). So a step does not depend on earlier queries and costs the
-//! same after any pause.
+//! A *point* is the deviation of the rate from its mean during one step. Steps a power of two
+//! apart, so far that their correlation is negligible, are drawn independently. Those in between
+//! are drawn from the exact distribution conditioned on both neighbours, the middle first, as for a
+//! [correlated delay](slipring_model::Correlated). So a step does not depend on earlier queries and
+//! costs the same after any pause.
 
 use alloc::vec::Vec;
 
@@ -20,23 +20,24 @@ pub(super) struct OrnsteinUhlenbeckRate {
     start_ns: u64,
     step_ns: u64,
     draws: Draws,
-    /// Level 0 is for neighbouring steps, each further level for twice the distance.
+    /// By level: entry 0 draws a step from its two neighbours, each further entry from steps at
+    /// twice the distance.
     bridges: Vec<BrownianBridge>,
-    /// The two points drawn last, by level.
+    /// For each level, the two points drawn last: the number of the step, and the deviation.
     recent_points: Vec<[(u64, f64); 2]>,
 }
 
-/// The distribution of the middle deviation given those at both ends: the weight of each end, and
-/// the standard deviation of the new part.
+/// The distribution of the deviation in the middle, given the deviations at both ends: the weight
+/// of each end, and the standard deviation of the independent part.
 #[derive(Clone, Copy)]
 struct BrownianBridge {
     weight: f64,
     innovation: f64,
 }
 
-/// Half-lives after which two points are independent to 32 bits.
+/// Number of half-lives after which the correlation of two points is 2⁻³².
 const INDEPENDENT_HALF_LIVES: f64 = 32.0;
-/// An unused point number.
+/// Marks an unused entry: no step has this number.
 const NO_POINT: u64 = u64::MAX;
 
 impl OrnsteinUhlenbeckRate {

@@ -1,4 +1,4 @@
-//! The state probabilities of a chain of rates after a time.
+//! The transition probabilities of a Markov chain of rates over a given time.
 //!
 //! The probabilities are the matrix exponential of the transition rates, computed by scaling and
 //! squaring (Moler and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix",
@@ -10,7 +10,7 @@ use crate::spec::MarkovState;
 
 /// Terms of the series; at [`SERIES_TIME`] the remainder is below the precision of `f64`.
 const SERIES_TERMS: u32 = 9;
-/// Expected transitions in the time for which the series is summed.
+/// Expected number of transitions in the time for which the series is summed.
 const SERIES_TIME: f64 = 1.0 / 64.0;
 
 /// Chooses a state by weight; `own` is a number in [0, 1).
@@ -23,7 +23,7 @@ pub(super) fn draw(
         left -= weight;
         left < 0.0
     });
-    // Rounding may leave a remainder: it belongs to the last possible state.
+    // If rounding leaves a remainder, the last possible state is chosen.
     chosen.or_else(|| weights.clone().rposition(|weight| weight > 0.0)).unwrap_or(0)
 }
 
@@ -39,7 +39,8 @@ impl TransitionMatrix {
         Self { size, cells: (0..size * size).map(cell).collect() }
     }
 
-    /// Returns the probabilities of the state after `time_ns`, by the state before.
+    /// Returns the probabilities of each state after `time_ns` (columns), given the state before
+    /// (rows).
     pub(super) fn over(states: &[MarkovState], time_ns: u64) -> Self {
         let shortest_ns = states.iter().map(|state| state.mean_ns).min().unwrap_or(1).max(1);
         let (mut time_ns, mut doublings) = (time_ns as f64, 0);
@@ -54,8 +55,8 @@ impl TransitionMatrix {
         chances
     }
 
-    /// Returns the weights of the states in the middle of twice the time, given the states at both
-    /// ends.
+    /// If this matrix covers a time t: returns the weights of the states at t, given the states at
+    /// 0 and at 2t.
     pub(super) fn between(
         &self,
         before: usize,
@@ -64,8 +65,9 @@ impl TransitionMatrix {
         (0..self.size).map(move |middle| self.row(before)[middle] * self.row(middle)[after])
     }
 
-    /// Expected number of transitions from each state to each other within `time_ns`, which is short
-    /// against every stay; the diagonal is minus the transitions out of a state.
+    /// Expected number of transitions from each state (row) to each other state (column) within
+    /// `time_ns`, which is much shorter than the mean time in any state. The diagonal holds minus
+    /// the number of transitions out of a state.
     fn changes(states: &[MarkovState], time_ns: f64) -> Self {
         let others = (states.len() - 1).max(1) as f64;
         let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
@@ -81,7 +83,7 @@ impl TransitionMatrix {
         })
     }
 
-    /// Computes the exponential of a small matrix.
+    /// Computes the exponential of a matrix with small entries by its power series.
     fn series(small: &Self) -> Self {
         let one = |row, column| f64::from(u8::from(row == column));
         let mut sum = Self::of(small.size, one);
