@@ -64,7 +64,7 @@ pub struct Network {
     plan: NetworkSpec,
     seed: u64,
     /// A key for each link, by which later links identify where a frame entered
-    /// ([`FrameId::entered_by`]).
+    /// (see `frame_id.rs`).
     keys: Vec<u32>,
     links: Vec<Link>,
     routes: LinkRoutes,

@@ -37,7 +37,7 @@ pub enum Tx {}
 #[derive(Debug, Clone, Copy)]
 pub enum Rx {}
 
-/// The two markers.
+/// Implemented by the markers [`Tx`] and [`Rx`].
 pub trait RingDirection: sealed::Sealed {
     #[doc(hidden)]
     const DIR: RingDir;
@@ -70,19 +70,20 @@ pub type TxRing = AppRing<Tx>;
 /// A ring of received frames.
 pub type RxRing = AppRing<Rx>;
 
-/// The program's half: owns the slots `head..tail`.
+/// The program's half of a ring: owns the slots `head..tail`, called *our slots* below. Our `i`-th
+/// slot is slot `i` counted from `head`, from 0.
 ///
 /// # Invariants
 /// 1. `head` and `tail` are below the number of slots, which never changes.
-/// 2. `tail` is a copy. The driver moves the shared one, so only [`Self::refresh`] reads it,
-///    once, and checks it before anyone can use it.
+/// 2. `tail` is a copy of the shared tail, which the driver moves. Only [`Self::refresh`] reads the
+///    shared tail: once, and with a check before the value is used.
 #[derive(Debug)]
 pub struct AppRing<D> {
     mem: RingMem,
     head: u32,
     tail: u32,
     /// Copies that are lent in place of the buffers, in a region that other processes map; `None`
-    /// in a private region, and if the program is another process.
+    /// in a private region, and if the program is in another process.
     copies: Option<Box<SlotCopies>>,
     direction: PhantomData<D>,
 }
@@ -112,7 +113,7 @@ impl<D> AppRing<D> {
         Self { mem, head, tail, copies: None, direction: PhantomData }
     }
 
-    /// Makes this half lend copies of frames from now on, if other processes map the region.
+    /// Returns this half changed to lend copies of frames, if other processes map the region.
     pub(crate) fn with_copies(self) -> Result<Self, RegionError> {
         if self.mem.is_private() {
             return Ok(self);
@@ -121,7 +122,8 @@ impl<D> AppRing<D> {
         Ok(Self { copies, ..self })
     }
 
-    /// The memory to lend for the slots `from..to`: their buffers, or copies of them.
+    /// Returns the memory to lend for the slots `from..to`: their buffers, or copies of the
+    /// buffers.
     #[inline(always)]
     fn lend(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
         match self.mem.as_private() {
@@ -138,7 +140,7 @@ impl<D> AppRing<D> {
     }
 
     /// Takes over the slots that the driver has released since the last call; returns how many
-    /// are ours now.
+    /// slots are ours now.
     ///
     /// # Errors
     /// [`PeerFault::OutOfRange`] if the shared tail is not a slot; the ring stays as it was.
@@ -153,8 +155,8 @@ impl<D> AppRing<D> {
         Ok(self.owned_slots())
     }
 
-    /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. If the driver's
-    /// tail is out of range, no slots are added.
+    /// Refreshes the tail and returns the number of our slots: frames to read on an rx ring, free
+    /// slots on a tx ring. If the driver's tail is out of range, no slots are added.
     #[inline(always)]
     pub fn avail(&mut self) -> u32 {
         self.refresh().unwrap_or_else(|_| self.owned_slots())
@@ -165,13 +167,14 @@ impl<D> AppRing<D> {
         distance(self.head, self.tail, self.mem.num_slots())
     }
 
-    /// Slots in the ring.
+    /// Number of slots in the ring.
     #[must_use]
     pub fn num_slots(&self) -> u32 {
         self.mem.num_slots()
     }
 
-    /// Slots with the driver, queued or in flight (tx: frames not yet completed).
+    /// Number of slots that the driver owns, not counting the one that always stays empty. On a tx
+    /// ring: frames queued or in flight.
     pub fn with_driver(&mut self) -> u32 {
         self.mem.num_slots() - 1 - self.avail()
     }
@@ -200,14 +203,14 @@ impl<D> AppRing<D> {
         self.mem.offset()
     }
 
-    /// The `i`-th of our slots, counted from head; `None` beyond the last known one.
+    /// A copy of our `i`-th slot; `None` if we own no such slot as of the last refresh.
     #[must_use]
     #[inline(always)]
     pub fn slot(&self, i: u32) -> Option<Slot> {
         (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).get())
     }
 
-    /// The bytes of the `i`-th of our slots, `slot.len` of them.
+    /// The frame in our `i`-th slot: the first `slot.len` bytes of its buffer.
     #[must_use]
     #[inline(always)]
     pub fn frame(&mut self, i: u32) -> Option<FrameMut<'_>> {
@@ -234,7 +237,7 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// The whole buffer of the `i`-th of our slots; `None` in a region that others map.
+    /// The whole buffer of our `i`-th slot; `None` also in a region that other processes map.
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: u32) -> Option<&mut [u8]> {
@@ -242,7 +245,7 @@ impl<D> AppRing<D> {
         Some(whole_buffer(self.mem.as_private()?, slot.buf))
     }
 
-    /// The frame in the `i`-th of our slots, accessible by copying only.
+    /// The frame in our `i`-th slot, accessible by copying only.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: u32) -> Option<SharedBuf<'_>> {
@@ -250,8 +253,9 @@ impl<D> AppRing<D> {
         Some(self.mem.shared(slot.buf, slot.len.into()))
     }
 
-    /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer. A set
-    /// `NS_BUF_CHANGED` stays set: a pipe's driver returns only such slots.
+    /// Sets length and flags of our `i`-th slot; the length is limited to the buffer size.
+    /// `NS_BUF_CHANGED` stays set if it was set, because a pipe's driver copies back only slots
+    /// with this flag.
     #[inline(always)]
     pub fn set(&mut self, i: u32, len: usize, flags: SlotFlags) {
         if let Some(slot) = self.slot(i) {
@@ -261,17 +265,17 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Gives the first `count` of our slots to the driver, at most those last seen by
-    /// [`Self::avail`].
+    /// Releases our first `count` slots to the driver, at most as many as the last [`Self::avail`]
+    /// returned.
     #[inline(always)]
     pub fn advance(&mut self, count: u32) {
         self.head = self.index(count.min(self.owned_slots()));
         self.publish();
     }
 
-    /// Exchanges the buffers of our `i`-th slot and `other`'s `j`-th one; lengths and flags stay,
-    /// but both say `NS_BUF_CHANGED`. False, with nothing done, when a slot is not ours or the
-    /// rings lie in different regions.
+    /// Exchanges the buffers of our `i`-th slot and of the `j`-th slot of the program's half
+    /// `other`. Lengths and flags stay, but both slots get `NS_BUF_CHANGED`. Returns false and does
+    /// nothing if one of the slots is not the program's, or the rings are in different regions.
     #[inline(always)]
     pub fn swap<E>(&mut self, i: u32, other: &mut AppRing<E>, j: u32) -> bool {
         let (Some(a), Some(b)) = (self.slot(i), other.slot(j)) else {
@@ -296,9 +300,9 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Moves the frame in our `i`-th slot to slot `at` of a driver's ring, with the given flags,
-    /// and takes that slot's buffer. False, with nothing done, if one of the slots is not owned by
-    /// its half, or the rings lie in different regions.
+    /// Moves the frame in our `i`-th slot to slot `at` of a driver's half, with the given flags, by
+    /// exchanging the two buffers. Returns false and does nothing if one of the slots is not owned
+    /// by its half, or the rings are in different regions.
     ///
     /// # Panics
     /// If `at` is not a slot of that ring.
@@ -317,12 +321,11 @@ impl<D> AppRing<D> {
         true
     }
 
-    /// Exchanges the buffer of our `i`-th slot for `buf` and returns the old one. `Err` with `buf`,
-    /// and
-    /// nothing done, if the slot is not ours, or the buffer is of another region.
+    /// Exchanges the buffer of our `i`-th slot for `buf` and returns the old one. Does nothing on
+    /// an error.
     ///
     /// # Errors
-    /// See above.
+    /// Returns `buf` if the slot is not ours, or the buffer belongs to another region.
     #[inline(always)]
     pub fn replace(&mut self, i: u32, buf: OwnedBuf) -> Result<OwnedBuf, OwnedBuf> {
         let region = self.mem.region();
@@ -340,16 +343,16 @@ impl<D> AppRing<D> {
         self.head
     }
 
-    /// Index of the first slot that is not ours, as last refreshed.
+    /// Index of the first slot after our slots, as of the last refresh.
     #[must_use]
     #[inline(always)]
     pub fn tail(&self) -> SlotIdx {
         self.tail
     }
 
-    /// Calls `look` for the frames in slots `from..to`, whoever owns them: for an observer between
-    /// program and driver while neither runs. Does nothing if an index is not a slot. Frames are
-    /// copied first, except for our own in a private region.
+    /// Calls `visit` for the frames in the slots `from..to`, whichever half owns the slots: for an
+    /// observer between program and driver while neither runs. Does nothing if `from` or `to` is
+    /// not a slot. Frames are copied first, except the frames in our slots in a private region.
     pub fn for_each_frame(
         &mut self,
         from: SlotIdx,
@@ -371,7 +374,7 @@ impl<D> AppRing<D> {
         });
     }
 
-    /// Calls `look` with the length and flags of the slots `from..to`; otherwise as
+    /// Calls `visit` with the length and flags of the slots `from..to`; otherwise as
     /// [`Self::for_each_frame`].
     pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut visit: impl FnMut(u32, SlotFlags)) {
         self.for_each_slot(from, to, |mem, _, slot| {
@@ -422,9 +425,10 @@ fn bytes_of<'a>(mem: PrivateMem<'a>, slot: Slot) -> &'a mut [u8] {
     let data = mem.data(slot.buf);
     // SAFETY:
     // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
-    // - Exclusive: nobody else maps the memory, the slot is the program's, each buffer is in one slot
-    //   (crate invariant 1), and every caller ties the result to a mutable borrow of the ring or
-    //   yields each slot once. Drivers of this process reach their own slots only, and by value.
+    // - Exclusive: no other process maps the memory, the slot is the program's, each buffer is in
+    //   one slot (crate invariant 1), and every caller ties the result to a mutable borrow of the
+    //   ring or yields each slot once. Drivers in this process access only their own slots, and
+    //   only by copying.
     // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
     unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len) }
 }

@@ -1,11 +1,13 @@
-//! Hands out byte ranges of a region's ring area, lowest first, and takes them back.
+//! Allocates byte ranges of a region's ring area, lowest first, and frees them.
 
 use std::collections::BTreeMap;
 
-/// Rings and pipe words are aligned so that parties never share a cache line pair.
+/// Alignment of allocated ranges: rings and pipe words of two parties never share a cache line
+/// pair.
 pub(crate) const ARENA_ALIGN_BYTES: u64 = 128;
 
-/// Free ranges by offset; neighbours are merged, so a freed arena is one range again.
+/// Free ranges by offset. Neighbouring free ranges are merged, so an arena without allocations is
+/// one range.
 #[derive(Debug)]
 pub(crate) struct Arena {
     free: BTreeMap<u64, u64>,
@@ -32,9 +34,8 @@ impl Arena {
         Some(at)
     }
 
-    /// Allocates exactly the `len` bytes at `at`, as [`Self::alloc`] would have; false if they are
-    /// not
-    /// free.
+    /// Allocates the range at exactly `at`, as long as [`Self::alloc`] makes it for `len` bytes;
+    /// returns false if the range is not free.
     pub(crate) fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(len) = len.checked_next_multiple_of(ARENA_ALIGN_BYTES) else { return false };
         let Some((&start, &room)) = self.free.range(..=at).next_back() else { return false };
@@ -55,7 +56,7 @@ impl Arena {
         true
     }
 
-    /// Frees what [`Self::alloc`] returned for the same `len`.
+    /// Frees the range at `at` that [`Self::alloc`] returned for the same `len`.
     pub(crate) fn release(&mut self, mut at: u64, len: u64) {
         let mut len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         if let Some(after) = self.free.remove(&(at + len)) {

@@ -1,4 +1,5 @@
-//! Waking a sleeping party: an eventfd, and a shared word that says whether ringing is needed.
+//! Waking a sleeping party: an eventfd, and a shared word that says whether the eventfd must be
+//! signalled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,8 +8,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::protocol::SharedWord;
 
-/// Tells the waker whether to ring. Call it after publishing. Returns true at most once per
-/// announcement.
+/// Returns whether the waker must ring the sleeper's doorbell; at most one call per announcement
+/// returns true. Call it after publishing.
 ///
 /// The fence makes it impossible that the waker misses the announcement while the sleeper misses
 /// what was published.
@@ -18,16 +19,16 @@ pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     take_announcement(sleeping)
 }
 
-/// As [`must_ring`], for several sleepers.
+/// As [`must_ring`], for several sleepers, with one fence.
 #[inline(always)]
 pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) -> [bool; N] {
     W::full_fence();
     sleeping.map(take_announcement)
 }
 
-/// As [`must_ring_all`], for a waker that can only kick the host. The host then consumes the
-/// announcement of the program at the other end with [`must_ring`], and rings that program's
-/// doorbell; the host's own announcement is consumed here.
+/// As [`must_ring_all`], for a waker that can only kick the host; returns whether it must. This
+/// call consumes the announcement of the host's sleepers, but not that of the program at the other
+/// end: the kicked host consumes it by [`must_ring`] and rings that program's doorbell.
 #[inline(always)]
 pub(crate) fn must_kick<W: SharedWord>(guest: &W, host: &W) -> bool {
     W::full_fence();
@@ -41,7 +42,8 @@ fn take_announcement<W: SharedWord>(sleeping: &W) -> bool {
     sleeping.acquire() != 0 && sleeping.take() != 0
 }
 
-/// A sleeper announces itself. It must look for work once more afterwards, and only then sleep.
+/// Announces that the caller is about to sleep. The caller must check for work once more before it
+/// sleeps.
 pub(crate) fn announce<W: SharedWord>(sleeping: &W) {
     sleeping.release(1);
     W::full_fence();
@@ -51,7 +53,7 @@ pub(crate) fn announce<W: SharedWord>(sleeping: &W) {
 /// host protects it; programs in other processes clear the word without that lock.
 #[derive(Debug)]
 pub struct SleepAnnouncement {
-    /// The word was set, and no sleeper has been woken since it was cleared.
+    /// The host has announced sleepers that it has not woken since.
     pending: bool,
 }
 
@@ -87,12 +89,12 @@ impl SleepAnnouncement {
     }
 }
 
-/// An eventfd that wakes one party, readable while it rings.
+/// An eventfd that wakes one party; readable from [`Self::ring`] until [`Self::clear`].
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);
 
 impl Doorbell {
-    /// Creates a silent doorbell.
+    /// Creates a doorbell whose eventfd is not readable.
     ///
     /// # Errors
     /// The kernel's error, usually because the process is out of descriptors.
@@ -114,12 +116,13 @@ impl Doorbell {
         self.0.try_clone().map(Self)
     }
 
-    /// Rings. The only expected error means that the bell already rings, so it is ignored.
+    /// Makes the eventfd readable. An error is ignored: the only expected one means that the
+    /// eventfd is already readable.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Silences the bell. Reading a silent one fails, which is harmless.
+    /// Resets the eventfd. An error is ignored: it means that the eventfd is not readable.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

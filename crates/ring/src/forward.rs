@@ -4,10 +4,10 @@ use crate::app::{AppRing, Rx, RxRing, Tx, TxRing};
 use crate::index::next;
 use crate::mem::{Slot, SlotFlags};
 
-/// Moves up to `max` slots' worth of whole packets from `rx` to `tx`, by exchanging buffers when
-/// both rings lie in one region and by copying otherwise. Returns how many slots were moved.
+/// Moves up to `max` slots' worth of whole packets from `rx` to `tx`, by exchanging buffers if both
+/// rings are in one region, and by copying otherwise. Returns how many slots were moved.
 ///
-/// The frames leave at `tx`'s next sync, and the freed slots return at `rx`'s.
+/// The next sync of `tx` sends the frames, and the next sync of `rx` returns the freed slots.
 #[inline]
 pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     if !rx.same_region(tx) {
@@ -53,7 +53,8 @@ fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
-/// Copies slot by slot: every rx frame fits a tx buffer here.
+/// Copies `count` slots one by one; the caller has checked that every rx frame fits into a tx
+/// buffer.
 #[inline(always)]
 fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     let (mut i, mut j) = (rx.head(), tx.head());
@@ -69,7 +70,7 @@ fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
-/// Copies packet by packet, split again for the smaller buffers of `tx`.
+/// Copies packet by packet, and splits each packet to fit the smaller buffers of `tx`.
 fn refragment(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     let (mut packet, mut moved) = (Vec::new(), 0);
     while let Some(slots) = rx.peek_packet(&mut packet, max - moved) {

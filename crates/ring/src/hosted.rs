@@ -1,17 +1,18 @@
 //! One direction of a pipe whose two ends belong to other processes.
 //!
 //! ```text
-//!   program A writes           HostedTx::sync   -- sent -->   HostedRx::sync         program B reads
-//!   A's tx ring in the region   (host's thread)  <- freed --   (host's thread)   B's rx ring in the region
+//!   program A writes        HostedTx::sync   -- sent -->  HostedRx::sync    program B reads
+//!   A's tx ring (region)    (host's thread)  <- freed --  (host's thread)   B's rx ring (region)
 //! ```
 //!
-//! At first a host does the syncs of both ends, and the words that the halves share are private to
-//! it, so no program can forge them. [`share`] moves them into the region. From then on a program
-//! may sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`]; the host
-//! may still sync either half, for programs that cannot. The `owner` word serializes the syncs of a
-//! half, and other words hold all state that the next owner needs.
+//! At first the host syncs both ends, and the words that the two halves share are in memory of the
+//! host, so no program can forge them. [`share`] moves the words into the region. From then on a
+//! program may sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`].
+//! The host may still sync either half, for programs that cannot do so themselves. The `owner` word
+//! serializes the syncs of a half, and other words hold all state that the next owner needs.
 //!
-//! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
+//! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe without a host, whose ends
+//! sync themselves.
 
 mod layout;
 pub(crate) mod ownership;
@@ -39,7 +40,8 @@ pub use wake_signals::WakeSignals;
 struct HostedDirection {
     tx: RingMem,
     rx: RingMem,
-    /// `sent` and `freed`, in separate cache lines, private to the host until they are shared.
+    /// `sent` and `freed`, in separate cache lines, private to the host until [`share`] moves them;
+    /// `None` in a program.
     host_words: Option<PersistentWords<2>>,
     shared: OnceLock<MappedSyncWords>,
 }
@@ -54,7 +56,7 @@ impl HostedDirection {
         }
     }
 
-    /// The words of one half, if other processes may sync it too.
+    /// Returns the words of one half if other processes may sync that half too.
     #[inline(always)]
     fn shared_half(&self, dir: RingDir) -> Option<&HalfWords> {
         self.shared.get().map(|words| words.get().half(dir))
@@ -112,11 +114,11 @@ impl DirectionStorage for HostedStorage {
     }
 }
 
-/// Lays out one direction of `num_slots` slots; the tx slots have the buffers. The words are in a
-/// region of the host's own.
+/// Lays out one direction of `num_slots` slots in `region`; the tx slots have the buffers. The
+/// words are in the region `words`, which only the host maps.
 ///
 /// # Errors
-/// [`RegionError`] when a region has not enough left.
+/// [`RegionError`] when one of the regions has not enough free memory.
 pub fn hosted_direction(
     region: &Arc<Region>,
     words: &Arc<Region>,
@@ -147,15 +149,16 @@ pub fn hosted_direction(
     ))
 }
 
-/// Moves the words of a direction to where other processes find them, if they are not there yet.
-/// They stay there as long as the direction exists. Both halves start with `host_sleeps` set
+/// Moves the words of a direction into the region of its rings, where other processes can access
+/// them, unless an earlier call did so. The words stay there as long as the direction exists. Both
+/// halves start with `host_sleeps` set
 /// ([`SleepAnnouncement::already_announced`](crate::SleepAnnouncement::already_announced)).
 ///
 /// # Errors
 /// [`RegionError::OutOfRingSpace`].
 ///
 /// # Panics
-/// If the halves are not of one direction.
+/// If `tx` and `rx` are not the halves of one direction.
 pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, RegionError> {
     let direction = &tx.direction.0;
     assert!(Arc::ptr_eq(direction, &rx.direction.0), "two halves of one direction");
@@ -168,8 +171,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             }
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
-            // Programs whose syncs the host does may have been asleep since before the word
-            // existed.
+            // Programs for which the host syncs may have been asleep since before the word existed.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
             // Both halves are borrowed mutably, so no other thread runs this.
@@ -184,7 +186,8 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
     })
 }
 
-/// Attaches to a direction that another process shared, in a mapping of its memory.
+/// Attaches to a direction that another process shared; `region` is a mapping of that process's
+/// memory.
 fn attach_direction(
     region: &Arc<Region>,
     layout: DirectionLayout,
@@ -210,8 +213,7 @@ macro_rules! half {
 
         impl $Half {
             /// Attaches to one half of a direction that another process shared, for the program
-            /// with number
-            /// `who`.
+            /// with the number `client_id`.
             ///
             /// # Errors
             /// [`RegionError::NotARegion`] if no such half can be at these offsets.
@@ -239,9 +241,9 @@ macro_rules! half {
                 self.sync_shown(|_, _, _| {})
             }
 
-            /// As [`Self::sync`], but first calls `see` with the slots that hold the frames (first,
-            /// and one past the last): before the receiver gets them, or, on the receiving half,
-            /// before the program does.
+            /// As [`Self::sync`], but calls `see` with the slots of the moved frames (the first,
+            /// and one past the last): before the receiver gets the frames, or, on the receiving
+            /// half, before its program gets them.
             ///
             /// # Errors
             /// As [`Self::sync`].
@@ -253,7 +255,8 @@ macro_rules! half {
                 self.sync_by(|half| half.sync_held(see), sync_report)
             }
 
-            /// Syncs while owning the half, if other processes may sync it too.
+            /// Syncs by `sync`. If other processes may sync the half too, acquires it first and
+            /// releases it afterwards.
             #[inline(always)]
             fn sync_by(
                 &mut self,
@@ -270,9 +273,9 @@ macro_rules! half {
                 Ok(report(slots?, side($other), self.client_id))
             }
 
-            /// As [`Self::sync`], for a program without doorbells, which leaves impossible indices
-            /// to the host. The program wakes both kinds of sleepers by a kick of the host
-            /// ([`SyncReport::wake_host`]).
+            /// As [`Self::sync`], for a program without doorbells. If the program's indices are
+            /// impossible, the sync is left to the host. The program wakes all sleepers by a kick
+            /// of the host ([`SyncReport::wake_host`]).
             ///
             /// # Errors
             /// [`HostedSyncError`]; no slot was moved. [`HostedSyncError::HostOnly`] also if the
@@ -300,8 +303,8 @@ macro_rules! half {
                 side.is_some_and(|side| side.holder.acquire() == self.client_id)
             }
 
-            /// Reports the slots that the host has synced since the last call, for a program whose
-            /// syncs the host does.
+            /// Calls `see` with the slots that the host has synced since the last call, for a
+            /// program for which the host syncs.
             ///
             /// # Errors
             /// [`HostedSyncError::Corrupt`].
@@ -315,7 +318,8 @@ macro_rules! half {
                 Ok(())
             }
 
-            /// Continues where the last owner left off.
+            /// Loads the state that the last owner of the half left in the words, if it differs
+            /// from the state here.
             #[inline(always)]
             fn catch_up(&mut self) -> Result<(), HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };
@@ -328,8 +332,8 @@ macro_rules! half {
                 if resumed { Ok(()) } else { Err(HostedSyncError::Corrupt) }
             }
 
-            /// Publishes a tail. The word is written first: where word and ring differ, the word is
-            /// newer.
+            /// Publishes a tail in the half's word and in the ring. The word is written first, so
+            /// if the two differ, the word is newer.
             #[inline(always)]
             fn publish(&mut self, tail: SlotIdx) {
                 if let Some(side) = self.direction.0.shared_half($mine) {
@@ -344,10 +348,10 @@ macro_rules! half {
                 &self.kern
             }
 
-            /// The sleep and ownership words of this half, once its direction is shared.
+            /// Returns access to the sleep and ownership words of this half.
             ///
             /// # Panics
-            /// Methods of the result panic if it is not shared.
+            /// Methods of the result panic if the direction is not shared.
             #[must_use]
             pub fn signs(&self) -> WakeSignals {
                 WakeSignals { direction: self.direction.clone(), dir: $mine }
@@ -367,10 +371,11 @@ half! {
 }
 
 impl HostedTx {
-    /// Location of the direction, with the host's private words, for [`DirectionLayout::resume`].
+    /// Returns the offsets of the direction's rings and of the host's private words, for
+    /// [`DirectionLayout::resume`].
     ///
     /// # Panics
-    /// In a program that the direction was shared with.
+    /// In a program, which has no private words.
     #[must_use]
     pub fn layout(&self) -> DirectionLayout {
         let HostedDirection { tx, rx, host_words: own, .. } = &*self.direction.0;
@@ -378,8 +383,8 @@ impl HostedTx {
         DirectionLayout { tx: tx.offset(), rx: rx.offset(), words, num_slots: tx.num_slots() }
     }
 
-    /// Sends the whole packets that the program queued and takes back the slots that the
-    /// receiver is done with.
+    /// Sends the whole packets that the program queued, and takes back the slots that the receiver
+    /// has returned.
     #[inline(always)]
     fn sync_held(
         &mut self,
@@ -411,8 +416,8 @@ impl HostedTx {
 }
 
 impl HostedRx {
-    /// As [`Self::sync`], but shows the slots that the program has released to `see` before the
-    /// sender gets them back.
+    /// As [`Self::sync`], but calls `see` with the slots that the program has released, before the
+    /// sender gets these slots back.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -432,8 +437,7 @@ impl HostedRx {
         self.sync_both(|_, _, _| {}, see)
     }
 
-    /// Gives the slots that the program is done with back to the sender and takes over new
-    /// frames.
+    /// Returns the slots that the program has released to the sender, and takes over new frames.
     #[inline(always)]
     fn sync_both(
         &mut self,

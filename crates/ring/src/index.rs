@@ -1,9 +1,10 @@
-//! Indices and their cyclic arithmetic. All functions expect indices below `n`.
+//! Slot indices and their cyclic arithmetic in a ring of `n` slots. All functions expect indices
+//! below `n`.
 
 /// Position of a slot in its ring.
 pub type SlotIdx = u32;
 
-/// Index of a buffer in its region; 0 and 1 are reserved and never carry a frame.
+/// Index of a buffer in its region. Buffers 0 and 1 are reserved and never carry a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufIdx(pub u32);
 
@@ -19,7 +20,7 @@ pub(crate) const fn prev(i: SlotIdx, n: u32) -> SlotIdx {
     if i == 0 { n - 1 } else { i - 1 }
 }
 
-/// The slot `count` after `i`, where `count <= n`.
+/// The slot `count` slots after `i`, where `count <= n`.
 #[inline(always)]
 pub(crate) const fn add(i: SlotIdx, count: u32, n: u32) -> SlotIdx {
     let sum = i + count;
@@ -32,7 +33,7 @@ pub(crate) const fn distance(from: SlotIdx, to: SlotIdx, n: u32) -> u32 {
     if to >= from { to - from } else { to + n - from }
 }
 
-/// The cyclic range `from..to` as at most two contiguous ones.
+/// Splits the cyclic range `from..to` into two contiguous ranges, which may be empty.
 #[inline(always)]
 pub(crate) const fn spans(from: SlotIdx, to: SlotIdx, n: u32) -> [(SlotIdx, SlotIdx); 2] {
     if to >= from { [(from, to), (0, 0)] } else { [(from, n), (0, to)] }
@@ -45,8 +46,8 @@ pub(crate) fn cyclic(from: SlotIdx, to: SlotIdx, n: u32) -> Cyclic {
     Cyclic { at, end, second }
 }
 
-/// Iterator of [`cyclic`]. It compares once per slot; an index that wraps would need two
-/// comparisons.
+/// Iterator of [`cyclic`]. It needs one comparison per slot; an iterator over a wrapping index
+/// would need two.
 #[derive(Debug)]
 pub(crate) struct Cyclic {
     at: SlotIdx,

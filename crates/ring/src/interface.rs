@@ -11,7 +11,7 @@ use crate::region::{Region, RegionError};
 /// `ni_bufs_head` is the low half of the 64-bit word that starts with it.
 const BUFS_HEAD_OFFSET: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
 
-/// The record; its bytes return to the region when it is dropped.
+/// A `netmap_if` record; dropping the value frees its bytes in the region.
 #[derive(Debug)]
 pub struct InterfaceRecord {
     region: Arc<Region>,
@@ -20,8 +20,9 @@ pub struct InterfaceRecord {
 }
 
 impl InterfaceRecord {
-    /// Lays out `head`, followed by the offsets of the rings in their region; 0 means that a ring
-    /// does not exist. They are stored relative to the record, as netmap requires.
+    /// Creates a record with `head`, followed by the offsets of the rings. The caller passes
+    /// offsets in the region (0: the ring does not exist); they are stored relative to the record,
+    /// as netmap requires.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`].
@@ -68,13 +69,13 @@ impl InterfaceRecord {
         self.offset
     }
 
-    /// The current first buffer of the extra list; unchecked.
+    /// The first buffer of the list of extra buffers, as the program last wrote it; unchecked.
     #[must_use]
     pub fn extra_bufs(&self) -> BufIdx {
         BufIdx(self.region.ring_word(self.offset + BUFS_HEAD_OFFSET).load(Ordering::Acquire) as u32)
     }
 
-    /// Writes the first buffer of the extra list.
+    /// Sets the first buffer of the list of extra buffers.
     pub fn set_extra_bufs(&self, BufIdx(head): BufIdx) {
         let word = self.region.ring_word(self.offset + BUFS_HEAD_OFFSET);
         let others = word.load(Ordering::Relaxed) & !u64::from(u32::MAX);

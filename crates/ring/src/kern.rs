@@ -13,10 +13,10 @@ use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 use crate::view::RingView;
 
-/// The application wrote indices that no correct program writes. Slots with an impossible buffer
-/// index now have index 0 and length 0, and indices outside the ring are reset to their last
-/// correct values. As in netmap, wrong indices within the ring stay until the application corrects
-/// them.
+/// The application wrote indices that no correct program writes, and the ring was reinitialised.
+/// The check has set slots with an impossible buffer index to index 0 and length 0, and has reset
+/// `head` and `cur` outside the ring to their last correct values. As in netmap, wrong values
+/// within the ring stay until the application corrects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
 pub struct Reinit {
@@ -32,9 +32,10 @@ pub struct Reinit {
 
 /// Both halves of a new ring.
 ///
-/// A driver works on the slots that [`KernRing::released`] gave it only while it borrows `app`
-/// mutably (one value holds both halves, and sync takes it by `&mut self`): frames that a batch has
-/// lent live as long as the borrow of `app`, longer than the batch that released them.
+/// A driver may access the slots that [`KernRing::released`] returned only while it borrows `app`
+/// mutably: frames that a batch of `app` has lent live as long as the borrow of `app`, which may be
+/// longer than the batch that released their slots. So one value holds both halves, and its sync
+/// takes `&mut self`.
 #[derive(Debug)]
 pub struct RingHalves<D> {
     /// For the program.
@@ -44,11 +45,11 @@ pub struct RingHalves<D> {
 }
 
 impl<D: RingDirection> RingHalves<D> {
-    /// Lays out a ring with a buffer in every slot. A tx ring starts empty (all slots but one are
-    /// the application's), and so does an rx ring (all slots are the driver's).
+    /// Lays out a ring with a buffer in every slot. Both kinds of rings start empty: all slots of a
+    /// tx ring but one are the application's, and all slots of an rx ring are the driver's.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough left.
+    /// [`RegionError`] when the region has not enough free memory.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
@@ -60,16 +61,16 @@ impl<D: RingDirection> RingHalves<D> {
     /// Lays out a ring of one slot without a buffer: for a direction that a port does not have.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough left.
+    /// [`RegionError`] when the region has not enough free memory.
     pub fn absent(region: &Arc<Region>, ringid: u16) -> Result<Self, RegionError> {
         Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
     }
 
-    /// Creates both halves of an existing ring, with its current indices: slots that the program
-    /// owned and has not released stay its own.
+    /// Creates both halves of an existing ring, with its current indices. The program keeps the
+    /// slots that it owns and has not released.
     ///
     /// # Panics
-    /// If its region is private: the existing halves might lend a buffer that these lend too.
+    /// If the region of the ring is private: the old and the new halves might lend the same buffer.
     #[must_use]
     pub fn resume_existing(ring: &RingView) -> Self {
         let mem = ring.mem();
@@ -89,8 +90,8 @@ pub struct KernRing {
     mem: RingMem,
     hwcur: u32,
     hwtail: u32,
-    /// First slot of the application at the last check: all slots outside `released..hwtail` are
-    /// the driver's.
+    /// The first slot that the application had not released at the last check. All slots outside
+    /// `released..hwtail` are the driver's.
     released: u32,
 }
 
@@ -103,16 +104,17 @@ impl KernRing {
         Self { mem, hwcur: 0, hwtail, released: 0 }
     }
 
-    /// Continues where another process left off; indices outside the ring count as 0.
+    /// Creates the driver's half with the indices that another process reached; indices outside the
+    /// ring count as 0.
     pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
         let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
         let hwcur = within(hwcur);
         Self { hwcur, hwtail: within(hwtail), released: hwcur, mem }
     }
 
-    /// Resumes a ring of a previous process, at `offset` of `region` and with buffers of its own:
-    /// slots that the application owned and has not released stay its own. Frames that it had
-    /// queued on a tx ring may have been sent.
+    /// Resumes a ring of a previous process, at `offset` of `region`, which owns the buffers in its
+    /// slots. The application keeps the slots that it owns and has not released. The previous
+    /// process may or may not have sent frames queued on a tx ring.
     ///
     /// # Errors
     /// [`RegionError`] if no such ring can be at `offset`.
@@ -121,8 +123,9 @@ impl KernRing {
             .map(Self::from_indices)
     }
 
-    /// The driver's half of a ring that another process created, in a mapping of its memory, for a
-    /// program that syncs the ring itself. [`Self::resync`] sets its indices.
+    /// Creates the driver's half of a ring that another process created, in a mapping of that
+    /// process's memory, for a program that syncs the ring itself. [`Self::resync`] sets its
+    /// indices.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if no such ring can be at `offset`.
@@ -139,8 +142,8 @@ impl KernRing {
         Self::resumed(mem, head, tail)
     }
 
-    /// Continues where another driver of the ring has left off; false, with nothing done, if the
-    /// indices are not within the ring.
+    /// Takes over the indices that another driver of the ring has reached. Returns false and does
+    /// nothing if an index is outside the ring.
     pub fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
         let possible = hwcur.max(hwtail) < self.mem.num_slots();
         if possible {
@@ -149,12 +152,12 @@ impl KernRing {
         possible
     }
 
-    /// Reads what the application has released: the slots `hwcur..head` are the driver's now.
-    /// The caller processes them and calls [`Self::complete_to`].
+    /// Reads and returns `head`: the application has released the slots `hwcur..head`, which are
+    /// the driver's now. The caller processes them and calls [`Self::complete_to`].
     ///
     /// # Errors
-    /// [`Reinit`] on impossible indices; then the driver owns no new slots, and the call may be
-    /// repeated.
+    /// [`Reinit`] if the indices are impossible. The driver then owns no new slots, and the caller
+    /// may call again.
     #[inline]
     pub fn released(&mut self) -> Result<SlotIdx, Reinit> {
         let (head, cur) = self.app_indices();
@@ -165,7 +168,7 @@ impl KernRing {
         Ok(head)
     }
 
-    /// As [`Self::released`], but leaves a ring with impossible indices as it is.
+    /// As [`Self::released`], but returns `None` and changes nothing if the indices are impossible.
     #[inline]
     #[must_use]
     pub fn peek_released(&self) -> Option<SlotIdx> {
@@ -193,7 +196,7 @@ impl KernRing {
 
     #[cold]
     fn reinit(&mut self, head: u32, cur: u32) -> Reinit {
-        // In a private region only the halves ever write slots.
+        // In a private region only the halves write slots, so no slot has to be checked.
         let count = if self.mem.is_private() { 0 } else { self.mem.num_slots() };
         for i in 0..count {
             let cell = self.mem.slot(i);
@@ -213,14 +216,14 @@ impl KernRing {
         Reinit { head, cur, hwcur: self.hwcur, hwtail: self.hwtail }
     }
 
-    /// First slot the driver has not processed.
+    /// The first slot that the driver has not processed.
     #[must_use]
     #[inline(always)]
     pub fn hwcur(&self) -> SlotIdx {
         self.hwcur
     }
 
-    /// The tail last published.
+    /// The tail that the driver published last.
     #[must_use]
     #[inline(always)]
     pub fn hwtail(&self) -> SlotIdx {
@@ -232,7 +235,7 @@ impl KernRing {
     pub fn complete_to(&mut self, head: SlotIdx) {
         debug_assert!(head < self.mem.num_slots());
         self.hwcur = head;
-        // For observers from outside, which need no ordering.
+        // Only observers in other threads read this word, and they need no ordering.
         self.mem.hwcur().store(head, Ordering::Relaxed);
     }
 
@@ -245,9 +248,9 @@ impl KernRing {
         !self.mem.is_private() || (i < n && distance(self.released, i, n) >= of_program)
     }
 
-    /// Publishes a tail: everything before it is the application's. Also overwrites what the
-    /// application may have written to the word. In a private region a tail before the last one is
-    /// ignored: it would take back slots whose bytes may be lent to the application.
+    /// Publishes a tail: all slots before it are the application's. Overwrites any value that the
+    /// application may have written to the word. In a private region, a tail before the previous
+    /// one is ignored, because it would take back slots whose bytes may be lent to the application.
     #[inline(always)]
     pub fn set_tail(&mut self, tail: SlotIdx) {
         debug_assert!(tail < self.mem.num_slots());
@@ -259,7 +262,7 @@ impl KernRing {
         self.mem.tail().store(tail, Ordering::Release);
     }
 
-    /// Slots that a driver may still fill on an rx ring before it is full.
+    /// Number of slots that the driver of an rx ring can still fill before the ring is full.
     #[must_use]
     #[inline(always)]
     pub fn free_slots(&self) -> u32 {
@@ -267,14 +270,14 @@ impl KernRing {
         n - 1 - distance(self.hwcur, self.hwtail, n)
     }
 
-    /// Slots between `hwcur` and `head`.
+    /// Number of slots from `hwcur` up to `head`.
     #[must_use]
     #[inline(always)]
     pub fn pending(&self, head: SlotIdx) -> u32 {
         distance(self.hwcur, head, self.mem.num_slots())
     }
 
-    /// Slots in the ring.
+    /// Number of slots in the ring.
     #[must_use]
     #[inline(always)]
     pub fn num_slots(&self) -> u32 {
@@ -295,14 +298,14 @@ impl KernRing {
         prev(i, self.mem.num_slots())
     }
 
-    /// The slot `count` after `i`; `count` is at most the number of slots.
+    /// The slot `count` slots after `i`; `count` is at most the number of slots.
     #[must_use]
     #[inline(always)]
     pub fn add(&self, i: SlotIdx, count: u32) -> SlotIdx {
         add(i, count, self.mem.num_slots())
     }
 
-    /// A copy of slot `i`, unchecked as to its content.
+    /// A copy of slot `i`; its content is not checked.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -312,7 +315,7 @@ impl KernRing {
         self.mem.slot(i).get()
     }
 
-    /// Sets length and flags of slot `i`, whose buffer stays.
+    /// Sets length and flags of slot `i`; the slot keeps its buffer.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -329,8 +332,8 @@ impl KernRing {
         KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
-    /// The bytes of the buffer in slot `i`, up to `len`, for a driver that copies. Empty when the
-    /// slot is the application's, or its buffer does not exist or is reserved.
+    /// The bytes of the buffer in slot `i`, up to `len`, for a driver that copies. Empty if the
+    /// application owns the slot, or the slot's buffer index is out of range or reserved.
     #[must_use]
     #[inline(always)]
     fn whole(&self, i: SlotIdx, buf: BufIdx, len: u32) -> SharedBuf<'_> {
@@ -338,7 +341,7 @@ impl KernRing {
         self.mem.shared(buf, if usable { len } else { 0 })
     }
 
-    /// The first `slot.len` bytes in the buffer of slot `i`, regardless of the payload's offset.
+    /// The first `slot.len` bytes in the buffer of slot `i`, whatever the payload offset.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: SlotIdx) -> SharedBuf<'_> {
@@ -346,9 +349,9 @@ impl KernRing {
         self.whole(i, slot.buf, slot.len.into())
     }
 
-    /// The first `len` bytes of a buffer that the driver has, whichever of its slots refers to it.
-    /// Empty when the buffer is not usable, or, in a private region, is in none of the driver's
-    /// slots.
+    /// The first `len` bytes of buffer `buf`, which must be in one of the driver's slots. Empty if
+    /// the index is out of range or reserved, or, in a private region, if no slot of the driver has
+    /// the buffer.
     #[must_use]
     pub fn bytes_of(&mut self, buf: BufIdx, len: u16) -> SharedBuf<'_> {
         let names = |&i: &SlotIdx| self.slot(i).buf == buf && self.is_held(i);
@@ -356,7 +359,8 @@ impl KernRing {
         self.whole(i.unwrap_or(0), buf, i.map_or(0, |_| len.into()))
     }
 
-    /// The whole buffer of slot `i` from its offset on, for a driver that receives by copying.
+    /// The buffer of slot `i` from the payload offset to the end, for a driver that receives by
+    /// copying.
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: SlotIdx) -> SharedBuf<'_> {
@@ -364,8 +368,8 @@ impl KernRing {
         self.whole(i, slot.buf, self.mem.buf_size()).skip(at)
     }
 
-    /// The payload of slot `i`, from its offset on; shorter than `slot.len` where the buffer ends
-    /// first, and empty when the slot has no usable buffer.
+    /// The payload of slot `i`: `slot.len` bytes from the payload offset on. Shorter if the buffer
+    /// ends before, and empty if the slot has no usable buffer.
     #[must_use]
     #[inline(always)]
     pub fn payload(&mut self, i: SlotIdx) -> SharedBuf<'_> {
@@ -399,21 +403,22 @@ impl KernRing {
         RingView::of(&self.mem)
     }
 
-    /// Whether payloads may begin at an offset within their buffers, as the ring's creator has
-    /// published it.
+    /// Whether the ring's creator has published in the ring that payloads may begin at an offset
+    /// within their buffers.
     #[must_use]
     pub fn has_published_offsets(&self) -> bool {
         self.mem.offset_mask() != 0
     }
 
-    /// Whether another process created the ring, and frees it and the buffers of its slots.
+    /// Whether another process created the ring; that process frees the ring and the buffers in its
+    /// slots.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.mem.is_foreign()
     }
 
-    /// The end of the last whole packet among the slots `hwcur..head`: an incomplete packet before
-    /// `head` has to wait.
+    /// The slot after the last whole packet among the slots `hwcur..head`; an incomplete packet
+    /// before `head` has to wait.
     #[must_use]
     #[inline(always)]
     pub fn whole_packets(&self, head: SlotIdx) -> SlotIdx {
@@ -428,7 +433,7 @@ impl KernRing {
         end
     }
 
-    /// Writes `ring->ts`, the time of the last rx sync.
+    /// Writes `ring->ts`, the time of the last rx sync since the epoch.
     pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
         self.mem.set_timestamp(seconds, microseconds);
     }

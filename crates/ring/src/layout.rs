@@ -1,17 +1,19 @@
-//! The layout of a region's memfd, and the check whether a file from elsewhere has it.
+//! The layout of a region's memfd, and the check whether a file from another process has this
+//! layout.
 
 use std::os::fd::OwnedFd;
 
 use crate::region::{Geometry, RegionError, is_buf_size, memory};
 
-/// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
+/// Bytes in a chunk before a frame's first byte: the headroom that AF_XDP always reserves.
 pub(crate) const HEADROOM_BYTES: u64 = 256;
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Size of a huge page.
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
-/// Buffers 0 and 1 are never handed out, as netmap's clients expect.
+/// Number of reserved buffers: buffers 0 and 1 are never allocated, as netmap's clients expect.
 pub(crate) const RESERVED_BUFS: u32 = 2;
-/// Far beyond any use; keeps sums of sizes from overflowing.
+/// Maximum length of the ring area in bytes: far beyond any use, and small enough that sums of
+/// sizes do not overflow.
 const MAX_RING_BYTES: u64 = 1 << 38;
 const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
 const VERSION: u64 = 1;
@@ -62,7 +64,7 @@ impl RegionHeader {
         Ok(Self::lay_out(geometry))
     }
 
-    /// As [`Self::compute`], for buffers of any size: for a region that is never passed on.
+    /// As [`Self::compute`], for buffers of any size: for a region that no other process maps.
     pub(crate) fn lay_out(geometry: Geometry) -> Self {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);
@@ -93,7 +95,8 @@ impl RegionHeader {
         Err(RegionError::Geometry { bufs: geometry.bufs, ring_bytes: geometry.ring_bytes })
     }
 
-    /// The layout of memory that another party laid out: we allocate nothing in it.
+    /// Returns the layout of memory that another party laid out, in which this process allocates
+    /// nothing.
     pub(crate) fn foreign(buf_start: u64, total: u64, bufs: u32, buf_size: u32) -> Self {
         Self { magic: MAGIC, version: VERSION, ring_start: 0, buf_start, total, bufs, buf_size }
     }

@@ -18,11 +18,12 @@
 //! # Invariants
 //! 1. Every buffer has one owner: a slot of one ring, a driver, an extra list, or the free list.
 //! 2. Of a ring, the slots `head..tail` belong to the application and all others to the driver.
-//! 3. Whatever the other party can write is read once into a local, checked, then used.
+//! 3. A value that the other party can write is read once into a local variable, checked, then
+//!    used.
 //!
 //! # Private and shared memory
-//! A region is private ([`Region::create`]: no other process can map it) or shared (all others) for
-//! its whole life. Only buffers of private regions are lent as references:
+//! A region is private ([`Region::create`]: no other process can map it) or shared for its whole
+//! life. Only buffers of private regions are lent as references:
 //!
 //! | | private | shared |
 //! |---|---|---|
@@ -34,9 +35,9 @@
 //! to a lent copy in the buffer. Drivers do not need to know which kind of region they work in.
 //!
 //! In a private region safe code cannot break invariant 1: buffers move by exchange or as an
-//! [`OwnedBuf`], a ring has one half of each kind, and a half reaches its own slots only. In a
-//! shared region a peer can name a buffer twice, but it cannot make another party panic or leave
-//! the region: indices are clamped, and an impossible index fails the sync.
+//! [`OwnedBuf`], a ring has one half of each kind, and a half accesses only its own slots. In a
+//! shared region a peer can put a buffer into two slots, but it cannot make another party panic or
+//! access memory outside the region: indices are clamped, and an impossible index fails the sync.
 //!
 //! This crate does no I/O: `slipring-port` connects rings to devices.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

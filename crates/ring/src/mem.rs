@@ -25,8 +25,8 @@ use crate::peer_copy;
 use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 
-/// A ring's bytes, and the buffers in its slots: returned to the region when its last half is
-/// dropped.
+/// Owns a ring's bytes and the buffers in its slots, and returns them to the region when the last
+/// half of the ring is dropped.
 #[derive(Debug)]
 struct RingBlock {
     region: Arc<Region>,
@@ -35,16 +35,16 @@ struct RingBlock {
     num_slots: u32,
     owned: RingOwnership,
     offsets: HostOffsets,
-    /// How far the driver has processed the ring, for other threads of the host.
+    /// The first slot that the driver has not processed; read by other threads of the host.
     hwcur: AtomicU32,
 }
 
 /// What dropping a ring returns to its region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RingOwnership {
-    /// Nothing: another process created the ring.
+    /// Nothing, because another process created the ring.
     Nothing,
-    /// The ring's bytes: its slots only ever refer to buffers of another ring.
+    /// The ring's bytes only, because its slots refer to buffers that belong to another ring.
     Bytes,
     /// The ring's bytes and the buffers in its slots.
     BytesAndBufs,
@@ -73,23 +73,24 @@ pub(crate) struct RingMem {
     num_bufs: u32,
     /// Whether the region is private, so that buffers can be lent.
     is_private: bool,
-    /// How many slots may be written, and how many bytes of a buffer may be copied, by index from
-    /// outside the halves: all of them, or 0 where buffers are lent.
+    /// Number of slots that code outside the two halves may write by index: all slots, or 0 in a
+    /// private region. The next field is the number of bytes of each buffer that such code may
+    /// copy.
     open_slots: u32,
     open_bytes: u32,
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
     block: Arc<RingBlock>,
-    /// Another value that must outlive this ring; mostly `None`.
+    /// A value that must live as long as this ring; `None` for most rings.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: the pointers lead into the region that `block` keeps alive; slots and words are only
-// accessed as atomics, and buffers by their owner (`app.rs`).
+// SAFETY: the pointers point into the region that `block` keeps alive. Slots and words are only
+// accessed as atomics, and buffers only by their owner (`app.rs`).
 unsafe impl Send for RingMem {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingMem {}
-// SAFETY: `slots` leads into `region`, which the block keeps alive, and is accessed as atomics.
+// SAFETY: `slots` points into `region`, which the block keeps alive, and is accessed as atomics.
 unsafe impl Send for RingBlock {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingBlock {}
@@ -107,7 +108,7 @@ fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> No
     unsafe { first.add(idx as usize * size as usize) }
 }
 
-/// Maximum number of slots of a ring; twice that is far from overflowing an index.
+/// Maximum number of slots of a ring; the sum of two slot indices cannot overflow.
 pub(crate) const MAX_SLOTS: u32 = 1 << 20;
 
 /// Bytes that a ring of `num_slots` takes in the ring area.
@@ -125,18 +126,18 @@ pub enum RingDir {
     Rx = 1,
 }
 
-/// The cells of a ring of `num_slots`.
+/// Returns the cells of a ring of `num_slots` slots.
 #[inline(always)]
 fn cells<'a>(slots: NonNull<SlotCell>, num_slots: u32) -> &'a [SlotCell] {
     // SAFETY:
-    // - In bounds and alive: both callers hold a region with room for `num_slots` at `slots`.
-    // - Aligned: a ring header is 128-aligned and 256 bytes long, a slot has 16.
+    // - In bounds and alive: both callers hold a region that has `num_slots` cells at `slots`.
+    // - Aligned: a ring header is 128-aligned and 256 bytes long, and a slot has 16 bytes.
     // - Shared: `SlotCell` is made of atomics, so references may coexist with a peer.
     unsafe { std::slice::from_raw_parts(slots.as_ptr(), num_slots as usize) }
 }
 
 impl RingMem {
-    /// Lays out a ring; its slots get `bufs` in order, and the remaining slots none.
+    /// Lays out a ring; its first slots get `bufs` in order, the remaining slots get no buffer.
     pub(crate) fn create(
         region: &Arc<Region>,
         dir: RingDir,
@@ -161,7 +162,7 @@ impl RingMem {
         };
         // SAFETY:
         // - In bounds and aligned: `alloc_ring_bytes` returned `ring_bytes` bytes, 128-aligned.
-        // - Exclusive: the offset is not known to others yet.
+        // - Exclusive: no other code knows the offset yet.
         unsafe { ring.header.cast::<NetmapRing>().write(header) };
         let len = region.buf_size() as u16;
         for (i, &buf) in (0..num_slots).zip(bufs) {
@@ -170,7 +171,7 @@ impl RingMem {
         Ok(ring)
     }
 
-    /// Resumes a ring that a previous process laid out; we now own what it owned.
+    /// Resumes a ring that a previous process laid out, with the ownership that process had.
     pub(crate) fn resume(
         region: &Arc<Region>,
         offset: u64,
@@ -187,7 +188,8 @@ impl RingMem {
         Ok(Self::at(region, offset, num_slots, owned))
     }
 
-    /// A ring that another process laid out at `offset`; `None` if no ring can be there.
+    /// Attaches to a ring that another process laid out at `offset`; `None` if no ring can be at
+    /// `offset`.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let possible = possible && !region.is_private();
@@ -195,7 +197,8 @@ impl RingMem {
         inside.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
-    /// A ring that a netmap device laid out at `offset`, anywhere before the buffers.
+    /// Attaches to a ring that a netmap device laid out at `offset`, anywhere before the buffers;
+    /// `None` if no ring can be at `offset`.
     pub(crate) fn foreign(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let end = offset.checked_add(ring_bytes(num_slots).min(1 << 32));
@@ -205,10 +208,11 @@ impl RingMem {
         fits.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
-    /// `offset` must have `ring_bytes(num_slots)` bytes before the start of the buffers.
+    /// Creates the value for the ring at `offset`. From `offset` to the start of the buffers there
+    /// must be at least `ring_bytes(num_slots)` bytes.
     fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: RingOwnership) -> Self {
         // SAFETY:
-        // - In bounds: promised by the caller; both callers took or checked the range.
+        // - In bounds: both callers allocated or checked the range.
         let header = unsafe { region.base().add(offset as usize) };
         // SAFETY: as above; slots follow the header.
         let slots: NonNull<SlotCell> = unsafe { header.add(size_of::<NetmapRing>()) }.cast();
@@ -237,7 +241,7 @@ impl RingMem {
         }
     }
 
-    /// Returns the same ring, which also keeps `what` alive.
+    /// Returns a value for the same ring that also keeps `what` alive.
     pub(crate) fn with_keep_alive(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(what), ..self.clone() }
     }
@@ -267,22 +271,23 @@ impl RingMem {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// As [`Self::slot`], for access from outside the two halves.
+    /// As [`Self::slot`], for code outside the two halves.
     ///
     /// # Panics
-    /// Also if buffers are lent: writing another buffer index into a slot could lend one twice.
+    /// If `i` is not below `num_slots`, or the region is private: another buffer index in a slot
+    /// could make two slots lend one buffer.
     #[inline(always)]
     pub(crate) fn open_slot(&self, i: SlotIdx) -> &SlotCell {
         &cells(self.slots, self.open_slots)[i as usize]
     }
 
-    /// The ring as one whose buffers may be lent; `None` in a shared region.
+    /// Returns the ring as a ring whose buffers may be lent; `None` in a shared region.
     #[inline(always)]
     pub(crate) fn as_private(&self) -> Option<PrivateMem<'_>> {
         if self.is_private { Some(PrivateMem::of(self)) } else { None }
     }
 
-    /// Where slots and buffers are.
+    /// Returns the addresses and sizes of slots and buffers.
     #[inline(always)]
     pub(crate) fn values(&self) -> MemValues<'_> {
         MemValues::of(self)
@@ -294,19 +299,19 @@ impl RingMem {
         self.is_private
     }
 
-    /// The slots of a contiguous range, as [`crate::index::spans`] lists them.
+    /// The slots `from..to`, a contiguous range as [`crate::index::spans`] returns.
     #[inline(always)]
     pub(crate) fn slots(&self, (from, to): (SlotIdx, SlotIdx)) -> &[SlotCell] {
         &cells(self.slots, self.num_slots)[from as usize..to as usize]
     }
 
-    /// First data byte of a buffer; see [`data_of`].
+    /// Returns the address of a buffer's data; see [`data_of`].
     #[inline(always)]
     pub(crate) fn data(&self, buf: BufIdx) -> NonNull<u8> {
         data_of(self.bufs, self.num_bufs, self.buf_size, buf)
     }
 
-    /// The first `len` bytes of a buffer, at most all of it.
+    /// The first `len` bytes of a buffer, or the whole buffer if it is shorter.
     #[inline(always)]
     pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
         self.values().shared(buf, len)
@@ -319,11 +324,12 @@ impl RingMem {
         // SAFETY:
         // - In bounds: `data` has `buf_size` bytes from there on.
         // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
-        //   the rules may have named its buffer twice.
+        //   the rules may have put one buffer into two slots.
         unsafe { peer_copy::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };
     }
 
-    /// Copies the first `len` bytes of a buffer of `from`; at most its `buf_size` and ours.
+    /// Copies the first `len` bytes of buffer `source` of the ring `from` to buffer `buf`; `len` is
+    /// at most the `buf_size` of both rings.
     #[inline(always)]
     pub(crate) fn copy_from(&self, buf: BufIdx, from: &Self, source: BufIdx, len: usize) {
         debug_assert!(len <= self.buf_size.min(from.buf_size) as usize);
@@ -331,8 +337,8 @@ impl RingMem {
         unsafe { peer_copy::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
     }
 
-    /// Copies a part of a buffer of `from`, as far as both buffers reach; returns the number of
-    /// bytes.
+    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of
+    /// this ring; fewer if one of the buffers ends earlier. Returns the number of copied bytes.
     #[inline(always)]
     pub(crate) fn copy_part(
         &self,
@@ -365,7 +371,7 @@ impl RingMem {
         // SAFETY:
         // - In bounds: callers pass field offsets of `NetmapRing`.
         let word = unsafe { self.header.add(offset) };
-        // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+        // SAFETY: aligned as the field is; the word is atomic, so a peer may access it too.
         unsafe { word.cast::<AtomicU32>().as_ref() }
     }
 
@@ -419,12 +425,13 @@ impl RingMem {
         self.block.owned == RingOwnership::Nothing
     }
 
-    /// The mask of payload offsets that the ring's creator has published.
+    /// The mask of payload offsets that the ring's creator has published in the ring; 0 for none.
     pub(crate) fn offset_mask(&self) -> u64 {
         self.long(offset_of!(NetmapRing, offset_mask)).load(Ordering::Relaxed)
     }
 
-    /// As [`Self::set_offsets`], if they were published to the program before.
+    /// Sets the offsets as [`Self::set_offsets`] does, but does not publish them, because a
+    /// previous process did.
     pub(crate) fn set_host_offsets(&self, offsets: RingOffsets) {
         self.block.offsets.set(Some(offsets));
     }
@@ -433,23 +440,23 @@ impl RingMem {
         // SAFETY:
         // - In bounds: callers pass offsets of 64-bit fields of `NetmapRing`.
         let word = unsafe { self.header.add(offset) };
-        // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+        // SAFETY: aligned as the field is; the word is atomic, so a peer may access it too.
         unsafe { word.cast::<AtomicU64>().as_ref() }
     }
 
-    /// The buffers that the slots name, unchecked.
+    /// The buffer indices in all slots, unchecked.
     pub(crate) fn bufs(&self) -> impl Iterator<Item = BufIdx> {
         cells(self.slots, self.num_slots).iter().map(|cell| cell.get().buf)
     }
 
-    /// Writes `ring->ts`.
+    /// Writes `ring->ts`: seconds and microseconds since the epoch.
     pub(crate) fn set_timestamp(&self, sec: i64, usec: i64) {
         let at = offset_of!(NetmapRing, ts);
         for (i, value) in [sec, usec].into_iter().enumerate() {
             // SAFETY:
             // - In bounds: `ts` is two 64-bit words.
             let word = unsafe { self.header.add(at + 8 * i) };
-            // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+            // SAFETY: aligned as the field is; the word is atomic, so a peer may access it too.
             unsafe { word.cast::<AtomicI64>().as_ref() }.store(value, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
-//! The protocols under loom: every interleaving and every value that the memory model allows,
-//! within three preemptions. Each also runs with one ordering weakened, and must then fail: a model
-//! that cannot fail proves nothing.
+//! The protocols of this crate under loom, which explores every interleaving with up to three
+//! preemptions and every value that the memory model allows. Each model also runs with one memory
+//! ordering weakened, and must then fail: a model that cannot fail proves nothing.
 
 mod halves;
 
@@ -40,11 +40,11 @@ impl SharedWord for Index {
     }
 }
 
-/// Orderings of the loads and stores of an index, as `AtomicU32` has them.
+/// The correct orderings of the loads and stores of an index: those of the production code.
 const RIGHT: [Ordering; 2] = [Acquire, Release];
 
-/// One direction of a pipe. Loom watches its slots, and the buffers that they name: an access by
-/// a party that does not own one at that moment is a failure.
+/// One direction of a pipe. Loom checks accesses to its slots and buffers: an access by a party
+/// that does not own the slot or buffer at that moment fails the model.
 struct Direction {
     sent: Index,
     freed: Index,
@@ -57,7 +57,7 @@ impl Direction {
     fn new(num_slots: usize, [sent, freed]: [[Ordering; 2]; 2]) -> Arc<Self> {
         let index = |[load, store]: [Ordering; 2]| Index { value: AtomicU32::new(0), load, store };
         let cells = |first| (0..num_slots).map(|i| UnsafeCell::new(first + i)).collect();
-        // The last buffer is the receiver's own.
+        // The last buffer is a spare buffer of the receiver.
         let bufs = (0..=num_slots).map(|_| UnsafeCell::new(0)).collect();
         let (sent, freed) = (index(sent), index(freed));
         Arc::new(Self { sent, freed, tx: cells(0), rx: cells(num_slots), bufs })
@@ -65,12 +65,12 @@ impl Direction {
 }
 
 fn get(cell: &UnsafeCell<usize>) -> usize {
-    // SAFETY: loom fails the model if anyone writes it meanwhile.
+    // SAFETY: loom fails the model if another thread writes the cell meanwhile.
     cell.with(|value| unsafe { *value })
 }
 
 fn set(cell: &UnsafeCell<usize>, new: usize) {
-    // SAFETY: loom fails the model if anyone else accesses it meanwhile.
+    // SAFETY: loom fails the model if another thread accesses the cell meanwhile.
     cell.with_mut(|value| unsafe { *value = new });
 }
 
@@ -98,8 +98,8 @@ impl DirectionStorage for Arc<Direction> {
     }
 }
 
-/// Sends frames 1 to `frames`, and reads them in another thread, which keeps each buffer and
-/// returns the previous one.
+/// Sends frames 1 to `frames`, and reads them in another thread, which exchanges the buffer of each
+/// slot for the buffer of the previous frame.
 fn pass_frames(num_slots: usize, frames: usize, orderings: [[Ordering; 2]; 2]) {
     let direction = Direction::new(num_slots, orderings);
     let receiver = thread::spawn({
@@ -163,7 +163,8 @@ fn without_release_or_acquire_of_either_index_slots_are_raced_for() {
     }
 }
 
-/// Strengths of a word's `full_fence`.
+/// The strength of a word's `full_fence`: sequentially consistent, acquire and release, or no
+/// fence.
 const FULL: u8 = 0;
 const ACQ_REL: u8 = 1;
 const NONE: u8 = 2;
@@ -194,8 +195,8 @@ impl<const FENCE: u8> SharedWord for Flag<FENCE> {
     }
 }
 
-/// One thread publishes; another announces its sleep and checks once more. It must never both see
-/// nothing and not be woken.
+/// One thread publishes; another announces its sleep and checks once more. The second thread must
+/// never miss the publication without being woken.
 fn wake<const FENCE: u8>(
     announce: fn(&Flag<FENCE>),
     must_ring: fn(&Flag<FENCE>) -> bool,
@@ -261,13 +262,14 @@ fn of_two_wakers_one_rings() {
     });
 }
 
-/// Mistakes in moving the words of a half to memory where programs sync the half themselves.
+/// Mistakes in moving the words of a half to memory that programs can access, so that they sync the
+/// half themselves.
 #[derive(Clone, Copy, PartialEq)]
 enum Mutation {
     Nothing,
-    /// The moved words do not announce that someone sleeps.
+    /// The moved words do not announce the host's sleepers.
     Silent,
-    /// The moved words announce sleepers only when a program may already sync.
+    /// The moved words announce the host's sleepers only after a program may already sync.
     Late,
     /// The sleeper announces itself after it has checked once more.
     LooksFirst,
@@ -277,7 +279,7 @@ enum Mutation {
     Mute,
 }
 
-/// A host's side of a half that becomes shared: each sleeper in the host has a mark of its own.
+/// The host's state of a half that becomes shared; each sleeper in the host has its own mark.
 #[derive(Default)]
 struct Half {
     marks: [AtomicU32; 2],
@@ -312,19 +314,20 @@ impl Half {
     fn wake(&self) {
         fence(SeqCst);
         for mark in &self.marks {
-            // As `Listeners::wake`, which reads before it writes.
+            // As in `Listeners::wake`, a read precedes the write.
             if mark.load(Acquire) != 0 {
                 mark.swap(0, AcqRel);
             }
         }
     }
 
-    /// Whether the sleeper with mark `i` has seen, or will be woken for, everything that was sent.
+    /// Whether sleeper `i` has seen everything that was sent, or has been woken for it.
     fn knows(&self, i: usize, seen: u32, sent: u32) -> bool {
         seen == sent || self.marks[i].load(Acquire) == 0
     }
 
-    /// Sleeps until something was sent; returns the last value seen.
+    /// Runs sleeper `i`: checks, announces its sleep and checks once more; returns the last value
+    /// of `sent` that it saw.
     fn sleep(&self, i: usize, wrong: Mutation) -> u32 {
         let observe = || {
             // A sync by the host, which excludes other threads of the host.
@@ -342,7 +345,7 @@ impl Half {
         if wrong == Mutation::LooksFirst { early } else { observe() }
     }
 
-    /// The words move, and a program sends by them, `frames` times.
+    /// Moves the words to the program's memory; then a program sends `frames` times through them.
     fn share_and_send(&self, frames: u32, wrong: Mutation) {
         let sync = self.lock.lock().unwrap();
         if !matches!(wrong, Mutation::Silent | Mutation::Late) {
@@ -362,7 +365,7 @@ impl Half {
     }
 }
 
-/// One thread sleeps in the host while the other end is lent to a program, which sends.
+/// One thread sleeps in the host while the other end is lent to a program that sends.
 fn hand_over(frames: u32, wrong: Mutation) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(Half::default());
@@ -392,7 +395,7 @@ fn with_any_step_of_the_hand_over_wrong_one_may_sleep_for_ever() {
 }
 
 /// Two threads sleep in the host for the same half, whose other end a program syncs. `add`
-/// announces a sleeper; `kicked` is what the host does when it is kicked.
+/// announces a sleeper; `kicked` is the host's action when it is kicked.
 fn two_sleepers(add: fn(&Half), kicked: fn(&Half)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let (add, kicked) = (add, kicked);

@@ -1,7 +1,7 @@
 //! netmap's offsets: payloads that do not begin at the start of their buffer.
 //!
-//! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. The program can write
-//! to that word, so the host uses its own copy of the mask.
+//! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. The program can
+//! overwrite `offset_mask`, so the host uses its own copy.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ impl RingOffsets {
 /// The host's copy of the settings, outside the ring.
 #[derive(Debug, Default)]
 pub(crate) struct HostOffsets {
-    /// 0 means that there are no offsets.
+    /// The mask; 0 if all payloads begin at byte 0.
     mask: AtomicU64,
     max: AtomicU32,
 }

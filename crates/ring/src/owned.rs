@@ -14,7 +14,7 @@ use crate::region::Region;
 #[must_use = "a buffer that is dropped is lost to its region"]
 pub struct OwnedBuf {
     buf: BufIdx,
-    /// The number of its region.
+    /// The number of the region that contains the buffer.
     region: u64,
 }
 

@@ -3,25 +3,25 @@
 //! A plain copy of such memory would be a data race: the compiler may read a plain byte twice, and
 //! assumes that it gets the same value. Two kinds of copies make no such assumption:
 //!
-//! 1. Few bytes, whose number the compiler knows ([`load`], [`store`]): relaxed atomic loads and
-//!    stores of aligned words, or of single bytes. Each becomes one plain `mov`.
+//! 1. A small number of bytes that the compiler knows ([`load`], [`store`]): relaxed atomic loads
+//!    and stores of aligned words, or of single bytes. Each load or store becomes one plain `mov`.
 //! 2. Any number of bytes ([`copy`]): `memmove` of the C library, called through a pointer that the
-//!    compiler has to read at each call. So the compiler cannot know the function, and the call is
-//!    one of foreign code, which may do whatever could be written in Rust. What `memmove` does could
-//!    be written as a relaxed atomic load and store of each byte: it decides nothing by the bytes
-//!    that it copies, and writes nowhere else.
+//!    compiler has to read at each call. So the compiler cannot know which function is called, and
+//!    must treat it as foreign code, which may do anything that could be written in Rust. The
+//!    effect of `memmove` could be written as a relaxed atomic load and store of each byte: its
+//!    control flow does not depend on the bytes that it copies, and it writes only the destination.
 //!
 //! Either way, bytes that the peer writes at the same time may arrive mixed, and there is no other
 //! effect. Callers check the copy, never the original.
 //!
-//! A peer in this process is other code of this crate, so its accesses are of these two kinds, too;
-//! a peer in another process is outside of the program that the compiler reasons about.
+//! A peer in this process is other code of this crate, so its accesses are also of these two kinds.
+//! A peer in another process is outside the program that the compiler reasons about.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-/// Above this many bytes, a call costs less than that many loads.
+/// Above this number of bytes, a call of `memmove` costs less than the single loads.
 const MAX_INLINE_BYTES: usize = 128;
 
 type CopyFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
@@ -31,22 +31,24 @@ static MEMMOVE: CopyFn = libc::memmove;
 /// Copies `len` bytes. The two ranges may overlap.
 ///
 /// # Safety
-/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` writable. Besides the
-/// caller's, no reference to the bytes at `to` is in use, and no unique reference to those at
-/// `from`.
+/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` are mapped writable. Except
+/// for the caller's own references, no reference to the bytes at `to` is in use, and no unique
+/// reference to the bytes at `from`.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {
-        // The compiler often knows that `len` is 0, but not what a call would do.
+        // The compiler often knows that `len` is 0 and then removes the copy, but it could not
+        // remove the call.
         return;
     }
-    // SAFETY: a static is valid and aligned. Volatile, so that the compiler does not know the value.
+    // SAFETY: a static is valid and aligned. Volatile, so that the compiler does not know the
+    // value.
     let memmove = unsafe { (&raw const MEMMOVE).read_volatile() };
     // SAFETY: by the caller.
     unsafe { memmove(to.cast(), from.cast(), len) };
 }
 
-/// Copies `N` bytes out.
+/// Loads the `N` bytes at `from`.
 ///
 /// # Safety
 /// `N` bytes at `from` are mapped, and no unique reference to them is in use.
@@ -71,10 +73,10 @@ pub(crate) unsafe fn load<const N: usize>(from: *const u8) -> [u8; N] {
     bytes
 }
 
-/// Copies `N` bytes in.
+/// Stores `bytes` at `to`.
 ///
 /// # Safety
-/// `N` bytes at `to` are mapped, to be written, and no reference to them is in use.
+/// `N` bytes at `to` are mapped writable, and no reference to them is in use.
 #[inline(always)]
 pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     if N < 8 {
@@ -94,7 +96,8 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     }
 }
 
-/// As [`load`]. Not inlined, so that its array, which has an address, is not that of `load`.
+/// As [`load`], at any alignment. Not inlined: its array must have an address, and the array of
+/// `load` can then stay in registers.
 ///
 /// # Safety
 /// As of [`load`].
@@ -102,12 +105,12 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
 #[inline(never)]
 unsafe fn load_unaligned<const N: usize>(from: *const u8) -> [u8; N] {
     let mut bytes = [0; N];
-    // SAFETY: `bytes` is ours; the rest by the caller.
+    // SAFETY: `bytes` is a local array; the caller guarantees the rest.
     unsafe { copy(from, bytes.as_mut_ptr(), N) };
     bytes
 }
 
-/// As [`store`]; not inlined for the same reason.
+/// As [`store`], at any alignment. Not inlined, for the same reason as [`load_unaligned`].
 ///
 /// # Safety
 /// As of [`store`].
@@ -118,7 +121,7 @@ unsafe fn store_unaligned<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     unsafe { copy(bytes.as_ptr(), to, N) };
 }
 
-/// Whether `N` bytes at this address are few enough, and aligned words.
+/// Whether the `N` bytes at `at` are aligned whole words, and at most [`MAX_INLINE_BYTES`].
 #[inline(always)]
 fn has_words<const N: usize>(at: *const u8) -> bool {
     N.is_multiple_of(8) && N <= MAX_INLINE_BYTES && at.addr().is_multiple_of(8)
@@ -130,7 +133,7 @@ fn has_words<const N: usize>(at: *const u8) -> bool {
 /// The word is mapped for `'a` and aligned.
 #[inline(always)]
 unsafe fn word_at<'a>(start: *const u8, i: usize) -> &'a AtomicU64 {
-    // SAFETY: by the caller; it is an atomic, so it may be shared with a peer.
+    // SAFETY: by the caller; the word is an atomic, so a peer may access it too.
     unsafe { AtomicU64::from_ptr(start.wrapping_add(8 * i).cast_mut().cast()) }
 }
 
@@ -152,7 +155,8 @@ mod tests {
         std::array::from_fn(|i| i as u8)
     }
 
-    /// Loads and stores `N` bytes at every alignment, with nothing around them touched.
+    /// Checks that `N` bytes can be stored and loaded at every alignment, and that the bytes around
+    /// them stay unchanged.
     fn passes<const N: usize>() {
         for at in 0..16 {
             let mut memory = [0xee; 256];

@@ -1,5 +1,5 @@
-//! A few words in a region where a successor process finds them: state that a host keeps for a ring
-//! or a file. No program maps that region.
+//! State that a host keeps for a ring or a file, as words in a region, so that a successor process
+//! can resume it. Programs do not map that region.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use crate::arena::ARENA_ALIGN_BYTES;
 use crate::region::{Region, RegionError};
 
-/// The words, in `LINES` cache line pairs; their bytes return to the region on drop.
+/// Words in `LINES` cache line pairs; dropping the value frees their bytes in the region.
 #[derive(Debug)]
 pub struct PersistentWords<const LINES: u64 = 1>(AttachedWords<LINES>);
 
@@ -23,7 +23,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
         Ok(Self(AttachedWords { region: region.clone(), offset }))
     }
 
-    /// Resumes the words of a previous process at `at`, with their values.
+    /// Resumes the words that a previous process had at offset `at`, with their values.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`] if the range is not free, or not in the ring area.
@@ -41,7 +41,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
     /// Word `i` of line pair `line`.
     ///
     /// # Panics
-    /// If there is no such word.
+    /// If `line` is not below `LINES`, or `i` is not below the number of words in a line pair.
     #[must_use]
     #[inline(always)]
     pub fn word(&self, line: u64, i: u64) -> &AtomicU64 {
@@ -49,7 +49,8 @@ impl<const LINES: u64> PersistentWords<LINES> {
     }
 }
 
-/// The same kind of words, created and owned by another process, in a mapping of its memory.
+/// Words as in [`PersistentWords`] that another process created and owns, in a mapping of that
+/// process's memory.
 #[derive(Debug)]
 pub struct AttachedWords<const LINES: u64 = 1> {
     region: Arc<Region>,
@@ -57,7 +58,7 @@ pub struct AttachedWords<const LINES: u64 = 1> {
 }
 
 impl<const LINES: u64> AttachedWords<LINES> {
-    /// Finds the words at `offset`; `None` if the offset is impossible.
+    /// Attaches to the words at `offset`; `None` if no words can be at `offset`.
     #[must_use]
     pub fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
         let inside = region.in_ring_area(offset, LINES * ARENA_ALIGN_BYTES);
@@ -67,7 +68,7 @@ impl<const LINES: u64> AttachedWords<LINES> {
     /// As [`PersistentWords::word`].
     ///
     /// # Panics
-    /// If there is no such word.
+    /// If `line` is not below `LINES`, or `i` is not below the number of words in a line pair.
     #[must_use]
     #[inline(always)]
     pub fn word(&self, line: u64, i: u64) -> &AtomicU64 {

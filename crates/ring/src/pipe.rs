@@ -1,4 +1,5 @@
-//! A pipe: two rings each way in one region, and the words through which the ends meet.
+//! A pipe: a tx ring and an rx ring for each direction in one region, and the words through which
+//! the two ends synchronise.
 //!
 //! ```text
 //!      end a                                    end b
@@ -7,9 +8,10 @@
 //!   rx ring <--------------------------------- tx ring        `Words` of direction b to a
 //! ```
 //!
-//! Buffers belong to the tx rings: a sent slot is copied to the same index of the peer's rx ring,
-//! with whatever buffer it names, and copied back when the peer is done if its buffer was
-//! exchanged (`NS_BUF_CHANGED`). The frame itself never moves. Both ends may be in one thread, two threads or two processes.
+//! Buffers belong to the tx rings: a sent slot is copied, with its buffer index, to the slot of the
+//! same number in the peer's rx ring. When the peer releases the slot, it is copied back if the
+//! peer exchanged its buffer (`NS_BUF_CHANGED`). The frame itself never moves. Both ends may be in
+//! one thread, two threads or two processes.
 
 use std::io;
 use std::mem::offset_of;
@@ -29,12 +31,12 @@ use crate::region::{Region, RegionError};
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 struct PipeWords {
-    /// Written by the sender.
+    /// First slot not yet sent. Written by the sender.
     sent: AtomicU32,
     /// Set by the sender when it sleeps for free slots.
     sender_sleeps: AtomicU32,
     _other_line: [AtomicU32; 30],
-    /// Written by the receiver.
+    /// First slot not yet returned. Written by the receiver.
     freed: AtomicU32,
     /// Set by the receiver when it sleeps for frames.
     receiver_sleeps: AtomicU32,
@@ -48,7 +50,8 @@ const _: () = assert!(offset_of!(PipeWords, freed) == 128 && size_of::<PipeWords
 struct PipeRecord {
     words: [PipeWords; 2],
     num_slots: AtomicU32,
-    /// Ring offsets in units of 128 bytes: tx and rx of the direction a to b, then of b to a.
+    /// Ring offsets in units of 128 bytes: the tx and rx ring of the direction a to b, then those
+    /// of b to a.
     rings: [AtomicU32; 4],
 }
 
@@ -61,7 +64,7 @@ struct PipeStorage {
     link: Arc<PipeDirection>,
 }
 
-// SAFETY: `words` leads into a region that `link` keeps alive, and is made of atomics.
+// SAFETY: `words` points into a region that `link` keeps alive, and consists of atomics.
 unsafe impl Send for PipeStorage {}
 
 impl PipeStorage {
@@ -151,9 +154,9 @@ impl DirectionStorage for PipeStorage {
     }
 }
 
-/// Copies the slots of `rx` whose buffers the receiver has exchanged back to `tx`. The others are
-/// unchanged; writing them would move their cache lines to the receiver's core and back for
-/// nothing.
+/// Copies those of the slots `from..to` whose buffers the receiver has exchanged from `rx` back to
+/// `tx`. All other slots of `tx` already have the right content; writing them would needlessly move
+/// their cache lines to the receiver's core and back.
 #[inline(always)]
 pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
     for span in spans(from, to, rx.num_slots()) {
@@ -165,7 +168,8 @@ pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: Slot
     }
 }
 
-/// The record's bytes, freed with the last end in the process that allocated them.
+/// The bytes of the pipe's record. The process that allocated them frees them when its last end is
+/// dropped.
 #[derive(Debug)]
 struct RecordBytes {
     region: Arc<Region>,
@@ -178,7 +182,8 @@ const RECORD_LEN: u64 = size_of::<PipeRecord>() as u64;
 impl RecordBytes {
     fn record(&self) -> &PipeRecord {
         // SAFETY:
-        // - In bounds: `offset` has RECORD_LEN bytes of the ring area, taken or checked.
+        // - In bounds: the RECORD_LEN bytes at `offset` were allocated in the ring area, or
+        //   checked.
         let at = unsafe { self.region.base().add(self.offset as usize) };
         // SAFETY: 128-aligned by the arena or `in_ring_area`; all fields in use are atomics.
         unsafe { at.cast::<PipeRecord>().as_ref() }
@@ -206,8 +211,8 @@ impl PipePair {
     /// Lays out a pipe of `num_slots` slots each way, every tx slot with a buffer.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough left, [`io::Error`] in
-    /// [`RegionError::Memory`] when descriptors are short.
+    /// [`RegionError`] when the region has not enough free memory; [`RegionError::Memory`] with an
+    /// [`io::Error`] when the process is out of descriptors.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let offset = region.alloc_ring_bytes(RECORD_LEN)?;
         let bytes = Arc::new(RecordBytes { region: region.clone(), offset, owned: true });
@@ -255,7 +260,7 @@ fn invalid_pipe_error() -> RegionError {
     RegionError::NotARegion("no pipe lies at this offset")
 }
 
-/// One end of a pipe. It owns its rings: do not replace `tx` or `rx` by other rings.
+/// One end of a pipe, which owns its rings. Do not replace `tx` or `rx` by other rings.
 #[derive(Debug)]
 pub struct PipeEnd {
     /// Frames to send.
@@ -294,15 +299,14 @@ impl PipeEnd {
         })
     }
 
-    /// Offset of the pipe's record. With the region's descriptor and the two doorbells, it is all
-    /// that
-    /// another process needs for [`Self::attach`].
+    /// Offset of the pipe's record. Another process needs this offset, the region's descriptor and
+    /// the two doorbells for [`Self::attach`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.sender.shared().link.record.offset
     }
 
-    /// The bell that wakes this end, and the one that wakes the other.
+    /// The doorbell that wakes this end, and the doorbell that wakes the other end.
     #[must_use]
     pub fn doorbells(&self) -> (&Doorbell, &Doorbell) {
         (&self.doorbell, &self.peer_doorbell)
@@ -311,7 +315,7 @@ impl PipeEnd {
     /// Attaches to the slave end of a pipe that another process created, before its first frame.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no pipe can lie at `offset`.
+    /// [`RegionError::NotARegion`] if no pipe can be at `offset`.
     pub fn attach(
         region: &Arc<Region>,
         offset: u64,
@@ -339,8 +343,8 @@ impl PipeEnd {
         Self::over(b_to_a, a_to_b, mine, peers)
     }
 
-    /// Sends what the program queued and takes back the slots that the peer is done with.
-    /// Returns how many slots were sent.
+    /// Sends the slots that the program queued, and takes back the slots that the peer has
+    /// returned. Returns how many slots were sent.
     ///
     /// # Errors
     /// [`SyncFault`]: the program's indices or the peer's are impossible.
@@ -357,8 +361,8 @@ impl PipeEnd {
         Ok(sent)
     }
 
-    /// Gives the slots that the program is done with back to the peer and takes over new
-    /// frames. Returns how many slots are new.
+    /// Returns the slots that the program has released to the peer, and takes over new frames.
+    /// Returns how many slots have new frames.
     ///
     /// # Errors
     /// As [`Self::tx_sync`].
@@ -376,7 +380,8 @@ impl PipeEnd {
         Ok(crate::index::distance(before, tail, self.rx_kern.num_slots()))
     }
 
-    /// Where the next [`Self::tx_sync`] will send up to, if the program's indices are right.
+    /// The slot up to which the next [`Self::tx_sync`] will send; `None` if the program's indices
+    /// are impossible.
     #[must_use]
     pub fn pending_tx(&mut self) -> Option<SlotIdx> {
         self.tx_kern.released().ok()
@@ -394,7 +399,7 @@ impl PipeEnd {
         &self.tx_kern
     }
 
-    /// Frames (slots) sent that the peer has not given back.
+    /// Number of sent slots that the peer has not returned.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.sender.in_flight()

@@ -7,8 +7,8 @@
 //!   reads `freed` (Acquire), then slots  <-----------  writes slots back, then `freed` (Release)
 //! ```
 //!
-//! A slot belongs to the receiver from `freed` up to `sent`, to the sender otherwise; one slot
-//! always stays with the sender, so that full and empty differ. Each word has one writer.
+//! The slots `freed..sent` belong to the receiver, all other slots to the sender. One slot always
+//! stays with the sender, so that full and empty rings differ. Each word has one writer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -16,13 +16,14 @@ use crate::index::{SlotIdx, distance, prev};
 
 /// A shared word with one writer.
 pub trait SharedWord {
-    /// Loads it (acquire): makes the writer's earlier writes visible.
+    /// Loads the word (acquire): makes the writer's earlier writes visible.
     fn acquire(&self) -> u32;
-    /// Stores it (release), after all earlier writes.
+    /// Stores the word (release), after all earlier writes.
     fn release(&self, value: u32);
-    /// Sets it to 0 and returns the old value. The only write by a party other than its writer.
+    /// Atomically sets the word to 0 and returns the old value. This is the only write by a party
+    /// other than the word's writer.
     fn take(&self) -> u32;
-    /// Atomically replaces 0 by `who`; returns whether it succeeded. Acquire: pairs with the
+    /// Atomically replaces 0 by `client_id`; returns whether it succeeded. Acquire: pairs with the
     /// release by which the previous owner stored 0.
     fn claim(&self, client_id: u32) -> bool;
     /// Full fence: orders all earlier accesses before all later ones, as seen by every thread.
@@ -56,7 +57,7 @@ impl SharedWord for AtomicU32 {
     }
 }
 
-/// A 64-bit word of which the lower half is used, for storage that has only 64-bit words.
+/// For storage that has only 64-bit words: uses the lower half of the word.
 impl SharedWord for AtomicU64 {
     #[inline(always)]
     fn acquire(&self) -> u32 {
@@ -86,9 +87,9 @@ impl SharedWord for AtomicU64 {
 
 /// The storage of one direction of a pipe: two rings of equal length and two words.
 pub trait DirectionStorage {
-    /// The words' type.
+    /// The type of the words `sent` and `freed`.
     type W: SharedWord;
-    /// Slots in each ring.
+    /// Number of slots in each ring.
     fn num_slots(&self) -> u32;
     /// First slot not yet sent. Written by the sender.
     fn sent(&self) -> &Self::W;
@@ -152,10 +153,10 @@ pub struct PipeSender<S> {
 }
 
 impl<S: DirectionStorage> PipeSender<S> {
-    /// Takes the sender's role in the state that the words have.
+    /// Creates the sending party's state from the current values of the words.
     ///
     /// # Errors
-    /// [`PeerFault`] when the protocol can never reach the words' state.
+    /// [`PeerFault`] if the protocol can never produce these values.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, sent: 0, freed: 0 };
         new.resync()?;
@@ -172,14 +173,14 @@ impl<S: DirectionStorage> PipeSender<S> {
         Ok(())
     }
 
-    /// The sender's own word.
+    /// The sender's current value of its word `sent`.
     #[inline(always)]
     pub(crate) fn position(&self) -> SlotIdx {
         self.sent
     }
 
-    /// Sends slots up to `head`, which the caller has checked, and takes back those that the
-    /// receiver has returned. Returns the tx ring's tail.
+    /// Sends the slots up to `head`, which the caller has checked, and takes back the slots that
+    /// the receiver has returned. Returns the tx ring's tail.
     ///
     /// # Errors
     /// [`PeerFault`] if the receiver's word is impossible; then nothing is sent or taken back.
@@ -199,7 +200,7 @@ impl<S: DirectionStorage> PipeSender<S> {
         Ok(prev(self.freed, n))
     }
 
-    /// Slots that the receiver holds.
+    /// Number of slots that belong to the receiver.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         distance(self.freed, self.sent, self.shared.num_slots())
@@ -225,10 +226,10 @@ pub struct PipeReceiver<S> {
 }
 
 impl<S: DirectionStorage> PipeReceiver<S> {
-    /// Takes the receiver's role in the state that the words have.
+    /// Creates the receiving party's state from the current values of the words.
     ///
     /// # Errors
-    /// [`PeerFault`] when the protocol can never reach the words' state.
+    /// [`PeerFault`] if the protocol can never produce these values.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, freed: 0, sent: 0 };
         new.resync()?;
@@ -241,19 +242,19 @@ impl<S: DirectionStorage> PipeReceiver<S> {
     /// As [`Self::new`].
     pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [_, freed] = indices(&self.shared)?;
-        // Whatever was sent since counts as new.
+        // All slots after `freed` count as not yet taken over.
         (self.freed, self.sent) = (freed, freed);
         Ok(())
     }
 
-    /// The receiver's own word.
+    /// The receiver's current value of its word `freed`.
     #[inline(always)]
     pub(crate) fn position(&self) -> SlotIdx {
         self.freed
     }
 
-    /// As [`Self::new`], but the program has already taken over the slots up to `told`. A value
-    /// beyond what was sent is ignored.
+    /// As [`Self::new`], but the program has already taken over the slots up to `position`, which
+    /// is ignored if those slots were not all sent.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -268,8 +269,8 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         Ok(receiver)
     }
 
-    /// Returns slots up to `head`, which the caller has checked, to the sender and takes over those
-    /// that it has sent. Returns the rx ring's tail.
+    /// Returns the slots up to `head`, which the caller has checked, to the sender, and takes over
+    /// the slots that the sender has sent. Returns the rx ring's tail.
     ///
     /// # Errors
     /// [`PeerFault`] if the sender's word is impossible; then nothing is returned or taken over.

@@ -1,5 +1,5 @@
-//! The loops of the safe API written as in C, with raw pointers and no checks, as a reference for
-//! measurements. Not for use.
+//! The loops of the safe API written as in C, with raw pointers and without checks. Only a
+//! reference for benchmarks; programs must not use this module.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -27,7 +27,7 @@ struct RawSpan {
 }
 
 impl RawSpan {
-    /// Returns slot `at` and the first byte of its buffer.
+    /// Returns the addresses of slot `at` and of its buffer.
     #[inline(always)]
     fn slot(&self, at: u32) -> (*mut NetmapSlot, *mut u8) {
         let slot = self.slots.wrapping_add(at as usize);
@@ -36,7 +36,7 @@ impl RawSpan {
         (slot, self.bufs.wrapping_add(buf_idx * self.buf_size))
     }
 
-    /// Writes the slots `from..to`.
+    /// Sets the length of the slots `from..to` to `len`, and clears their flags.
     #[inline(never)]
     fn set_run(&self, mut from: u32, to: u32, len: u16) {
         while from != to {
@@ -63,7 +63,7 @@ impl RawRing {
         Self { ring: at.cast() }
     }
 
-    /// The slots between head and tail.
+    /// Reads the state of the ring: the slots between head and tail.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -103,7 +103,7 @@ impl RawRing {
         // SAFETY: by the caller.
         let span = unsafe { self.span() };
         let count = span.owned_slots.min(max);
-        // Slots are written per run of equal lengths, for the reason given at `fill_slots`.
+        // Slots are written per run of equal lengths, for the reason explained at `fill_slots`.
         let (mut at, mut run, mut run_len) = (span.head, span.head, 0);
         for _ in 0..count {
             let len = write(span.slot(at).1);
@@ -179,7 +179,7 @@ pub type RawFrame = [u64; 8];
 /// safe halves of the rings stay unused.
 ///
 /// # Errors
-/// [`RegionError`] when there is no memory.
+/// [`RegionError`] if the memory cannot be allocated.
 pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
     let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * slots + 2, buf_size: 2048 };
     let PipePair { a, b } = PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, slots)?;
@@ -214,7 +214,7 @@ impl RawWriter {
 pub struct RawReader(PipeEnd);
 
 impl RawReader {
-    /// Receives, and calls `look` for up to `max` frames.
+    /// Receives, and calls `visit` for up to `max` frames.
     ///
     /// # Errors
     /// As [`PipeEnd::rx_sync`].

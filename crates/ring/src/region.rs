@@ -1,8 +1,8 @@
 //! A region: one sealed memfd that holds netmap's interface records, rings and buffers.
 //!
-//! Buffer `k` is chunk `k` of the buffer area, and its data begins `HEADROOM` bytes into the
-//! chunk and reaches as far into the next one, so data areas never overlap and AF_XDP, which
-//! puts 256 bytes before each frame, receives where netmap expects the frame.
+//! Buffer `k` is chunk `k` of the buffer area, and its data begins `HEADROOM` bytes into the chunk
+//! and reaches `HEADROOM` bytes into the next chunk. So data areas never overlap, and AF_XDP, which
+//! reserves 256 bytes before each frame, receives frames where netmap expects them.
 
 mod buffers;
 mod bytes;
@@ -38,47 +38,48 @@ use crate::revocable::RevocableMapping;
 /// Shared memory for rings and buffers.
 #[derive(Debug)]
 pub struct Region {
-    /// Unique among all regions that this process has ever had.
+    /// Number of the region; unique within this process, and never reused.
     id: u64,
-    /// The file, shared by all of its regions; `None` if the memory is lent, since we do not keep
-    /// its file.
+    /// The file that contains the region; several regions may share a file. `None` if another
+    /// program lends the memory, because the region does not keep that file open.
     fd: Option<Arc<OwnedFd>>,
-    /// Offset in the file; 0 unless several regions share the file.
+    /// Offset of the region in the file; 0 unless several regions share the file.
     file_offset: u64,
     base: NonNull<u8>,
     header: RegionHeader,
     huge: bool,
     /// Whether no other process can map the region.
     is_private: bool,
-    /// Buffers below this index may be copied by index; 0 in a private region, which lends
-    /// references.
+    /// Buffers below this index may be copied by index; 0 in a private region, whose rings lend
+    /// references to its buffers.
     by_value: u32,
-    /// Whether dropping the region punches a hole in the file, which outlives it.
+    /// Whether dropping the region frees its pages by a hole in the file, because the file outlives
+    /// the region.
     punch: bool,
-    /// `None` in a process that attached: only the creator allocates memory.
+    /// The free memory; `None` in a process that attached: only the creator of a region allocates
+    /// memory in it.
     free: Option<Mutex<FreeMemory>>,
-    /// The mapping, if the memory is another program's.
+    /// The mapping, if another program lends the memory.
     revocable: Option<RevocableMapping>,
-    /// The claim on its range of the file; dropped last.
+    /// Reserves the region's range of the file; dropped last.
     _lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
 // SAFETY:
-// - `base` is the only field that is not Send and Sync by itself. The mapping it points to lives
-//   as long as the value and is never moved.
-// - Everything reached through it is an atomic word or a raw copy; whoever lends references into
-//   buffers (`app.rs`) upholds that each buffer has one owner.
+// - `base` is the only field that is not Send and Sync by itself. The mapping that `base` points to
+//   lives as long as the region and is never moved.
+// - Everything reached through `base` is an atomic word or a raw copy. Code that lends references
+//   into buffers (`app.rs`) ensures that each buffer has one owner.
 unsafe impl Send for Region {}
 // SAFETY: as for Send.
 unsafe impl Sync for Region {}
 
 impl Region {
     /// Creates a private region: no other process can map it, so its rings may lend their buffers
-    /// as
-    /// slices. Its memfd is never passed on.
+    /// as slices. The memfd is never passed to another process.
     ///
     /// # Errors
-    /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
+    /// [`RegionError`] when the geometry is out of range or the kernel refuses the memory.
     pub fn create(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
         let mut region = Self::make(geometry, huge)?;
         (region.fd, region.is_private, region.by_value) = (None, true, 0);
@@ -130,10 +131,10 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps a region that another process made and passed on.
+    /// Maps a region that another process created and whose descriptor it passed on.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] when the descriptor holds something else.
+    /// [`RegionError::NotARegion`] when the file behind the descriptor is not a region.
     pub fn attach(fd: OwnedFd) -> Result<Arc<Self>, RegionError> {
         let file_size = rustix::fs::fstat(&fd).map_err(|e| memory("stat", 0, e))?.st_size;
         let file_size = u64::try_from(file_size)
@@ -153,11 +154,11 @@ impl Region {
 
     /// Creates a region within a larger, sparse file, at offset `at`, in a range that no other
     /// region uses. Pages are allocated on first access and freed when the region is dropped;
-    /// `lease` is dropped after that, when the range is free again.
+    /// `lease` is dropped after that, so the range is then free for another region.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
-    /// region does, or the kernel gives no memory.
+    /// region does, or the kernel refuses the memory.
     pub fn within(
         file: &Arc<OwnedFd>,
         at: u64,
@@ -169,8 +170,8 @@ impl Region {
     }
 
     /// Resumes a region that a previous process created by [`Self::within`] and did not drop.
-    /// `left` is the last result of its [`Self::free_buf_state`]; ring bytes count as free until
-    /// the rings and records there are resumed.
+    /// `left` is the last result of [`Self::free_buf_state`] in that process. All ring bytes count
+    /// as free until the rings and records in them are resumed.
     ///
     /// # Errors
     /// As [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not exist.
@@ -204,7 +205,7 @@ impl Region {
         // SAFETY:
         // - In bounds: `compute` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
-        // - A client may have the page mapped; no process reads it back without checking.
+        // - A client may have the page mapped; every process checks the header that it reads.
         unsafe { base.cast::<RegionHeader>().write_volatile(header) };
         let free = Some(Mutex::new(free));
         let mut region = Self::from_mapping(Some(file.clone()), base, header);
@@ -214,8 +215,7 @@ impl Region {
     }
 
     /// Creates a region in the first `len` bytes of memory that another program has lent, with as
-    /// many
-    /// buffers as its whole pages hold, and at most as many as `geometry` says.
+    /// many buffers as fit into the whole pages, but no more than `geometry` says.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, or not even one buffer fits.
@@ -260,17 +260,18 @@ impl Region {
         Ok(RegionHeader::compute(geometry)?.total)
     }
 
-    /// Where in its file the region begins; 0 unless it was made by [`Self::within`].
+    /// Returns the offset of the region in its file, in bytes; 0 unless the region was created by
+    /// [`Self::within`].
     #[must_use]
     pub fn file_offset(&self) -> u64 {
         self.file_offset
     }
 
-    /// Returns the memfd, to be passed on or registered elsewhere.
+    /// Returns the memfd, which the caller can pass to another process or register with a device.
     ///
     /// # Panics
-    /// If the region is private, which no other process may map, or the memory is another program's
-    /// ([`Self::from_revocable`]), whose file we do not keep.
+    /// If the region is private, so that no other process may map it, or if another program lends
+    /// the memory ([`Self::from_revocable`]), because the region does not keep that file open.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("a region that may be passed on").as_fd()
@@ -280,29 +281,28 @@ impl Region {
         self.id
     }
 
-    /// Whether no other process can map it: then rings lend slices of its buffers, and they cannot
-    /// be
-    /// copied by index.
+    /// Whether no other process can map the region. If so, rings lend slices of its buffers, and
+    /// buffers cannot be copied by index.
     #[must_use]
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Whether the memory is another program's, which has revoked it.
+    /// Whether another program lent the memory and has revoked it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.revocable.as_ref().is_some_and(RevocableMapping::is_revoked)
     }
 
-    /// Whether huge pages back it; false in a process that attached, which cannot tell.
+    /// Whether the region has huge pages; false in a process that attached, which cannot know.
     #[must_use]
     pub fn is_huge(&self) -> bool {
         self.huge
     }
 
-    /// Bytes in the memfd.
+    /// Size of the region in bytes, with header, rings and buffers.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.header.total
@@ -314,37 +314,37 @@ impl Region {
         self.header.buf_size
     }
 
-    /// Buffers in all, the two reserved ones included.
+    /// Total number of buffers, including the two reserved buffers 0 and 1.
     #[must_use]
     pub fn num_bufs(&self) -> u32 {
         self.header.bufs
     }
 
-    /// Where the buffer area begins, in bytes from the start; page-aligned.
+    /// Offset of the buffer area in the region, in bytes; page-aligned.
     #[must_use]
     pub fn buf_start(&self) -> u64 {
         self.header.buf_start
     }
 
-    /// Where rings begin, in bytes from the start.
+    /// Offset of the ring area in the region, in bytes.
     #[must_use]
     pub fn ring_start(&self) -> u64 {
         self.header.ring_start
     }
 
-    /// Where the data of buffer 0 begins, in bytes from the start.
+    /// Offset of the data of buffer 0 in the region, in bytes.
     #[must_use]
     pub fn data_start(&self) -> u64 {
         self.header.buf_start + HEADROOM_BYTES
     }
 
-    /// Bytes of the buffer area that chunks cover (without the slack after the last one).
+    /// Length in bytes of all chunks in the buffer area, without the slack after the last chunk.
     #[must_use]
     pub fn buf_area_len(&self) -> u64 {
         u64::from(self.header.bufs) * u64::from(self.header.buf_size)
     }
 
-    /// Address of the mapping in this process; valid as long as the region.
+    /// Address of the mapping in this process; valid while `self` lives.
     #[must_use]
     pub fn base(&self) -> NonNull<u8> {
         self.base
@@ -369,13 +369,14 @@ impl Region {
         Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
     }
 
-    /// As [`Self::data`]; `None` also in a private region, whose buffers rings lend.
+    /// As [`Self::data`]; `None` also in a private region, where only rings give access to buffers.
     #[inline(always)]
     fn data_by_value(&self, buf: BufIdx) -> Option<NonNull<u8>> {
         if buf.0 < self.by_value { self.data(buf) } else { None }
     }
 
-    /// First byte of a buffer's data, `buf_size` bytes long; `None` out of range.
+    /// Returns the address of a buffer's data, which has `buf_size` bytes; `None` if the index is
+    /// out of range.
     #[inline(always)]
     pub(crate) fn data(&self, BufIdx(idx): BufIdx) -> Option<NonNull<u8>> {
         if idx >= self.header.bufs {
@@ -390,7 +391,8 @@ impl Region {
         Some(unsafe { self.base.add(at as usize) })
     }
 
-    /// Reserves this range of the ring area, with its content: a previous process used it.
+    /// Reserves the `len` bytes at offset `at` of the region, in the ring area, and keeps their
+    /// content, which a previous process wrote.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`] if the range is not free or not in the ring area.
@@ -399,7 +401,7 @@ impl Region {
         if taken { Ok(()) } else { Err(RegionError::OutOfRingSpace { wanted: len }) }
     }
 
-    /// Allocates `len` zeroed bytes in the ring area and returns their offset.
+    /// Allocates `len` zeroed bytes in the ring area and returns their offset in the region.
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`] if no free range is long enough.
@@ -410,22 +412,22 @@ impl Region {
         // - In bounds: the arena covers `ring_start..buf_start` only.
         let start = unsafe { self.base.add(at as usize) };
         // SAFETY:
-        // - In bounds as above. Exclusive: the arena hands out each byte once.
+        // - In bounds as above. Exclusive: the arena allocates each byte once.
         unsafe { start.write_bytes(0, len as usize) };
         Ok(at)
     }
 
-    /// Returns bytes to the ring area; nothing may refer to them any more.
+    /// Frees the `len` bytes at offset `at`, in the ring area; nothing may refer to them any more.
     pub(crate) fn release_ring_bytes(&self, at: u64, len: u64) {
         if let Some(mut free) = self.free() {
             free.rings.release(at, len);
         }
     }
 
-    /// The 64-bit word at `at` of the ring area.
+    /// Returns the 64-bit word at offset `at` of the region, in the ring area.
     ///
     /// # Panics
-    /// If it is out of bounds or not aligned.
+    /// If the word is outside the ring area or not aligned.
     pub(crate) fn ring_word(&self, at: u64) -> &AtomicU64 {
         assert!(
             at >= self.header.ring_start && at + 8 <= self.header.buf_start,
@@ -437,11 +439,12 @@ impl Region {
         let word = unsafe { self.base.add(at as usize) };
         // SAFETY:
         // - Aligned: checked above, and a mapping starts at a page. Alive: `self` is borrowed.
-        // - Shared: it is an atomic.
+        // - Shared: the word is an atomic.
         unsafe { word.cast::<AtomicU64>().as_ref() }
     }
 
-    /// Whether `len` bytes at `at` lie in the ring area.
+    /// Whether `at` is aligned as the arena aligns, and the `len` bytes at offset `at` are in the
+    /// ring area.
     pub(crate) fn in_ring_area(&self, at: u64, len: u64) -> bool {
         at >= self.header.ring_start
             && at.is_multiple_of(crate::arena::ARENA_ALIGN_BYTES)
@@ -461,7 +464,8 @@ impl Drop for Region {
             return;
         }
         // SAFETY:
-        // - `base` and `total` are what `map` was given; this is the only unmap.
+        // - `base` and `total` describe exactly the mapping that `map` created; it is unmapped only
+        //   here.
         // - Rings hold an `Arc` of the region, so nothing points into it any more.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.header.total as usize) };

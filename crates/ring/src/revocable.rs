@@ -1,19 +1,18 @@
-//! Memory that another program has lent us and may revoke.
+//! Memory that another program, the lender, shares with this process and may revoke.
 //!
-//! The file is not ours: any process that has it open may truncate it at any moment. An access
-//! beyond its end then raises SIGBUS, which would end this process and every client with it. So the
-//! first such fault replaces the whole mapping by zero pages ([`RevocableMapping::is_revoked`] is
-//! true from then on), and the faulting access is retried. Only the lender loses what it shared
-//! with us.
+//! The memory is a file of the lender: any process that has the file open may truncate it at any
+//! moment. An access beyond its end then raises SIGBUS, which would end this process and every
+//! client with it. So the first such fault replaces the whole mapping by zero pages
+//! ([`RevocableMapping::is_revoked`] is true from then on), and the faulting access is retried.
+//! Only the lender loses data: what it shared with this process.
 //!
 //! ```text
 //!   access --> fault --> SIGBUS handler --> is it in the list? --> mapping replaced, access again
 //!                                                `- no ---> what handled SIGBUS before
 //! ```
 //!
-//! The handler is process-wide. It is installed with the first mapping and runs in the faulting
-//! thread:
-//! it takes no lock, allocates nothing, and makes at most two system calls.
+//! The handler is process-wide and installed with the first mapping. It runs in the faulting
+//! thread: it takes no lock, allocates nothing, and makes at most two system calls.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// A mapped part of another program's file.
+/// A mapping of a part of another program's file.
 #[derive(Debug)]
 pub struct RevocableMapping {
     base: NonNull<u8>,
@@ -33,14 +32,14 @@ pub struct RevocableMapping {
 }
 
 // SAFETY:
-// - The mapping lives as long as the value, at one address, and is only accessed by atomics, or
-//   by a region that upholds what it promises for its own memory.
+// - The mapping lives as long as the value, at one address. It is only accessed by atomics, or by a
+//   region, under the same rules as other memory of regions.
 unsafe impl Send for RevocableMapping {}
 // SAFETY: as for Send.
 unsafe impl Sync for RevocableMapping {}
 
 impl RevocableMapping {
-    /// Maps `len` bytes of `file` from byte `at` on, both multiples of its page size.
+    /// Maps `len` bytes of `file` from byte `at` on; both are multiples of the file's page size.
     ///
     /// # Errors
     /// The error of `mmap`.
@@ -82,17 +81,17 @@ impl RevocableMapping {
         self.len == 0
     }
 
-    /// Whether the lender has revoked it: then no other process sees our writes.
+    /// Whether the lender has revoked the memory. If so, no other process sees writes to it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.registration.revoked.load(Ordering::Acquire)
     }
 
-    /// The 32-bit word at byte `at`.
+    /// The 32-bit word at byte `at` of the mapping.
     ///
     /// # Panics
-    /// If it is out of bounds or not aligned.
+    /// If the word is out of bounds or not aligned.
     #[must_use]
     pub fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at.checked_add(4).is_some_and(|end| end <= self.len));
@@ -101,36 +100,37 @@ impl RevocableMapping {
         let word = unsafe { self.base.add(at) };
         // SAFETY:
         // - Aligned: checked above, and a mapping starts at a page. Alive: `self` is borrowed.
-        // - Shared: it is an atomic.
+        // - Shared: the word is an atomic.
         unsafe { word.cast::<AtomicU32>().as_ref() }
     }
 }
 
 impl Drop for RevocableMapping {
     fn drop(&mut self) {
-        // First, so that a fault at this address never means a later mapping.
+        // Unregistered before it is unmapped, so that the handler never mistakes a later mapping at
+        // this address for this one.
         self.registration.unregister();
         // SAFETY:
-        // - `base` and `len` are what `map` was given; this is the only unmap.
+        // - `base` and `len` describe exactly the mapping that `map` created; it is unmapped only
+        //   here.
         // - All borrows of the value have ended.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
     }
 }
 
-/// One mapping that the handler knows. Entries are never freed, only reused: a handler may read any
-/// of
-/// them at any time.
+/// A list entry with one mapping that the handler watches. Entries are never freed, only reused,
+/// because a handler may read any entry at any time.
 #[derive(Debug, Default)]
 struct WatchedMapping {
     in_use: AtomicBool,
     /// Odd while `start` and `len` change: they are valid only as a pair.
     version: AtomicUsize,
-    /// 0 if the entry is free.
+    /// Address of the mapping; 0 if the entry is free.
     start: AtomicUsize,
     len: AtomicUsize,
     revoked: AtomicBool,
-    /// Set once, before others can see the entry.
+    /// The next entry of the list. Set before other threads can see this entry, and never changed.
     next: AtomicPtr<WatchedMapping>,
 }
 
@@ -139,8 +139,8 @@ static FIRST_MAPPING: AtomicPtr<WatchedMapping> = AtomicPtr::new(std::ptr::null_
 impl WatchedMapping {
     fn load_next(link: &AtomicPtr<Self>) -> Option<&'static Self> {
         // SAFETY:
-        // - Links are null or lead to entries that were leaked, and were whole before the link was
-        //   stored (acquire, paired with the release in `watch`).
+        // - Links are null or point to leaked entries, which were complete before the link was
+        //   stored (acquire: pairs with the release when the link was stored).
         unsafe { link.load(Ordering::Acquire).as_ref() }
     }
 
@@ -148,7 +148,7 @@ impl WatchedMapping {
         std::iter::successors(Self::load_next(&FIRST_MAPPING), |one| Self::load_next(&one.next))
     }
 
-    /// Only the thread that has claimed the entry calls this.
+    /// Stores a mapping in the entry. Only the thread that has claimed the entry may call this.
     fn set(&self, start: usize, len: usize) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -166,9 +166,9 @@ impl WatchedMapping {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Returns start and length if `addr` is within. An entry that is changing cannot be the one
-    /// that
-    /// faulted: its mapping stays until the faulting thread goes on.
+    /// Returns start and length of the mapping if it contains `addr`. An entry that is being
+    /// changed is skipped: the mapping that faulted stays registered until the faulting thread
+    /// continues.
     fn range_containing(&self, addr: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
@@ -179,7 +179,8 @@ impl WatchedMapping {
     }
 }
 
-/// Replaces the mapping that contains the faulting address by zero pages; false if it is not ours.
+/// Replaces the watched mapping that contains the faulting address by zero pages; returns false if
+/// no watched mapping contains it.
 fn replace_mapping(addr: usize) -> bool {
     let found =
         WatchedMapping::all().find_map(|one| one.range_containing(addr).map(|range| (one, range)));
@@ -188,12 +189,13 @@ fn replace_mapping(addr: usize) -> bool {
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY:
-    // - The range is exactly that of a mapping of ours, whose owner is alive: the thread that
-    //   faulted borrows it. Its pages may change under atomics and raw copies at any time.
+    // - The range is exactly that of a watched mapping, whose `RevocableMapping` is alive, because
+    //   the faulting thread borrows it. Atomics and raw copies allow its pages to change at any
+    //   time.
     unsafe { mmap_anonymous(start as *mut _, len, access, flags) }.is_ok()
 }
 
-/// Makes a mapping known to the handler.
+/// Adds a mapping to the list that the handler searches.
 fn register(start: usize, len: usize) -> &'static WatchedMapping {
     let free = |one: &&WatchedMapping| !one.in_use.swap(true, Ordering::AcqRel);
     let entry = WatchedMapping::all().find(free).unwrap_or_else(|| {
@@ -204,7 +206,7 @@ fn register(start: usize, len: usize) -> &'static WatchedMapping {
             entry.next.store(first, Ordering::Relaxed);
             Some(std::ptr::from_ref(entry).cast_mut())
         };
-        // Never refused: `link` always returns an entry.
+        // The update never fails, because `link` always returns an entry.
         let _ = FIRST_MAPPING.fetch_update(Ordering::AcqRel, Ordering::Acquire, link);
         entry
     });
@@ -226,7 +228,7 @@ fn install_sigbus_handler() {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         let mut before = action;
         // SAFETY:
-        // - Both are whole `sigaction`s, alive during the call.
+        // - Both pointers are to complete `sigaction`s, alive during the call.
         // - The handler only does what is allowed in a signal handler; see its comment.
         let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         debug_assert_eq!(done, 0, "SIGBUS can be handled");
@@ -235,7 +237,7 @@ fn install_sigbus_handler() {
 }
 
 extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: with SA_SIGINFO the kernel gives a whole one, alive during the call.
+    // SAFETY: with SA_SIGINFO the kernel passes a complete `siginfo_t`, alive during the call.
     let info = unsafe { &*info };
     // A SIGBUS sent by `kill` has no address.
     let is_fault = info.si_code > 0;
@@ -246,11 +248,13 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     }
 }
 
-/// Restores the previous action. A fault then repeats by itself; a sent signal is raised again.
+/// Restores the previous action of SIGBUS. A fault then occurs again when the handler returns; a
+/// signal sent by a process is raised again.
 fn call_previous_handler(is_fault: bool) {
     let Some(before) = PREVIOUS_SIGBUS_ACTION.get() else { return };
     // SAFETY:
-    // - A whole `sigaction`, as the kernel gave it to us; both calls may be made in a handler.
+    // - `before` is a complete `sigaction` that the kernel returned. Both calls are allowed in a
+    //   signal handler.
     unsafe { libc::sigaction(libc::SIGBUS, std::ptr::from_ref(before), std::ptr::null_mut()) };
     if !is_fault {
         // SAFETY: `raise` has no preconditions; the signal is blocked until the handler returns.

@@ -14,7 +14,8 @@ pub fn secret_word() -> u64 {
     loop {
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(8) => return u64::from_ne_bytes(bytes),
-            // A signal came before the source was ready. Once ready, it always returns 8 bytes.
+            // A signal came before the random source was ready. Once ready, the source always
+            // returns 8 bytes.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("the kernel gives no random numbers: {error}"),
         }

@@ -10,12 +10,12 @@ use crate::peer_copy;
 /// Bytes per prefetched cache line.
 pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
-/// A buffer, or a part of one, in memory that others may map: it is only copied from and to, and
-/// never becomes a reference.
+/// A buffer or a part of a buffer, in memory that other processes may map: bytes are only copied
+/// from it and to it, and no reference to them is ever created.
 ///
-/// Each byte is read once, into memory of the reader's own, and checked there. Bytes that another
-/// party writes at the same time may arrive mixed; there is no other effect. How that is done, and
-/// why it is no data race, is explained in `peer_copy.rs`.
+/// Each byte is read once, into private memory of the reader, and checked there. Bytes that another
+/// party writes at the same time may arrive mixed; there is no other effect. `peer_copy.rs`
+/// explains how these copies work, and why they are no data race.
 ///
 /// ```compile_fail
 /// # use slipring_ring::SharedBuf;
@@ -32,7 +32,7 @@ pub struct SharedBuf<'m> {
 
 impl<'m> SharedBuf<'m> {
     /// # Safety
-    /// `len` bytes at `data` are mapped, to be read and written, for all of `'m`.
+    /// `len` bytes at `data` are mapped readable and writable for all of `'m`.
     #[inline(always)]
     pub(crate) unsafe fn new(data: NonNull<u8>, len: usize) -> Self {
         Self { data, len, memory: PhantomData }
@@ -45,21 +45,21 @@ impl<'m> SharedBuf<'m> {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether the length is 0.
     #[must_use]
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The first `len` bytes, or all where there are fewer.
+    /// The first `len` bytes, or all bytes if there are fewer.
     #[must_use]
     #[inline(always)]
     pub fn first(self, len: usize) -> Self {
         Self { len: len.min(self.len), ..self }
     }
 
-    /// The bytes from `at` on; none beyond the end.
+    /// The bytes from `at` on; empty if `at` is beyond the end.
     #[must_use]
     #[inline(always)]
     pub fn skip(self, at: usize) -> Self {
@@ -85,38 +85,39 @@ impl<'m> SharedBuf<'m> {
         self.data.as_ptr().expose_provenance()
     }
 
-    /// Copies from the start, as many bytes as both sides have; returns their number.
+    /// Copies bytes from the start of the buffer to `out`, as many as both have; returns their
+    /// number.
     #[inline(always)]
     pub fn copy_out(self, out: &mut [u8]) -> usize {
         let len = self.len.min(out.len());
         // SAFETY:
-        // - In bounds: `len` is at most the length of either; ours is mapped for `'m`.
-        // - No references: `out` is borrowed exclusively, and none leads into our memory.
+        // - In bounds: `len` is at most the length of both; the buffer is mapped for `'m`.
+        // - No references: `out` is borrowed exclusively, and no reference points into the buffer.
         unsafe { peer_copy::copy(self.data.as_ptr(), out.as_mut_ptr(), len) };
         len
     }
 
-    /// Copies to the start, as many bytes as both sides have; returns their number.
+    /// Copies `bytes` to the start of the buffer, as many bytes as both have; returns their number.
     #[inline(always)]
     pub fn copy_in(self, bytes: &[u8]) -> usize {
         let len = self.len.min(bytes.len());
-        // SAFETY: as in `copy_out`, the other way.
+        // SAFETY: as in `copy_out`, with source and destination exchanged.
         unsafe { peer_copy::copy(bytes.as_ptr(), self.data.as_ptr(), len) };
         len
     }
 
-    /// Copies to another buffer, as many bytes as both have; returns their number. The two may
-    /// overlap: a peer that breaks the rules may have put a buffer into two slots.
+    /// Copies bytes to the start of another buffer, as many as both have; returns their number. The
+    /// two buffers may overlap: a peer that breaks the rules may have put a buffer into two slots.
     #[inline(always)]
     pub fn copy_to(self, to: SharedBuf<'_>) -> usize {
         let len = self.len.min(to.len);
         // SAFETY:
-        // - In bounds: `len` is at most the length of either, which are mapped.
+        // - In bounds: `len` is at most the length of both buffers, which are mapped.
         unsafe { peer_copy::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
         len
     }
 
-    /// Returns the bytes `at..at + N`; `None` if they are not all within.
+    /// Returns the bytes `at..at + N`; `None` if they are not all within the buffer.
     #[must_use]
     #[inline(always)]
     pub fn read<const N: usize>(self, at: usize) -> Option<[u8; N]> {
@@ -126,7 +127,8 @@ impl<'m> SharedBuf<'m> {
         (rest.len >= N).then(|| unsafe { peer_copy::load(rest.data.as_ptr()) })
     }
 
-    /// Writes the bytes `at..at + N`; false, with nothing done, if they are not all within.
+    /// Writes the bytes `at..at + N`. Returns false and does nothing if they are not all within the
+    /// buffer.
     #[inline(always)]
     pub fn write<const N: usize>(self, at: usize, bytes: [u8; N]) -> bool {
         let rest = self.skip(at);
@@ -139,7 +141,7 @@ impl<'m> SharedBuf<'m> {
         fits
     }
 
-    /// Appends a copy of all bytes.
+    /// Appends a copy of all bytes to `bytes`.
     pub fn append_to(self, bytes: &mut Vec<u8>) {
         let before = bytes.len();
         bytes.resize(before + self.len, 0);
@@ -154,7 +156,8 @@ impl<'m> SharedBuf<'m> {
         bytes
     }
 
-    /// Moves the first `len` bytes to `at`; false, with nothing done, if they do not fit.
+    /// Copies the first `len` bytes of the buffer to byte `at`. Returns false and does nothing if
+    /// they do not fit.
     pub fn copy_within(self, len: usize, at: usize) -> bool {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.len);
         if fits {

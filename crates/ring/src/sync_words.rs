@@ -1,8 +1,8 @@
-//! The words that the two halves of a hosted direction share, in a region or next to it.
+//! The words that the two halves of a hosted direction share.
 //!
 //! ```text
 //!   byte   0    8      12      16             20            24        28      128 ...
-//!        | at | tail | owner | guest_sleeps | host_sleeps | by_host | holder |   the same once more
+//!        | at | tail | owner | guest_sleeps | host_sleeps | by_host | holder |   same layout
 //!          sender's                                                              receiver's
 //! ```
 
@@ -23,25 +23,24 @@ pub(crate) const HOST_OWNER: u32 = 1;
 pub(crate) struct HalfWords {
     /// First slot that is not yet sent (sender) or not yet returned (receiver).
     pub(crate) at: AtomicU64,
-    /// The last published tail. The ring has it too, but there its program may overwrite it by
-    /// mistake.
+    /// The last published tail. The ring also has a tail, but the program may overwrite that word
+    /// by mistake.
     pub(crate) tail: AtomicU32,
-    /// Number of the party that is syncing; 0 for none.
+    /// Number of the party that is syncing the half ([`HOST_OWNER`], or a client ID); 0 for none.
     pub(crate) owner: AtomicU32,
     /// Set by a program that syncs this half itself, when it sleeps.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Set by the host when a program whose syncs it does goes to sleep.
+    /// Set by the host when a program for which it syncs goes to sleep.
     pub(crate) host_sleeps: AtomicU32,
-    /// Whether only the host may sync.
+    /// Not 0 if only the host may sync the half.
     pub(crate) by_host: AtomicU32,
-    /// Number of the program that may sync this half. A program that closed its port without
-    /// calling its
-    /// library learns here that it has lost the half.
+    /// Client ID of the program that may sync this half. A program that closed its port without
+    /// calling its library sees here that it no longer has the half.
     pub(crate) holder: AtomicU32,
 }
 
 impl HalfWords {
-    /// Releases `owner` if `who` holds it.
+    /// Sets `owner` to 0 if it is `client_id`.
     pub(crate) fn release_owner(&self, client_id: u32) {
         let _ = self.owner.compare_exchange(client_id, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -74,11 +73,11 @@ pub(crate) struct MappedSyncWords {
     words: NonNull<SyncWords>,
     region: Arc<Region>,
     offset: u64,
-    /// Whether dropping this value returns the bytes to the region.
+    /// Whether this process allocated the bytes, so that dropping this value frees them.
     made_here: bool,
 }
 
-// SAFETY: `words` leads into `region`, which this value keeps alive, and is made of atomics.
+// SAFETY: `words` points into `region`, which this value keeps alive, and consists of atomics.
 unsafe impl Send for MappedSyncWords {}
 // SAFETY: as for Send.
 unsafe impl Sync for MappedSyncWords {}
@@ -91,15 +90,16 @@ impl MappedSyncWords {
         Ok(Self::at(region, region.alloc_ring_bytes(LEN)?, true))
     }
 
-    /// Finds the words that another process created; `None` if `offset` is impossible.
+    /// Attaches to words that another process created; `None` if no words can be at `offset`.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
         region.in_ring_area(offset, LEN).then(|| Self::at(region, offset, false))
     }
 
-    /// `offset` must have `LEN` bytes of the ring area, aligned as the arena does.
+    /// Creates the value for words at `offset`. The `LEN` bytes at `offset` must be in the ring
+    /// area and aligned as the arena aligns.
     fn at(region: &Arc<Region>, offset: u64, made_here: bool) -> Self {
         // SAFETY:
-        // - In bounds: promised by both callers, which took or checked the range.
+        // - In bounds: both callers allocated or checked the range.
         let words = unsafe { region.base().add(offset as usize) }.cast();
         Self { words, region: region.clone(), offset, made_here }
     }
@@ -107,7 +107,7 @@ impl MappedSyncWords {
     #[inline(always)]
     pub(crate) fn get(&self) -> &SyncWords {
         // SAFETY:
-        // - Alive, in bounds and aligned: `at` says so, and `region` is kept.
+        // - Alive, in bounds and aligned: `at` requires it, and `region` is kept alive.
         // - Shared: every field is an atomic.
         unsafe { self.words.as_ref() }
     }

@@ -1,4 +1,4 @@
-//! A view of a ring for a process that has neither of its halves.
+//! A view of a ring, for a process that has neither half of the ring.
 //!
 //! A host that serves other processes syncs their rings for them. It has to know when a ring is
 //! worth reading and which slot holds which buffer. All values here are copies of what some process
@@ -14,7 +14,7 @@ use crate::region::Region;
 use crate::shared::CACHE_LINE_BYTES;
 use slipring_simd::prefetch_address;
 
-/// Read access to a ring, mostly; keeps the ring alive.
+/// Access to a ring's indices, slots and buffers; keeps the ring alive.
 #[derive(Debug, Clone)]
 pub struct RingView(RingMem);
 
@@ -33,27 +33,28 @@ impl RingView {
         self.0.offset()
     }
 
-    /// Slots in the ring.
+    /// Number of slots in the ring.
     #[must_use]
     pub fn num_slots(&self) -> u32 {
         self.0.num_slots()
     }
 
-    /// The slot after which the application wants to be woken, as it wrote it.
+    /// The ring's `cur` as the application wrote it: the application wants to be woken when slots
+    /// from `cur` on become available.
     #[must_use]
     #[inline(always)]
     pub fn cur(&self) -> SlotIdx {
         self.0.cur().load(Ordering::Acquire)
     }
 
-    /// The first slot that the application has not released, as it wrote it.
+    /// The ring's `head` as the application wrote it: the first slot that it has not released.
     #[must_use]
     #[inline(always)]
     pub fn head(&self) -> SlotIdx {
         self.0.head().load(Ordering::Acquire)
     }
 
-    /// The first slot that is not the application's, as the ring says.
+    /// The ring's `tail`: the first slot after the application's slots.
     #[must_use]
     #[inline(always)]
     pub fn tail(&self) -> SlotIdx {
@@ -66,8 +67,8 @@ impl RingView {
         self.0.hwcur().load(Ordering::Relaxed)
     }
 
-    /// Stores head and cur, unchecked, for a host that receives them from the application by other
-    /// means.
+    /// Stores head and cur, unchecked, for a host that receives these values from the application
+    /// outside the ring.
     pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
         assert!(!self.0.is_private(), "who carries indices is in another process");
         self.0.cur().store(cur, Ordering::Relaxed);
@@ -75,7 +76,7 @@ impl RingView {
         self.0.head().store(head, Ordering::Release);
     }
 
-    /// Whether there are slots beyond the one that the application waits for.
+    /// Whether a slot is available at `cur`: then an application that waits is woken.
     #[must_use]
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
@@ -88,12 +89,12 @@ impl RingView {
         self.0.flags()
     }
 
-    /// The buffers that the slots name, unchecked.
+    /// The buffer indices in all slots, unchecked.
     pub fn bufs(&self) -> impl Iterator<Item = BufIdx> {
         self.0.bufs()
     }
 
-    /// Writes `ring->ts`, the time of the last rx sync.
+    /// Writes `ring->ts`, the time of the last rx sync since the epoch.
     pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
         self.0.set_timestamp(seconds, microseconds);
     }
@@ -104,7 +105,7 @@ impl RingView {
         self.0.lost().load(Ordering::Relaxed)
     }
 
-    /// Sets [`Self::lost`], for the host of a netmap monitor.
+    /// Sets the value that [`Self::lost`] returns, for the host of a netmap monitor.
     pub fn set_lost(&self, frames: u32) {
         self.0.lost().store(frames, Ordering::Relaxed);
     }
@@ -128,7 +129,8 @@ impl RingView {
     /// Writes slot `i`, for its current owner: the application or the host.
     ///
     /// # Panics
-    /// If `i` is not a slot of this ring, or its region is private: then only the halves write.
+    /// If `i` is not a slot of this ring, or the region is private, where only the halves write
+    /// slots.
     #[inline(always)]
     pub fn set_slot(&self, i: SlotIdx, slot: Slot) {
         self.0.open_slot(i).set(slot);
@@ -151,21 +153,21 @@ impl RingView {
         self.0.slot(i).set_ptr(ptr);
     }
 
-    /// Where in their buffers its payloads may begin; `None` where they begin with the buffer.
+    /// Returns where in their buffers payloads may begin; `None` if all begin at byte 0.
     #[must_use]
     #[inline(always)]
     pub fn offsets(&self) -> Option<RingOffsets> {
         self.0.offsets()
     }
 
-    /// Sets the offsets for all holders of the ring in this process and publishes the mask and
-    /// `align`, the
-    /// required payload alignment in bytes, in the ring: for the ring's host.
+    /// Sets the offsets of the ring for all halves and views in this process. Publishes the mask
+    /// and `align`, the required payload alignment in bytes, in the ring. For the ring's host.
     pub fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         self.0.set_offsets(offsets, align);
     }
 
-    /// As [`Self::set_offsets`], if a previous process has already published them in the ring.
+    /// Sets the offsets as [`Self::set_offsets`] does, but does not publish them, because a
+    /// previous process has already done so.
     pub fn set_host_offsets(&self, offsets: RingOffsets) {
         self.0.set_host_offsets(offsets);
     }
@@ -180,7 +182,8 @@ impl RingView {
         self.offsets().map_or(0, |offsets| offsets.of(self.slot_ptr(i)) as usize)
     }
 
-    /// Releases the slots before `to` to the driver, on behalf of this ring's application.
+    /// Sets head and cur to `to`: releases the slots before `to` to the driver, on behalf of the
+    /// ring's application.
     ///
     /// # Panics
     /// If `to` is not a slot of this ring.
@@ -206,9 +209,9 @@ impl RingView {
         }
     }
 
-    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of this
-    /// region; fewer where a buffer ends, and none into a private region, whose rings lend their
-    /// buffers. An index out of range means buffer 0.
+    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of
+    /// this region; fewer if one of the buffers ends earlier, and none into a private region, whose
+    /// rings lend their buffers. An index out of range means buffer 0.
     ///
     /// Concurrent writers can corrupt the copied bytes, and nothing else.
     #[inline(always)]

@@ -186,8 +186,8 @@ impl NetworkSpec {
         }
     }
 
-    /// Repeatedly removes nodes that no link reaches; remaining nodes are on a cycle, or reachable
-    /// only from one.
+    /// Repeatedly removes nodes that no link reaches; remaining nodes are on a cycle or downstream
+    /// of a cycle.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
         let mut leaving: BTreeMap<LinkSource, Vec<usize>> = BTreeMap::new();

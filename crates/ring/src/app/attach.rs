@@ -8,8 +8,8 @@ use crate::mem::RingMem;
 use crate::region::{Region, RegionError};
 
 impl<D> AppRing<D> {
-    /// Reads `head` from the ring, for a program that writes it there itself. The next sync rejects
-    /// an impossible value.
+    /// Reads `head` from the ring, for a program that writes the ring's `head` itself. The next
+    /// sync rejects an impossible value.
     pub fn take_over_head(&mut self) {
         self.take_over(self.mem.head().load(Ordering::Relaxed));
     }
@@ -26,13 +26,13 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Attaches to the program's half of a ring that a netmap device laid out; `num_slots` is what
-    /// its
-    /// header says. All processes that have the port open share the half.
+    /// Attaches to the program's half of a ring that a netmap device laid out; `num_slots` is the
+    /// number in the ring's header. All processes that have the port open share this half.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can be at `offset`, or the region is private and
-    /// the half is therefore taken; other errors if there is no memory for copies of its frames.
+    /// [`RegionError::NotARegion`] if no such ring can be at `offset`, or the region is private, so
+    /// that the ring already has its only half; other errors if there is no memory for copies of
+    /// frames.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
         let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;

@@ -4,9 +4,8 @@ use super::{AppRing, FrameMut, Rx, bytes_of};
 use crate::index::{SlotIdx, next};
 use crate::mem::PrivateMem;
 
-/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping it returns the
-/// slots
-/// that were iterated over to the driver.
+/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping the batch returns
+/// the slots that were iterated over to the driver.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     pub(super) ring: &'a mut AppRing<Rx>,
@@ -15,9 +14,8 @@ pub struct RxBatch<'a> {
 }
 
 impl RxBatch<'_> {
-    /// Iterates over the remaining frames. They live as long as the batch is borrowed, so none can
-    /// be kept
-    /// after its slot has been returned to the driver:
+    /// Iterates over the remaining frames. The frames live as long as the batch is borrowed, so no
+    /// frame can be kept after its slot has been returned to the driver:
     ///
     /// ```compile_fail
     /// # use slipring_ring::RxRing;

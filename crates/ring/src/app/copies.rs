@@ -10,13 +10,13 @@ use crate::index::{SlotIdx, cyclic};
 use crate::mem::{PrivateMem, RingDir, RingMem, Slot, SlotFlags};
 use crate::region::{Geometry, Region, RegionError};
 
-/// A private ring parallel to the shared one, slot for slot.
+/// A private ring with a slot, and a buffer for a copy, for each slot of the shared ring.
 #[derive(Debug)]
 pub(super) struct SlotCopies {
     mem: RingMem,
-    /// Bytes of a buffer of the shared ring; ours may have a few more.
+    /// Bytes of a buffer of the shared ring; the buffers for copies may be a little larger.
     buf_size: u32,
-    /// Memory for a copy of one frame, of any slot.
+    /// Memory for a copy of the frame in any one slot.
     pub(super) scratch: Box<[u8]>,
 }
 
@@ -46,7 +46,8 @@ impl SlotCopies {
         &self.mem
     }
 
-    /// Copies the frame in slot `i` of `from`; the slot's flags and length are read once.
+    /// Copies the frame in slot `i` of the shared ring `from`; flags and length of that slot are
+    /// read once.
     fn load(&self, from: &RingMem, i: SlotIdx) {
         let slot = from.slot(i).get();
         let own = self.mem.slot(i).get().buf;
@@ -56,7 +57,8 @@ impl SlotCopies {
         self.mem.slot(i).set(Slot { buf: own, len: len as u16, ..slot });
     }
 
-    /// Copies of the frames in the slots `slots` of `from`.
+    /// Copies the frames in the slots `slots` of the shared ring `from`; returns the memory with
+    /// the copies.
     pub(super) fn of_slots(
         &self,
         from: &RingMem,
@@ -66,15 +68,15 @@ impl SlotCopies {
         self.private()
     }
 
-    /// Writes the copy of slot `i`, which may have been changed, to the buffer that the slot of `to`
-    /// names.
+    /// Writes the copy of slot `i`, which the program may have changed, to the buffer in slot `i`
+    /// of the shared ring `to`.
     pub(super) fn store(&self, to: &RingMem, i: SlotIdx) {
         let (own, slot) = (self.mem.slot(i).get(), to.slot(i).get());
         self.mem.shared(own.buf, own.len.into()).copy_to(to.shared(slot.buf, own.len.into()));
     }
 
-    /// Writes the copies of the slots `from..to`, which were filled, to the buffers that those slots
-    /// of `ring` name, and sets their lengths.
+    /// Writes the filled copies of the slots `from..to` to the buffers in the same slots of the
+    /// shared ring `ring`, and sets the lengths of these slots.
     pub(super) fn store_filled(&self, ring: &RingMem, from: SlotIdx, to: SlotIdx) {
         for i in cyclic(from, to, ring.num_slots()) {
             self.store(ring, i);

@@ -15,7 +15,8 @@ impl AppRing<Rx> {
     }
 
     /// Calls `read` for the frames in our first `max` slots, in order, and returns the slots to the
-    /// driver: the counterpart of [`TxRing::fill`](crate::TxRing::fill). Returns how many there were.
+    /// driver: the counterpart of [`TxRing::fill`](crate::TxRing::fill). Returns the number of
+    /// frames.
     #[inline(always)]
     pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
         let count = self.avail().min(max);
@@ -56,7 +57,8 @@ impl AppRing<Rx> {
         count
     }
 
-    /// Sums `weigh` over our first `max` slots, of those last seen by [`Self::avail`].
+    /// Sums the results of `weigh` over our first `max` slots, at most as many as the last
+    /// [`Self::avail`] returned.
     #[inline(always)]
     pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
         let end = self.index(max.min(self.owned_slots()));
@@ -80,14 +82,15 @@ impl AppRing<Rx> {
         count
     }
 
-    /// The flags of our first slot, of those last seen by [`Self::avail`].
+    /// The flags of our first slot; `None` if the last [`Self::avail`] returned 0.
     #[must_use]
     pub fn first_flags(&self) -> Option<SlotFlags> {
         self.slot(0).map(|slot| slot.flags)
     }
 
-    /// Takes one packet, of one or more slots, off the ring and shows it to `read`: in place if it
-    /// is in one slot of a private region, gathered in `scratch` otherwise. `None` if there is none.
+    /// Takes one packet, of one or more slots, off the ring and passes it to `read`: in place if it
+    /// is in one slot of a private region, otherwise copied to `scratch`. `None` if no whole packet
+    /// has arrived.
     pub fn packet<R>(
         &mut self,
         scratch: &mut Vec<u8>,
@@ -126,8 +129,8 @@ impl AppRing<Rx> {
     }
 }
 
-/// Copies the frames in the slots `from..to` to `copy`, one after the other, and calls `read` for
-/// each. The next frame is fetched from memory while one is copied and read.
+/// Copies each frame in the slots `from..to` to `copy` in turn, and calls `read` with the copy.
+/// While a frame is copied and read, the next frame is prefetched.
 #[inline(always)]
 fn copy_each(
     mem: MemValues<'_>,

@@ -23,7 +23,8 @@ impl AppRing<Tx> {
         distance(start, end, self.mem.num_slots())
     }
 
-    /// The buffers to fill, and the ring that gets their lengths: our own ring, or copies.
+    /// Returns the buffers to fill, and the ring whose slots get the lengths: buffers and slots of
+    /// this ring itself, or the copies and their ring.
     ///
     /// One loop fills both kinds. `write` is not passed to a separate function for copies, because
     /// its captures would then be in memory, and a counter in memory is stored between two frames,
@@ -43,7 +44,8 @@ impl AppRing<Tx> {
         Some((copies.private()?, copies.mem()))
     }
 
-    /// Writes copies that were filled to the buffers.
+    /// If copies were lent: writes the filled copies of the slots `from..to` to the buffers of
+    /// those slots.
     #[cold]
     #[inline(never)]
     fn store_filled(&self, from: SlotIdx, to: SlotIdx) {
@@ -66,8 +68,8 @@ impl AppRing<Tx> {
         distance(start, self.head, self.mem.num_slots())
     }
 
-    /// Copies a part of a frame into the `i`-th of our slots, as much as its buffer holds, and sets
-    /// length and flags. False where the slot is not ours.
+    /// Copies `bytes` into our `i`-th slot, truncated to the size of the buffer, and sets length
+    /// and flags. Returns false if the slot is not ours.
     #[inline(always)]
     pub fn write(&mut self, i: u32, bytes: &[u8], flags: SlotFlags) -> bool {
         let Some(slot) = self.slot(i) else { return false };
@@ -77,8 +79,9 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Copies the frame in the `j`-th slot of `from` into the `i`-th of ours, as much as its buffer
-    /// holds, and sets length and flags. False if either slot is not owned by its ring's program.
+    /// Copies the frame in the `j`-th slot of `from` into our `i`-th slot, truncated to the size of
+    /// the buffer, and sets length and flags. Returns false if one of the slots is not owned by its
+    /// program's half.
     #[inline(always)]
     pub fn write_copy(&mut self, i: u32, from: &RxRing, j: u32, flags: SlotFlags) -> bool {
         let (Some(to), Some(frame)) = (self.slot(i), from.slot(j)) else { return false };
@@ -88,8 +91,8 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Queues a copy of one frame, in several slots if it is longer than a buffer. False if it does
-    /// not fit. An empty frame takes no slot.
+    /// Queues a copy of a frame, in several slots if it is longer than a buffer. Returns false if
+    /// the frame does not fit into the free slots. An empty frame takes no slot.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let size = self.mem.buf_size() as usize;
         let slots = frame.len().div_ceil(size);
@@ -133,8 +136,9 @@ impl SlotRun {
 /// slot that was not filled.
 ///
 /// Slots are written per run of equal lengths. Stores commit in order: a store to a slot between
-/// two frames, whose cache lines come from the core that last read them, prevents the processor
-/// from fetching these in parallel, which costs a third of a pipe's rate.
+/// the stores to two frames prevents the processor from fetching the cache lines of both frames,
+/// which are in the cache of the core that last read them, in parallel. This costs a third of a
+/// pipe's rate.
 #[inline(always)]
 fn fill_slots<'m, M: FreeBufs<'m>>(
     free: M,
@@ -161,7 +165,7 @@ fn fill_slots<'m, M: FreeBufs<'m>>(
     to
 }
 
-/// A source of tx buffers to fill; how they are lent depends on the kind of region.
+/// A source of tx buffers to fill: slices in a private region, otherwise [`SharedBuf`]s.
 trait FreeBufs<'m>: Copy {
     type Buf;
 

@@ -1,4 +1,4 @@
-//! Where a direction is in memory.
+//! Offsets of a direction's rings and words, and resuming a direction.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -12,30 +12,31 @@ use crate::protocol::{DirectionStorage, PipeReceiver, PipeSender, SharedWord};
 use crate::region::{Region, RegionError};
 use crate::sync_words::HOST_OWNER;
 
-/// Where a direction is, for resuming it or syncing it in another process: offsets of both rings in
-/// their region, offset of the words in theirs (the host's own, or the same), and the number of
-/// slots.
+/// The layout of a direction, with which a process resumes it, or syncs it in place of the host.
+/// Ring offsets count from the start of the rings' region. The offset of the words counts from the
+/// start of the region with the words: the host's private region, or the rings' region if the
+/// direction is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionLayout {
-    /// The words.
+    /// Offset of the words in bytes.
     pub words: u64,
-    /// The sender's ring.
+    /// Offset of the sender's tx ring in bytes.
     pub tx: u64,
-    /// The receiver's ring.
+    /// Offset of the receiver's rx ring in bytes.
     pub rx: u64,
-    /// Slots of either.
+    /// Number of slots of each ring.
     pub num_slots: u32,
 }
 
 impl DirectionLayout {
     /// Resumes a direction whose process ended, possibly in the middle of a sync.
     ///
-    /// A sync publishes its word after all writes that the word covers, and repeating those writes
-    /// is harmless. So the words say how far both ends are, and the receiver's tail says how much
-    /// its program has seen.
+    /// A sync stores its word (`sent` or `freed`) after all slots that the word covers, and writing
+    /// those slots again is harmless. So the words say how far each end has synced, and the
+    /// receiver's tail says how many frames its program has seen.
     ///
     /// # Errors
-    /// [`RegionError`] where no such direction can lie.
+    /// [`RegionError`] if no such direction can be at these offsets.
     pub fn resume(
         &self,
         region: &Arc<Region>,

@@ -9,12 +9,12 @@ use crate::sync_words::{HOST_OWNER, HalfWords};
 /// announcement is reported to one syncing party only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncReport {
-    /// Slots sent, or returned.
+    /// Number of slots sent, or of slots returned to the sender.
     pub slots: u32,
-    /// Wake the program that syncs the other half itself.
+    /// The caller must wake the program that syncs the other half itself.
     pub wake_guest: bool,
-    /// Wake the programs whose syncs the host does. Always false for the host, which wakes them
-    /// anyway.
+    /// The caller must wake the programs for which the host syncs the other half. Always false if
+    /// the caller is the host, which wakes them in any case.
     pub wake_host: bool,
 }
 
@@ -36,19 +36,20 @@ pub enum HostedSyncError {
     /// At the moment only the host may sync the half.
     #[error("this ring is synced by its host")]
     HostOnly,
-    /// The shared words are impossible.
+    /// The shared words have impossible values.
     #[error("the words that the ends of the pipe share are spoiled")]
     Corrupt,
 }
 
-/// Acquires a half for a sync by `who`.
+/// Acquires a half for a sync by the party `client_id`.
 #[inline(always)]
 pub(crate) fn acquire<W: SharedWord>(
     owner: &W,
     by_host: &W,
     client_id: u32,
 ) -> Result<(), HostedSyncError> {
-    // The host's threads exclude each other by a lock; one that panicked has left the word set.
+    // The host's threads exclude each other by a lock. If the word already has the host's number, a
+    // thread of the host panicked during a sync.
     if !(owner.claim(client_id) || client_id == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
@@ -66,13 +67,14 @@ pub(crate) fn release(owner: &impl SharedWord) {
     owner.release(0);
 }
 
-/// Reports which sleepers `who` must wake now that it has published for the other half.
+/// Returns which sleepers of the other half the party `client_id` must wake; called after it has
+/// published.
 #[inline(always)]
 pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> SyncReport {
     if slots == 0 {
         return SyncReport::default();
     }
-    // The host itself knows which programs it syncs for.
+    // The host itself knows the programs for which it syncs.
     if client_id == HOST_OWNER {
         return SyncReport {
             slots,
@@ -84,7 +86,7 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> Sync
     SyncReport { slots, wake_guest: guest, wake_host: host }
 }
 
-/// As [`sync_report`], for a program that wakes both kinds of sleepers by a kick of the host.
+/// As [`sync_report`], for a program that wakes all sleepers by a kick of the host.
 #[inline(always)]
 pub(super) fn report_for_kick(slots: u32, other: &HalfWords) -> SyncReport {
     let wake_host = slots > 0 && doorbell::must_kick(&other.guest_sleeps, &other.host_sleeps);

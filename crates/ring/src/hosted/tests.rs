@@ -12,13 +12,13 @@ fn region() -> Arc<Region> {
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// A region for a host's own words.
+/// Returns a region for the private words of a host.
 fn host() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// Acts as a program: fills slots from its head on and publishes them.
+/// Acts as a program that sends: fills a slot for each of `flags` from head on and publishes them.
 fn send(tx: &HostedTx, flags: &[u16]) {
     let mem = &tx.direction.0.tx;
     let mut at = mem.head().load(std::sync::atomic::Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
     assert_eq!(region.free_bufs(), free);
 }
 
-/// The direction as a program sees it that has mapped the same memory.
+/// Returns the halves of the direction as created by a program that has mapped the same memory.
 fn guest(region: &Arc<Region>, layout: DirectionLayout) -> (HostedTx, HostedRx) {
     let fd = region.fd().try_clone_to_owned().unwrap();
     let mapping = DeviceMapping::new(fd, region.size()).unwrap();
@@ -88,7 +88,7 @@ fn guest(region: &Arc<Region>, layout: DirectionLayout) -> (HostedTx, HostedRx) 
     (tx, HostedRx::attach(&foreign, layout, 3).unwrap())
 }
 
-/// Acts as a program that has read frames.
+/// Acts as a program that has read the frames up to slot `to` and releases the slots.
 fn release(rx: &HostedRx, to: u32) {
     rx.kern.view().advance_to(to);
 }
@@ -233,7 +233,7 @@ fn words_go_back_to_their_region_with_the_direction() {
     region.release_ring_bytes(room, 128);
 }
 
-/// A direction that is shared, and lent to a program.
+/// Returns a shared direction that is lent to a program: the host's halves, and the program's.
 fn lent(region: &Arc<Region>) -> ((HostedTx, HostedRx), (HostedTx, HostedRx)) {
     let (mut tx, mut rx) = hosted_direction(region, &host(), 0, 8).unwrap();
     let place = share(&mut tx, &mut rx).unwrap();

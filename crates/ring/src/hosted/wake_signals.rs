@@ -6,8 +6,8 @@ use crate::mem::RingDir;
 use crate::protocol::SharedWord;
 use crate::sync_words::HOST_OWNER;
 
-/// The control words by which the parties that sync a half, and those of its peer half, signal each
-/// other.
+/// The control words of a half, by which the parties that sync this half and the other half of the
+/// direction signal each other.
 #[derive(Debug, Clone)]
 pub struct WakeSignals {
     pub(super) direction: HostedStorage,
@@ -15,7 +15,7 @@ pub struct WakeSignals {
 }
 
 impl WakeSignals {
-    /// Wake signals are only handed out once the direction is shared.
+    /// Returns the words. Callers use wake signals only after the direction was shared.
     fn half_words(&self) -> &HalfWords {
         self.direction.0.shared_half(self.dir).expect("a direction that is shared")
     }
@@ -23,7 +23,8 @@ impl WakeSignals {
     /// Announces that the host wants to be woken
     /// ([`SyncReport::wake_host`](super::SyncReport::wake_host)) for one more sleeper of this half.
     /// The caller must check for work once more. Returns whether it must wake the earlier sleepers:
-    /// programs have consumed their announcement, which the host has not noticed yet.
+    /// programs have consumed the announcement of those sleepers, and the host has not noticed this
+    /// yet.
     pub fn announce_host_sleep(&self, announced: &mut SleepAnnouncement) -> bool {
         announced.add(&self.half_words().host_sleeps)
     }
@@ -63,12 +64,12 @@ impl WakeSignals {
         !matches!(self.half_words().owner.acquire(), 0 | HOST_OWNER)
     }
 
-    /// Sets the number of the program that may sync this half.
+    /// Sets the client ID of the program that may sync this half; 0 for none.
     pub fn set_holder(&self, client_id: u32) {
         self.half_words().holder.release(client_id);
     }
 
-    /// Takes the half away from a program that has ended, even in the middle of a sync.
+    /// Revokes the half from a program that has ended, possibly in the middle of a sync.
     pub fn release_owner(&self, client_id: u32) {
         self.half_words().holder.release(0);
         self.half_words().release_owner(client_id);

@@ -9,12 +9,12 @@ use crate::owned::OwnedBuf;
 
 impl KernRing {
     /// Exchanges the buffers of two of the driver's slots and sets the given lengths and flags. The
-    /// second is written first: if the process is killed between the two writes, its successor
-    /// finds one buffer twice and the other one in no slot. False, with nothing done, if one of the
-    /// slots is the application's.
+    /// second slot is written first: if the process is killed between the two writes, its successor
+    /// finds one buffer in both slots and the other buffer in no slot. Returns false and does
+    /// nothing if one of the slots is the application's.
     ///
     /// # Panics
-    /// If one is not a slot of this ring.
+    /// If one of the indices is not a slot of this ring.
     #[inline]
     pub fn exchange(
         &mut self,
@@ -31,8 +31,8 @@ impl KernRing {
         true
     }
 
-    /// As [`Self::exchange`], with a slot of another ring that has the same driver. Also false if
-    /// that ring is in another region.
+    /// As [`Self::exchange`], with a slot of another ring of the same driver. Also returns false if
+    /// the two rings are in different regions.
     ///
     /// # Panics
     /// As [`Self::exchange`].
@@ -54,8 +54,9 @@ impl KernRing {
         true
     }
 
-    /// For the program's half of another ring: exchanges the buffer of slot `i`, one of the
-    /// driver's, for that of one of the program's slots; returns the old buffer.
+    /// For the program's half of another ring: writes `slot`, one of that program's slots, to slot
+    /// `i` of this ring and returns the buffer that slot `i` had. `None`, with nothing done, if
+    /// slot `i` is not the driver's.
     pub(crate) fn swap_in(&mut self, i: SlotIdx, slot: Slot) -> Option<BufIdx> {
         let cell = self.mem.slot(i);
         let other_buf = cell.get().buf;
@@ -64,8 +65,7 @@ impl KernRing {
     }
 
     /// Exchanges the buffer of slot `i`, one of the driver's, for `buf`, and sets length and flags;
-    /// returns the old buffer. `Err` with `buf`, and nothing done, if the slot is the
-    /// application's, or the buffer is of another region.
+    /// returns the old buffer. Does nothing on an error.
     ///
     /// # Errors
     /// Returns `buf` if the slot is the application's or the buffer is of another region.
@@ -89,9 +89,9 @@ impl KernRing {
         Ok(region.own(other_buf))
     }
 
-    /// Sets the buffer of slot `i` to one that a peer may have removed from the ring's slots by
-    /// writing to them. False, with nothing done, in a private region, where peers cannot do that
-    /// and buffers are only exchanged.
+    /// Writes `slot` to slot `i`, to restore a buffer that a peer may have removed from the ring by
+    /// overwriting slots. Returns false and does nothing in a private region, where peers cannot
+    /// write slots and buffers are only exchanged.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.

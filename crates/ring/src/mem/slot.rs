@@ -1,4 +1,4 @@
-//! Slots, as values and in memory.
+//! Slots: copies of slots, and slots in shared memory.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl std::ops::BitOr for SlotFlags {
 pub struct Slot {
     /// The buffer, not yet checked against its region.
     pub buf: BufIdx,
-    /// Bytes in this buffer.
+    /// Number of bytes of the frame in this buffer.
     pub len: u16,
     /// `NS_*` flags.
     pub flags: SlotFlags,
@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-/// A slot in memory: word 0 is index, length and flags; word 1 is netmap's `ptr`.
+/// A slot in memory: word 0 holds buffer index, length and flags; word 1 is netmap's `ptr`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct SlotCell([AtomicU64; 2]);

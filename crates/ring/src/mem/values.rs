@@ -1,4 +1,4 @@
-//! Where the slots and buffers of a ring are, as values.
+//! Addresses and sizes of the slots and buffers of a ring, as plain values.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use super::{RingMem, SlotCell, cells, data_of};
 use crate::index::{BufIdx, SlotIdx};
 use crate::shared::SharedBuf;
 
-/// The slots and buffers of a ring.
+/// Addresses and sizes of the slots and buffers of a ring.
 ///
 /// The struct holds values instead of a reference to the ring, so the compiler knows that a write
 /// to a buffer does not change where buffers are, and a loop need not reload these values for each
@@ -17,7 +17,7 @@ use crate::shared::SharedBuf;
 pub(crate) struct MemValues<'m> {
     slots: NonNull<SlotCell>,
     num_slots: u32,
-    /// Bytes from one buffer to the next.
+    /// Distance in bytes from one buffer to the next.
     stride: u32,
     /// Bytes of a buffer; at most `stride`.
     buf_size: u32,
@@ -61,7 +61,7 @@ impl<'m> MemValues<'m> {
         data_of(self.bufs, self.num_bufs, self.stride, buf)
     }
 
-    /// The first `len` bytes of a buffer, at most all of it.
+    /// The first `len` bytes of a buffer, or the whole buffer if it is shorter.
     #[inline(always)]
     pub(crate) fn shared(self, buf: BufIdx, len: u32) -> SharedBuf<'m> {
         let len = len.min(self.buf_size) as usize;
@@ -77,7 +77,7 @@ impl<'m> MemValues<'m> {
 pub(crate) struct PrivateMem<'m>(MemValues<'m>);
 
 impl<'m> PrivateMem<'m> {
-    /// `ring` must be private.
+    /// Wraps a ring, which must be in a private region.
     #[inline(always)]
     pub(super) fn of(ring: &'m RingMem) -> Self {
         Self(MemValues::of(ring))

@@ -1,5 +1,5 @@
-//! Halves that a program syncs in its own process, as C programs do: ownership of a half, and
-//! sleepers whom only the host can wake.
+//! Models of halves that a program syncs in its own process, as C programs do: ownership of a half,
+//! and sleepers that only the host can wake.
 
 use super::*;
 use crate::doorbell::must_kick;
@@ -8,7 +8,7 @@ use crate::sync_words::HOST_OWNER;
 
 const PROGRAM: u32 = 7;
 
-/// No mistake: as `AtomicU32`.
+/// The word has no mistake; it behaves as `AtomicU32`.
 const CORRECT: u8 = 0;
 /// Claims and loads have no ordering.
 const WEAK_CLAIM: u8 = 1;
@@ -46,7 +46,7 @@ struct OwnedHalf<const MISTAKE: u8> {
     owner: Word<MISTAKE>,
     by_host: Word<MISTAKE>,
     position: AtomicU32,
-    /// Not 0 once the half is the host's alone.
+    /// Not 0 once only the host may sync the half.
     host_only: AtomicU32,
 }
 
@@ -57,7 +57,8 @@ impl<const MISTAKE: u8> OwnedHalf<MISTAKE> {
             return false;
         }
         assert!(client_id == HOST_OWNER || self.host_only.load(Relaxed) == 0, "only the host may");
-        // Neither atomic as a whole nor ordered: correct only for an exclusive owner.
+        // This increment is neither atomic nor ordered, so it is correct only for an exclusive
+        // owner.
         self.position.store(self.position.load(Relaxed) + 1, Relaxed);
         release(&self.owner);
         true

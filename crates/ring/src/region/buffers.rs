@@ -6,7 +6,7 @@ use crate::layout::RESERVED_BUFS;
 use crate::owned::OwnedBuf;
 
 impl Region {
-    /// Takes `count` buffers out of the free list: all or none.
+    /// Allocates `count` buffers: all or none.
     ///
     /// # Errors
     /// [`RegionError::OutOfBuffers`].
@@ -20,15 +20,15 @@ impl Region {
     }
 
     /// Frees buffers. Indices that are reserved, out of range or free already are ignored: the list
-    /// may come from memory that a client wrote. In a private region all are ignored, since a
-    /// buffer that is still in use would be handed out twice: see [`Self::release_owned`].
+    /// may come from memory that a client wrote. In a private region all indices are ignored, since
+    /// a buffer that is still in use could be allocated again: see [`Self::release_owned`].
     pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         if !self.is_private {
             self.put_back(bufs);
         }
     }
 
-    /// Allocates one buffer, with its ownership.
+    /// Allocates a buffer and returns its ownership.
     ///
     /// # Errors
     /// [`RegionError::OutOfBuffers`].
@@ -39,7 +39,8 @@ impl Region {
         bufs.first().map(|&buf| self.own(buf)).ok_or(none)
     }
 
-    /// Frees such a buffer; false, with the buffer lost, if it is of another region.
+    /// Frees an owned buffer. If the buffer belongs to another region, returns false, and the
+    /// buffer is lost.
     pub fn release_owned(&self, buf: OwnedBuf) -> bool {
         let is_ours = buf.is_of(self);
         if is_ours {
@@ -48,18 +49,18 @@ impl Region {
         is_ours
     }
 
-    /// Claims a buffer; the caller vouches that it has no other owner.
+    /// Returns the ownership of a buffer; the caller guarantees that the buffer has no other owner.
     pub(crate) fn own(&self, buf: BufIdx) -> OwnedBuf {
         OwnedBuf::new(self, buf)
     }
 
-    /// As [`Self::release_bufs`], for the owner of the buffers, in any region.
+    /// As [`Self::release_bufs`], also in a private region; the caller must own the buffers.
     pub(crate) fn put_back(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
         bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
     }
 
-    /// Whether the index is that of a buffer that may carry a frame.
+    /// Whether a buffer with this index exists and may carry a frame.
     #[must_use]
     #[inline(always)]
     pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {

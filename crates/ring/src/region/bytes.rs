@@ -1,4 +1,4 @@
-//! Copies between a buffer and memory of our own, for parties that do not trust each other.
+//! Copies between a buffer and private memory, for parties that do not trust each other.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -7,9 +7,9 @@ use super::Region;
 use crate::index::BufIdx;
 
 impl Region {
-    /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
-    /// index out of range, and in a private region. Creates no reference into the buffer. Bytes
-    /// that another party writes meanwhile may arrive mixed.
+    /// Copies bytes from the start of a buffer to `out`, as many as both have; returns their
+    /// number. `None` if the index is out of range or the region is private. Creates no reference
+    /// into the buffer. Bytes that another party writes meanwhile may arrive mixed.
     #[inline]
     pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
@@ -25,7 +25,7 @@ impl Region {
         Some(len)
     }
 
-    /// Copies to the start of a buffer's data; otherwise as [`Self::copy_out`].
+    /// Copies `bytes` to the start of a buffer; otherwise as [`Self::copy_out`].
     #[inline]
     pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
@@ -62,18 +62,18 @@ impl Region {
     }
 }
 
-/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic for the reason given in
-/// `peer_copy.rs`.
+/// The `i`-th 64-bit word of a buffer's data; `i` is below `buf_size / 8`. Atomic for the reason
+/// given in `peer_copy.rs`.
 #[inline(always)]
 fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
     // SAFETY:
     // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` guarantees.
     // - Aligned: data starts at a multiple of 256 bytes from a page.
-    // - Alive: both callers borrow the region meanwhile. Shared: it is an atomic.
+    // - Alive: both callers borrow the region meanwhile. Shared: the word is an atomic.
     unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }
 }
 
-/// The `i`-th byte of a buffer's data; below `buf_size`. See [`word_at`].
+/// The `i`-th byte of a buffer's data; `i` is below `buf_size`. See [`word_at`].
 #[inline(always)]
 fn byte_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU8 {
     // SAFETY: as in `word_at`; a byte is always aligned.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a region could not be made, attached, or asked for more.
+/// Why a region could not be created or attached to, or could not allocate memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -22,41 +22,42 @@ pub enum RegionError {
     Memory {
         /// The step that failed.
         step: &'static str,
-        /// Number of bytes.
+        /// Number of requested bytes.
         bytes: u64,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// The kernel does not have enough huge pages, and ordinary ones were not wanted.
+    /// The kernel does not have enough huge pages, and the caller required them
+    /// ([`HugePages::Require`](super::HugePages)).
     #[error("cannot have {bytes} bytes in huge pages")]
     HugePages {
-        /// Number of bytes.
+        /// Number of requested bytes.
         bytes: u64,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// The descriptor is not one of our regions, or of another version.
+    /// The file behind the descriptor is not a region, or is a region of another version.
     #[error("not a slipring region: {0}")]
     NotARegion(&'static str),
     /// No buffers are left.
     #[error("the region has {free} free buffers of {total}, {wanted} are needed")]
     OutOfBuffers {
-        /// Buffers wanted.
+        /// Number of requested buffers.
         wanted: u32,
-        /// Buffers free.
+        /// Number of free buffers.
         free: u32,
         /// Total number of buffers.
         total: u32,
     },
-    /// A ring cannot have that many slots.
+    /// A ring cannot have this number of slots.
     #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
     Slots(u32),
     /// There is no space for another ring.
     #[error("the region has no {wanted} contiguous bytes left for rings")]
     OutOfRingSpace {
-        /// Bytes wanted.
+        /// Number of requested bytes.
         wanted: u64,
     },
 }

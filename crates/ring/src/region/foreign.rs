@@ -13,7 +13,8 @@ use super::*;
 use crate::layout::RESERVED_BUFS;
 use crate::peer_copy;
 
-/// Far beyond any netmap memory; keeps sums of sizes from overflowing.
+/// Maximum length of a device's memory in bytes: far beyond any netmap memory, and small enough
+/// that sums of sizes do not overflow.
 const MAX_MAPPING_BYTES: u64 = 1 << 44;
 /// Buffer sizes that a slot's 16-bit length can express.
 const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
@@ -21,7 +22,7 @@ const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 /// A device's mapped memory, before its layout is known.
 #[derive(Debug)]
 pub struct DeviceMapping {
-    /// `None` if the mapping must not keep the device open.
+    /// The open device; `None` if the mapping must not keep it open.
     fd: Option<OwnedFd>,
     base: NonNull<u8>,
     bytes: u64,
@@ -38,7 +39,8 @@ impl DeviceMapping {
         Ok(mapping)
     }
 
-    /// As [`Self::new`], with a descriptor that its owner will close: the mapping keeps none.
+    /// As [`Self::new`], but the mapping does not keep the device open: the caller keeps the
+    /// descriptor and may close it.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -50,7 +52,8 @@ impl DeviceMapping {
         Ok(Self { fd: None, base, bytes })
     }
 
-    /// Copies the bytes at `at` into `out`; false, with nothing done, if they are out of bounds.
+    /// Copies the bytes at offset `at` of the mapping into `out`. Returns false and does nothing if
+    /// they are out of bounds.
     #[must_use]
     pub fn read(&self, at: u64, out: &mut [u8]) -> bool {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.bytes) {
@@ -60,13 +63,14 @@ impl DeviceMapping {
         // - In bounds: checked above.
         let source = unsafe { self.base.add(at as usize) };
         // SAFETY:
-        // - Mapped as long as `self`, and `out` is borrowed exclusively. The caller checks what it
-        //   gets.
+        // - The source is mapped while `self` lives, and `out` is borrowed exclusively. The caller
+        //   checks the copied bytes.
         unsafe { peer_copy::copy(source.as_ptr(), out.as_mut_ptr(), out.len()) };
         true
     }
 
-    /// Turns the mapping into a region with buffers of `buf_size` from `data_start` up to its end.
+    /// Turns the mapping into a region with buffers of `buf_size` bytes from `data_start` up to the
+    /// end of the mapping.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if the buffers cannot be at `data_start`.
@@ -87,7 +91,8 @@ impl DeviceMapping {
         let space = self.bytes.saturating_sub(data_start);
         let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
         let bufs = bufs.min(max_bufs);
-        // Buffer 0 begins HEADROOM after the start of the area, as in regions of our own.
+        // The data of buffer 0 begins HEADROOM after the start of the buffer area, as in regions
+        // that this crate lays out.
         let buf_start = data_start.checked_sub(HEADROOM_BYTES).filter(|_| bufs > RESERVED_BUFS);
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
         let buf_start =
@@ -105,7 +110,8 @@ impl DeviceMapping {
 impl Drop for DeviceMapping {
     fn drop(&mut self) {
         // SAFETY:
-        // - `base` and `bytes` are what `map` was given, and nothing points into it: `read` copies.
+        // - `base` and `bytes` describe exactly the mapping that `map` created, and nothing points
+        //   into it, because `read` copies.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
@@ -141,7 +147,7 @@ mod tests {
         assert!(mapping.read(pair.app.offset(), &mut header));
         assert_eq!(u32::from_ne_bytes(header[8..12].try_into().unwrap()), 16);
         let foreign = mapping.into_region(region.data_start(), 2048).unwrap();
-        // The slack after our last buffer holds one more.
+        // The slack after the last buffer has space for one more buffer.
         assert_eq!((foreign.num_bufs(), foreign.data_start()), (65, region.data_start()));
         let mut tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
         assert!(tx.push(&[7; 100]));

@@ -3,13 +3,13 @@
 use crate::arena::Arena;
 use crate::layout::{RESERVED_BUFS, RegionHeader};
 
-/// Which buffers of a region were free at some moment: a successor process resumes the region with
-/// it ([`crate::Region::resume`]).
+/// Which buffers of a region were free at some moment. A successor process resumes the region with
+/// this state ([`crate::Region::resume`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FreeBufs {
-    /// The first buffer that was never allocated; no later one was either.
+    /// All buffers from this index on were never allocated.
     pub fresh: u32,
-    /// A bit for each buffer that was freed, 64 to a word.
+    /// A bit for each buffer that was allocated and freed again, 64 bits to a word.
     pub released: Vec<u64>,
 }
 
@@ -39,15 +39,16 @@ impl BitSet {
     }
 }
 
-/// Free buffers and ring bytes. Needs memory only for buffers that were allocated once, so a region
-/// may be made much larger than what is used of it.
+/// Free buffers and ring bytes. Needs memory only for buffers that were allocated at least once, so
+/// a region may have many more buffers than are used.
 #[derive(Debug)]
 pub(super) struct FreeMemory {
     /// A stack: the buffer freed last is the likeliest to be in a cache, and is allocated next.
     released: Vec<u32>,
-    /// By index, whether a buffer is in `released`; at least as long as `fresh` says.
+    /// By buffer index, whether the buffer is in `released`; has a bit at least for each buffer
+    /// below `fresh`.
     is_released: BitSet,
-    /// The first buffer that was never allocated; no later one was either.
+    /// All buffers from this index on were never allocated.
     fresh: u32,
     /// Total number of buffers.
     total: u32,
@@ -94,7 +95,7 @@ impl FreeMemory {
         self.released.len() as u32 + (self.total - self.fresh)
     }
 
-    /// Allocates `count` buffers; none if there are fewer.
+    /// Allocates `count` buffers; `None` if fewer are free.
     pub(super) fn alloc(&mut self, count: u32) -> Option<Vec<u32>> {
         if count > self.bufs() {
             return None;
