@@ -32,7 +32,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ledger 1");
 #[derive(Debug)]
 pub(crate) struct Ledger {
     file: Arc<OwnedFd>,
-    /// The number of the last state.
+    /// The sequence number of the last state written.
     last: Mutex<u64>,
     front_words: PersistentWords,
     words: Arc<Region>,
@@ -95,7 +95,7 @@ impl Ledger {
         Some((ledger, state))
     }
 
-    /// Whether a file never had a state.
+    /// Whether no state was ever written to the file.
     pub(crate) fn is_blank(file: &OwnedFd) -> bool {
         let mut heads = [0; 2 * HEAD_STRIDE_BYTES as usize];
         let read = rustix::io::pread(file, &mut heads, 0);
@@ -129,7 +129,8 @@ impl Ledger {
         self.front_words.word(0, i as u64)
     }
 
-    /// Writes a state. If that fails, no older state can be mistaken for the last one.
+    /// Writes a state. If the write fails, the ledger is left without a valid state, so that no
+    /// older state is mistaken for the current one.
     pub(crate) fn write(&self, state: &[u8]) {
         let mut last = lock(&self.last);
         *last += 1;
@@ -139,7 +140,8 @@ impl Ledger {
         let head = LedgerHead::for_state(*last, if fits { state } else { &[] });
         if self.write_at(&head.bytes(), which as u64 * HEAD_STRIDE_BYTES).is_err() || !fits {
             for which in 0..STATE_OFFSETS.len() as u64 {
-                // This write needs no new page: heads were written to it before.
+                // This write cannot run out of memory, because the page with the heads already
+                // exists.
                 let _ = self.write_at(&[0xff; 40], which * HEAD_STRIDE_BYTES);
             }
         }

@@ -28,7 +28,7 @@ use crate::types::params::{MemoryParams, ObjectPools};
 
 pub use usage::MemoryUse;
 
-/// A memory takes one part in this many of the free space for spare buffers.
+/// A memory uses 1/16 of the free space for spare buffers.
 const SPARE_SHARE_DIVISOR: u64 = 16;
 
 /// The file of one user and the memories in it.
@@ -119,8 +119,9 @@ impl UserMemory {
         })
     }
 
-    /// Keeps all memory in place until this process ends, whatever is closed in the meantime.
-    /// Programs that outlive the daemon can still read what they have mapped.
+    /// Keeps all memories allocated until this process ends, even if files are closed in the
+    /// meantime. So programs that outlive the daemon can still read the memory that they have
+    /// mapped.
     pub fn keep_memory_mapped(&self) {
         let memories = lock(&self.memories);
         memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
@@ -183,7 +184,8 @@ impl UserMemory {
         self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
-    /// Returns the memory in a program's pages; an existing one if it is still in use.
+    /// Returns the external memory in a program's pages: the existing memory if these pages are
+    /// still in use as one, otherwise a new memory.
     ///
     /// # Errors
     /// [`Errno::INVAL`]: partial pages. [`Errno::NOMEM`]: too few pages for these sizes.
@@ -219,9 +221,10 @@ impl UserMemory {
         self.private_memory(room)
     }
 
-    /// Returns how many spare buffers a memory may have, each with `overhead` bytes. Untouched
-    /// buffers cost only address space. The number is a share of what is left of half the space
-    /// that legacy requests can address (32 bits), so it soon reaches 0.
+    /// Returns how many spare buffers a memory may have, each of which takes its size and
+    /// `overhead` bytes. Untouched buffers cost only address space. Spare buffers may use only the
+    /// lower half of the 32-bit range that legacy requests can address; the number is a fraction of
+    /// the free space there, so it reaches 0 after some memories.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
         let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);

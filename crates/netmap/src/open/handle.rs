@@ -29,7 +29,7 @@ use crate::types::shape::TxRx;
 use crate::types::state::AnsweredCall;
 use crate::types::state::OpenState;
 
-/// State that all clients share.
+/// netmap's state that all clients share: one value per daemon.
 #[derive(Debug)]
 pub struct Netmap {
     pub(crate) provider: Arc<dyn Provider>,
@@ -46,7 +46,8 @@ pub struct OpenHandle {
     end: Option<OpenFileEnd>,
 }
 
-/// The state of an open file. With a store, its domain also refers to it, to save it.
+/// The state of an open file. If there is a store for a restart, the domain also refers to this
+/// value, to save it.
 #[derive(Debug)]
 #[doc(hidden)]
 #[allow(unreachable_pub)]
@@ -77,7 +78,7 @@ pub struct OpenId {
 #[derive(Debug)]
 pub(crate) struct PersistedOpen {
     pub(crate) open_id: OpenId,
-    /// Word 0: the handle that wakes its polls, once it has polled.
+    /// Word 0: the handle that wakes pollers of the file, once a program has polled.
     pub(crate) words: PersistentWords,
     pub(crate) last_answer: Mutex<Option<AnsweredCall>>,
 }
@@ -91,7 +92,7 @@ impl std::ops::Deref for OpenHandle {
     }
 }
 
-/// The end of an open file: a change that is committed when all of it is done.
+/// Commits the domain's state, on drop, after the file has released everything.
 #[derive(Debug)]
 struct OpenFileEnd {
     domain: Arc<Domain>,
@@ -101,7 +102,7 @@ struct OpenFileEnd {
 impl PersistentOpen for OpenFile {
     fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState> {
         let kept = self.persisted.as_ref()?;
-        // A program's own pages, and so its control blocks, are available to this process only.
+        // Control blocks are in pages of the program, which a successor process cannot map.
         let bound = self.bound.get().filter(|_| self.csb.get().is_none());
         let bound = bound.filter(|binding| !binding.port.memory().is_external());
         Some(OpenState {
@@ -203,7 +204,7 @@ impl Netmap {
         OpenHandle { file, end }
     }
 
-    /// Notifies delayed sleepers until [`Self::stop`]; a front runs it in a thread of its own.
+    /// Sends delayed notifications until [`Self::stop`]; a front runs this in a separate thread.
     pub fn run_ticker(&self) {
         self.ticker.run();
     }
@@ -235,7 +236,7 @@ impl OpenHandle {
         self.domain.uid()
     }
 
-    /// Returns its domain: memory and names.
+    /// Returns the file's domain, which has its user's memory and port names.
     #[must_use]
     pub fn domain(&self) -> &Arc<Domain> {
         &self.domain

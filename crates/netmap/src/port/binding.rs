@@ -28,9 +28,9 @@ pub(crate) struct Binding {
     /// Forwards frames between an interface and its host, if the bind allows that.
     pub(crate) forward: Option<Forward>,
     waker: Arc<Waker>,
-    /// Released first when the bind is dropped.
+    /// The claimed rings; released first when the bind is dropped.
     claim: Option<Claim>,
-    /// Rings that the program syncs itself.
+    /// Ends the delegation of the rings that the program syncs itself, if there is one.
     pub(crate) delegation: Mutex<Option<DelegationGuard>>,
     /// Last field: the memory is freed with its last port.
     pub(crate) port: Arc<dyn Adapter>,
@@ -45,7 +45,8 @@ impl Binding {
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
         let (mode, flags) = (register.nr_mode, register.nr_flags);
-        // An impossible bind takes no resources. The rings that the port then has may differ.
+        // An impossible bind is refused before it takes resources. The port may have other rings
+        // after it is activated.
         port.shape().bound(mode, register.nr_ringid, flags)?;
         port.activate(mode)?;
         let shape = port.shape();
@@ -99,7 +100,7 @@ impl Binding {
         }
     }
 
-    /// Returns `nr_offset`: the offset of its interface record in the file.
+    /// Returns `nr_offset`: the offset of the bind's interface record in the user's file.
     pub(crate) fn offset(&self) -> u64 {
         self.port.memory().region().file_offset() + self.interface.offset()
     }
@@ -122,7 +123,8 @@ impl Binding {
         let region = self.port.memory().region();
         let count = wanted.min(region.free_bufs());
         let Ok(bufs) = region.alloc_bufs(count) else {
-            // Another thread took them first. A request may be granted fewer than it asked for.
+            // Another thread allocated the buffers first. A request may be granted fewer than it
+            // asked for.
             return 0;
         };
         let nexts = bufs.iter().skip(1).map(|buf| buf.0).chain([0]);
@@ -133,7 +135,7 @@ impl Binding {
         count
     }
 
-    /// Adds a waker to the listeners of all its rings.
+    /// Adds a waker to the listeners of all bound rings.
     pub(crate) fn listen(&self, waker: &Arc<Waker>) {
         for dir in TxRx::BOTH {
             for i in self.rings[dir as usize].clone() {
@@ -171,7 +173,8 @@ impl Drop for Binding {
     }
 }
 
-/// Returns the buffers of an extra list up to the first invalid link: the program wrote it.
+/// Returns the buffers of an extra list up to the first invalid link; the program may have written
+/// any link.
 fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     let mut bufs = Vec::new();
     let mut next = head;

@@ -1,14 +1,14 @@
-//! The monitors that listen to a port, and the frames that they are shown.
+//! The monitors of a port, and which frames each of them gets.
 //!
-//! A port shows the slots of frames that it is about to send, of those that it is about to hand to
-//! its program, and of those that its program has released. Slots are read once for all monitors,
-//! and for the switch as well on a switch port, so all agree on the frames and their lengths. A
-//! monitor gets these frames in order, except those that found no space in its own ring, which are
-//! counted.
+//! A port shows its monitors three kinds of slots: with frames that the port is about to send, with
+//! frames that it is about to deliver to its program, and with frames that its program has
+//! released. Slots are read once for all monitors, and for the switch as well on a switch port, so
+//! all agree on the frames and their lengths. A monitor gets these frames in order, except those
+//! that found no space in its own ring, which are counted.
 //!
-//! Each monitor copies the bytes of the frames itself. They are the same for all unless a program
-//! that shares the memory writes to a frame that it does not own at that moment, which harms only
-//! that user.
+//! Each monitor copies the bytes of the frames itself. All monitors get the same bytes, unless a
+//! program that shares the memory writes to a frame that it does not own at that moment; this harms
+//! only its own user.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,8 +118,8 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe`], after rx ring `i` was synced elsewhere: shows what has arrived since
-    /// its tail was `from`.
+    /// As [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that have
+    /// arrived since the ring's tail was `from`.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
         if from.max(to) < ring.num_slots() {
@@ -127,8 +127,9 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe_released`], before ring `i` is synced elsewhere: shows what its program
-    /// has released since the last sync, if it is an rx ring and its indices are plausible.
+    /// As [`Self::observe_released`], before ring `i` is synced by other code: shows the slots that
+    /// the program has released since the last sync, if the ring is an rx ring and its indices are
+    /// plausible.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
         if dir == TxRx::Tx || !self.has_monitors() {
             return;
@@ -199,7 +200,7 @@ pub struct MonitorInfo {
     pub wants: [bool; 2],
     /// Number of frames that the monitor received.
     pub frames: u64,
-    /// Frames lost because its rings were full.
+    /// Number of frames lost because the monitor's rings were full.
     pub lost: u64,
 }
 
@@ -221,9 +222,10 @@ pub(crate) struct MonitorRing {
     pub(crate) view: RingView,
     pub(crate) kern: Mutex<KernRing>,
     pub(crate) listeners: Listeners,
-    /// Frames copied into the ring. The lock on `kern` protects both counters.
+    /// Number of frames copied into the ring. The lock on `kern` protects this counter and the
+    /// next.
     frames: AtomicU64,
-    /// Frames lost because the ring was full.
+    /// Number of frames lost because the ring was full.
     lost: AtomicU64,
 }
 
@@ -249,8 +251,8 @@ impl MonitorTap {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Returns what it listens to: directions, the port's shape, and which of its own rings are
-    /// bound.
+    /// Returns what the monitor sees: the directions, the shape of the monitored port, and which
+    /// rings of the monitor are bound.
     pub(crate) fn selection(&self) -> ([bool; 2], AdapterShape, Range<usize>) {
         (self.selection.directions, self.port, self.bound.clone())
     }
@@ -266,7 +268,7 @@ impl MonitorTap {
         }
     }
 
-    /// Returns how many NIC rings the monitors of such a port have.
+    /// Returns how many NIC rings a monitor of a port with this shape has.
     pub(crate) fn rings_for(port: &AdapterShape) -> u16 {
         port.rings[0].max(port.rings[1])
     }

@@ -1,8 +1,9 @@
 //! Pipes: two ends that pass slots to each other; frames are never copied.
 //!
-//! Both ends are created together, whichever opens first, and live while either is open. So frames
-//! that one end has sent wait for an opener of the other end, and an end that is opened again finds
-//! its rings unchanged. Rings are in the memory of the port whose name the pipe bears.
+//! Both ends are created together when the first end is opened, and live while one of them is open.
+//! So sent frames wait until a program opens the other end, and an end that is closed and opened
+//! again has its rings unchanged. The rings are in the memory of the parent port, whose name begins
+//! the pipe's name.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
@@ -36,12 +37,12 @@ use crate::types::state::{PipeDirectionState, PipeState, PortRef};
 /// A pipe with both ends.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    /// By [`PipeRole`]: the rings on which each end sends and receives.
+    /// The rings on which each end sends and receives, indexed by [`PipeRole`].
     sides: [PipeSide; 2],
-    /// Set once a ring was lent to a program.
+    /// The state for rings that programs sync themselves; set when a ring is first lent.
     shared: OnceLock<Arc<SharedPipe>>,
     making: Mutex<()>,
-    /// Keeps the parent port alive, and so its memory.
+    /// Keeps the parent port and its memory alive.
     parent: Arc<dyn Adapter>,
 }
 
@@ -178,7 +179,7 @@ impl PersistentPipe for Pipe {
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Pipe {
-    /// Prepares what programs need to sync their rings themselves.
+    /// Creates, on first use, the state with which programs sync their rings themselves.
     fn share(self: &Arc<Self>, kicks: &KickDispatcher) -> Result<Arc<SharedPipe>, Errno> {
         let _one_maker = lock(&self.making);
         if let Some(sharing) = self.shared.get() {
@@ -321,7 +322,8 @@ impl PipeAdapter {
         &self.pipe.sides[self.role as usize]
     }
 
-    /// Shows sent frames to the monitors of both ends; the other end's program learns of them now.
+    /// Returns a closure that shows sent frames to the monitors of both ends: for the other end,
+    /// these frames arrive now.
     #[inline(always)]
     fn observe_sent(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
@@ -332,7 +334,7 @@ impl PipeAdapter {
         }
     }
 
-    /// Shows released frames to the monitors.
+    /// Returns a closure that shows released frames to the monitors.
     #[inline(always)]
     fn observe_released(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
@@ -370,8 +372,7 @@ impl Adapter for PipeAdapter {
         };
         match moved {
             Ok(SyncReport { slots: 0, .. }) => SyncStatus::Done,
-            // The other end can receive what was sent, and can refill the slots that were given
-            // back.
+            // The other end can receive the sent frames, and refill the slots that were given back.
             Ok(moved) => {
                 let dir = dir.opposite();
                 if let Some(listeners) = self.peer_side().listeners[dir as usize].get(i) {
@@ -461,7 +462,7 @@ fn with_half<T>(
     };
     synced.map_err(|why| match why {
         HostedSyncError::Busy | HostedSyncError::HostOnly => SyncStatus::Busy,
-        // A program wrote invalid values, to either kind of words.
+        // A program wrote invalid values to the ring's indices or to the shared words.
         HostedSyncError::Reinit(_) | HostedSyncError::Corrupt => SyncStatus::Reinit,
     })
 }

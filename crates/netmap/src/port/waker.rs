@@ -2,8 +2,9 @@
 //!
 //! A front cannot tell whether a poll that was answered "ready" belongs to a level-triggered
 //! program, which will poll again by itself, or to an edge-triggered one, which sleeps until it is
-//! notified of something new. Nor can it tell which of several programs that share a file has
-//! polled. So every poll arms the file's [`Waker`], which stays armed until there is news:
+//! notified of something new. Nor can the front tell which of several programs that share a file
+//! has polled. So every poll arms the file's [`Waker`], which stays armed until there is *news*:
+//! new frames or new free slots:
 //!
 //! ```text
 //!   polls were answered   program has used up all it knew      what news does
@@ -14,10 +15,11 @@
 //!                                                              no poll has begun by then
 //! ```
 //!
-//! The last row avoids notifying a busy program of every batch of its peer. A needless notification
-//! costs a system call, and may wake a program that waits for a reply of ours. A missing
-//! notification would be a hang. A program is taken to poll again by itself if it polls without
-//! having been notified since it was answered "ready", which an edge-triggered one does not do.
+//! The last row avoids a notification of a busy program for every batch of its peer. A needless
+//! notification costs a system call, and may wake a program that waits for a reply of this process.
+//! Without a necessary notification, the program would hang. A program that polls after a "ready"
+//! answer, without a notification in between, is assumed to poll again by itself; an edge-triggered
+//! program does not do that.
 
 #[cfg(test)]
 mod models;
@@ -49,7 +51,7 @@ fn bit(dir: TxRx) -> u64 {
     }
 }
 
-/// The armed state of one open file.
+/// Wakes the pollers of one open file; armed by each poll.
 pub struct Waker {
     state: WakerState<AtomicU64>,
     notify: Arc<dyn Notify>,
@@ -72,8 +74,8 @@ impl Waker {
         self.ticker.clone()
     }
 
-    /// Begins a poll for these directions. The poll sees itself what was published before, so
-    /// nothing is notified while it lasts.
+    /// Begins a poll for these directions. The poll itself checks the rings, so no notification is
+    /// sent until it ends.
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.state.begin_poll(interest_bits(tx, rx));
     }
@@ -88,14 +90,14 @@ impl Waker {
         self.state.arm(handle, interest_bits(tx, rx), ready);
     }
 
-    /// Wakes it, whatever it waits for, because its port is gone.
+    /// Wakes the pollers at once, whatever they wait for, because the port no longer exists.
     pub fn wake_now(&self) {
         if let Some(handle) = self.state.disarm() {
             self.notify.notify(handle);
         }
     }
 
-    /// Notifies it in a tick or two, unless there is news before.
+    /// Notifies the pollers after one to two ticks, unless a notification is sent before.
     pub(crate) fn notify_soon(self: &Arc<Self>) {
         if self.state.mark_pending() {
             self.ticker.add(self.clone());
@@ -107,7 +109,8 @@ impl Waker {
         self.notify.notify(handle);
     }
 
-    /// Handles news; `idle` tells whether the program has used up everything that it knew of.
+    /// Handles news for a direction; `idle` returns whether the program has used up all slots that
+    /// it knew of.
     #[inline]
     fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
         match self.state.wake_for(bit(dir), idle) {
@@ -117,7 +120,8 @@ impl Waker {
         }
     }
 
-    /// Handles a tick while it is listed; returns whether it stays listed.
+    /// Handles a tick while the waker is in the ticker's list; returns whether it stays in the
+    /// list.
     fn tick(&self) -> bool {
         let ticked = self.state.tick();
         if let Some(handle) = ticked.notify {
@@ -131,7 +135,7 @@ fn interest_bits(tx: bool, rx: bool) -> u64 {
     (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
-/// Wakers that may have to be notified a little later.
+/// A list of wakers that may need a delayed notification.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
     pending: Mutex<Vec<Arc<Waker>>>,
@@ -148,14 +152,14 @@ impl Ticker {
         }
     }
 
-    /// Performs one round.
+    /// Performs one tick for each waker in the list.
     pub(crate) fn tick(&self) {
         let mut listed = std::mem::take(&mut *lock(&self.pending));
         listed.retain(|waker| waker.tick());
         lock(&self.pending).append(&mut listed);
     }
 
-    /// Performs rounds until it is stopped; sleeps while the list is empty.
+    /// Performs ticks at [`TICK_INTERVAL`] until it is stopped; sleeps while the list is empty.
     pub(crate) fn run(&self) {
         while !self.stopped.load(Ordering::Acquire) {
             let late = lock(&self.pending);
@@ -177,7 +181,7 @@ impl Ticker {
 #[derive(Debug, Default)]
 pub struct Listeners {
     list: RwLock<Vec<RingListener>>,
-    /// 1 while the list is not empty.
+    /// 1 while the list of wakers is not empty.
     any: AtomicU64,
 }
 

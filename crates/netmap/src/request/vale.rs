@@ -25,7 +25,7 @@ const MAX_PERSISTENT_PORTS: usize = 1024;
 const NO_PORT_INDEX: u32 = 255;
 
 impl Netmap {
-    /// VALE_ATTACH: an interface or a persistent port becomes a port of a switch.
+    /// Handles `VALE_ATTACH`: an interface or a persistent port becomes a port of a switch.
     pub(crate) fn vale_attach(
         &self,
         open: &OpenHandle,
@@ -92,7 +92,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_LIST: finds the index of a name, or the first name at or after an index.
+    /// Handles `VALE_LIST`: finds the index of a name, or the first name at or after an index.
     pub(crate) fn vale_list(
         &self,
         open: &OpenHandle,
@@ -113,7 +113,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// VALE_NEWIF: creates a persistent port.
+    /// Handles `VALE_NEWIF`: creates a persistent port.
     pub(crate) fn vale_new(
         &self,
         open: &OpenHandle,
@@ -216,8 +216,8 @@ impl Netmap {
     }
 }
 
-/// Whether Linux would accept this name for an interface, and it is not a netmap name. A `%` would
-/// ask Linux for a number.
+/// Whether Linux accepts this name for an interface and the name is not a netmap name. A `%` is
+/// refused, because Linux would replace it by a number.
 fn can_be_interface(name: &str) -> bool {
     let forbidden = |byte: u8| byte.is_ascii_whitespace() || b"/:%{}\x0b".contains(&byte);
     let dots = name == "." || name == "..";

@@ -14,7 +14,8 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use crate::types::state::*;
 
-/// References that keep the captured objects alive until the state is written.
+/// References that keep captured objects alive until the caller drops them, after the state was
+/// written.
 pub(super) struct CapturedRefs {
     _memories: Vec<Arc<NetmapMemory>>,
     _files: Vec<Arc<dyn PersistentOpen>>,
@@ -30,9 +31,9 @@ struct DomainStateBuilder {
     pipes: Vec<(Arc<dyn PersistentPipe>, PipeState)>,
     vale_ports: Vec<(Arc<dyn Adapter>, ValePortState)>,
     monitors: Vec<(Arc<dyn Adapter>, MonitorState)>,
-    /// The taps that each monitor listens to.
+    /// For each monitor, the taps of the port that it monitors.
     monitor_targets: Vec<Option<*const MonitorTaps>>,
-    /// Index in the lists, by the address of the captured object.
+    /// Index of each captured object in its list, by the object's address.
     indices: HashMap<*const (), u32>,
     /// Ports by the address of their monitor taps.
     monitored: HashMap<*const MonitorTaps, PortRef>,
@@ -200,7 +201,7 @@ impl DomainStateBuilder {
         (at, at == next)
     }
 
-    /// Returns the index of a port without state of its own kind; adds it if needed.
+    /// Returns the index of a port whose kind has no further state; adds the port if needed.
     fn plain(&mut self, port: &Arc<dyn Adapter>, kind: SavedPortKind) -> PortRef {
         let (at, is_new) = self.index_of(port, self.ports.len());
         if is_new {

@@ -37,7 +37,7 @@ use crate::types::state::*;
 pub struct ResumedDomain {
     /// The domain.
     pub domain: Arc<Domain>,
-    /// The domain's open files, by the front's numbers.
+    /// The domain's open files, in order of the front's numbers.
     pub opens: Vec<OpenHandle>,
     /// Number of files whose bound port did not survive the restart.
     pub lost: usize,
@@ -61,7 +61,7 @@ struct DomainResume<'r> {
 }
 
 impl Netmap {
-    /// Resumes a user's memory, ports and open files from what the previous process left.
+    /// Resumes a user's memory, ports and open files from the files that the previous process left.
     /// `namespace` finds network namespaces by their inode numbers.
     ///
     /// # Errors
@@ -180,8 +180,8 @@ impl DomainResume<'_> {
         Some(port)
     }
 
-    /// Resumes the provider's port with its rings; `None` if it is of another kind or no longer
-    /// exists.
+    /// Resumes the provider's port with its rings; `None` if the port is of another kind or no
+    /// longer exists.
     fn provided(
         &mut self,
         state: &PortState,
@@ -299,8 +299,9 @@ impl DomainResume<'_> {
     }
 }
 
-/// Gives each of the `count` slots from `from` on, which belong to the driver, a usable buffer of
-/// its own, at whatever instruction the previous process was killed.
+/// Checks the `count` slots from `from` on, which belong to the driver. A slot without a usable
+/// buffer, or with a buffer that another slot has too, gets a new buffer. So the ring is consistent
+/// whatever instruction the previous process was killed at.
 fn clear_unusable_slots(ring: &KernRing, from: SlotIdx, count: u32) {
     let (view, region) = (ring.view(), ring.region());
     let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));

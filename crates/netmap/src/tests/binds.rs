@@ -276,7 +276,8 @@ fn buffers_that_a_killed_client_lost_are_found_when_its_memory_is_idle() {
     let world = World::new();
     let mut client = world.open();
     let got = client.register("x{1", &extra(50)).unwrap();
-    // Killed while its buffers were elsewhere: the list is empty, and a slot names no buffer.
+    // The program is killed while it holds the buffers outside its rings: the extra list is empty,
+    // and a slot has no buffer.
     client.poke(got.nr_offset + 32, &0u32);
     client.poke(slot_at(client.ring_at(&got, 0), 3), &0u32);
     drop(client);

@@ -41,7 +41,7 @@ impl<'w> Station<'w> {
         self.client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Returns marks and flags of the arrived slots and gives them back.
+    /// Returns marks and flags of the arrived slots, and gives the slots back.
     fn take(&mut self) -> Vec<(u32, u16)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
-/// A minimal store.
+/// A store of descriptors that keeps them in a map.
 #[derive(Debug, Default)]
 struct MemoryFdStore(Mutex<HashMap<String, OwnedFd>>);
 
@@ -30,7 +30,7 @@ impl MemoryFdStore {
     }
 }
 
-/// A program whose calls have numbers.
+/// A program whose calls have numbers, so that they can be repeated after a restart.
 struct Caller {
     open: OpenHandle,
     memory: ProgramMemory,
@@ -92,7 +92,7 @@ impl Daemon {
         self.bind_again(i, name, wish)
     }
 
-    /// Repeats the same call.
+    /// Makes the same bind call once more, with the same call number.
     fn bind_again(
         &mut self,
         i: usize,
@@ -122,7 +122,7 @@ impl Daemon {
         self.callers[i].open.poll(wanted, Some(900 + i as u64), Duration::ZERO)
     }
 
-    /// The state that programs see.
+    /// Returns a client that observes the memory that all programs map.
     fn eye(&self) -> Client<'_> {
         self.world.open()
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::switch::{SwitchDropReason, SwitchPortCounters};
 
-/// A program with a switch port: its rings, and its position in them.
+/// A program with a switch port: its rings, and the next slot that it uses in each ring.
 pub(super) struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -51,7 +51,7 @@ impl<'w> Station<'w> {
         assert_eq!(self.client.ioctl(NIOCTXSYNC), Ok(0));
     }
 
-    /// Returns the arrived slots with their bytes and gives them back.
+    /// Returns flags and bytes of the arrived slots, and gives the slots back.
     fn slots(&mut self) -> Vec<(u16, Vec<u8>)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);

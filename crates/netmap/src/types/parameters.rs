@@ -1,6 +1,6 @@
 //! netmap's module parameters: names, limits, values that change while programs run.
 //!
-//! A size holds for the memories and rings that are made after it was set.
+//! A size applies to memories and rings created after it was set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

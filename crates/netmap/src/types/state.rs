@@ -1,5 +1,6 @@
-//! The saved state of a user's memory, ports and open files: the format of a ledger. Every kind of
-//! port fills in its own part. The order of the fields is the format, so it must not change.
+//! The saved state of a user's memory, ports and open files: the format of a ledger. Each kind of
+//! port has its own part of the state. The order of the fields determines the format, so it must
+//! not change.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -71,7 +72,7 @@ impl From<ShapeState> for AdapterShape {
     }
 }
 
-/// A ring with buffers of its own.
+/// A ring that owns the buffers in its slots.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RingState {
     pub(crate) offset: u64,
@@ -121,12 +122,12 @@ impl OffsetsState {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PortState {
     pub(crate) kind: SavedPortKind,
-    /// The name under which other files find it.
+    /// The name under which other open files find the port.
     pub(crate) key: Option<PortKey>,
     pub(crate) name: String,
     pub(crate) shape: ShapeState,
     pub(crate) memory: u16,
-    /// By direction; `None` for rings that are created at the first bind.
+    /// The rings, by direction; `None` for rings that were not created yet.
     pub(crate) rings: [Vec<Option<RingState>>; 2],
 }
 
@@ -152,7 +153,7 @@ pub(crate) enum SavedPortKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PipeState {
     pub(crate) key: Option<PortKey>,
-    /// Names of master and slave.
+    /// Names of the master end and the slave end.
     pub(crate) names: [String; 2],
     /// Shape of the master end.
     pub(crate) shape: ShapeState,
@@ -191,7 +192,7 @@ pub(crate) struct ValePortState {
     /// Number of the switch that it joins when it is first opened.
     pub(crate) home_bridge: Option<u16>,
     pub(crate) attachment: Option<BridgeAttachmentState>,
-    /// Offsets of the words of its tx rings.
+    /// For each tx ring, the offset of its persistent words.
     pub(crate) words: Vec<u64>,
 }
 
@@ -223,7 +224,8 @@ pub(crate) struct BridgePortState {
     /// Whether the port receives broadcasts, multicasts, and frames for unknown addresses.
     pub(crate) takes: [bool; 3],
     pub(crate) vlan: VlanState,
-    /// Limits of these three kinds: whether in bits, rate per second, burst.
+    /// Storm limits for these three kinds of frames: whether in bits or frames, rate per second,
+    /// burst.
     pub(crate) storm: [Option<(bool, u64, u64)>; 3],
 }
 
@@ -264,7 +266,7 @@ pub(crate) struct OpenState {
     pub(crate) call: u64,
     pub(crate) netns: u64,
     pub(crate) gids: Vec<u32>,
-    /// Offset of its words.
+    /// Offset of the file's persistent words.
     pub(crate) words: u64,
     pub(crate) answered: Option<AnsweredCall>,
     pub(crate) bound: Option<BoundState>,
@@ -283,10 +285,10 @@ pub(crate) struct AnsweredCall {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BoundState {
     pub(crate) port: PortRef,
-    /// First ring and end, by direction.
+    /// The bound rings by direction: the first ring, and one past the last.
     pub(crate) rings: [[u32; 2]; 2],
     pub(crate) flags: u64,
-    /// Offset of its interface record; the next field is its number of ring entries.
+    /// Offset of the interface record; the next field is the number of ring offsets in the record.
     pub(crate) record: u64,
     pub(crate) slots: u32,
 }

@@ -1,9 +1,9 @@
 //! An interface attached to a switch, with or without its host stack.
 //!
-//! The interface is bound exclusively, as a program would bind it, and a worker acts as a program
-//! would: it sleeps until frames arrive, passes them to the switch, and gives the slots back.
-//! Senders put frames for the interface directly into its tx rings. A worker that finds that the
-//! interface has vanished detaches it.
+//! The interface is bound exclusively. A worker thread takes the role of a program: it sleeps until
+//! frames arrive, passes them to the switch, and gives the slots back. Senders put frames for the
+//! interface directly into its tx rings. If a worker finds that the interface has vanished, it
+//! detaches the interface.
 
 mod restart;
 
@@ -30,7 +30,7 @@ use crate::types::outcome::SyncStatus;
 use crate::types::port_name::PortKey;
 use crate::types::shape::TxRx;
 
-/// An attached interface. Dropping it detaches and releases it.
+/// An attached interface. Dropping the value detaches and releases the interface.
 #[derive(Debug)]
 pub(crate) struct NicAttachment {
     workers: Mutex<NicWorkers>,
@@ -42,20 +42,20 @@ pub(crate) struct NicAttachment {
 enum NicWorkers {
     /// One worker, which sleeps while no frames arrive.
     Sleeping { _all: NicWorker },
-    /// Workers that never sleep for the rings of the NIC, and one that sleeps for those of the
-    /// host.
+    /// Workers that poll the rings of the NIC without sleeping, and a worker that sleeps until
+    /// frames arrive on the rings of the host.
     Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
-    /// While workers are being replaced.
+    /// No workers, while they are being replaced.
     None,
 }
 
-/// The state that workers share.
+/// The state that the workers of an attachment share.
 #[derive(Debug)]
 struct AttachedNic {
     nic: BridgeAttachment,
     host: Option<BridgeAttachment>,
     binding: Binding,
-    /// Number of the NIC's rx rings; those of the host follow.
+    /// Number of the NIC's rx rings; the rx rings of the host follow them.
     nic_rings: usize,
     owner: AttachmentOwner,
 }
@@ -69,8 +69,8 @@ pub(crate) struct AttachmentOwner {
 
 /// Handles the end of an attached interface.
 pub(crate) trait NicVanishedHandler: Send + Sync + Debug {
-    /// Handles that the interface attached as `key` has vanished: drops the attachment of this name
-    /// if `is_current` accepts it. Another attachment may have taken the name since.
+    /// Called when the interface attached as `key` has vanished. Drops the attachment with this
+    /// name if `is_current` accepts it, because a later attachment may have the same name.
     fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool);
 }
 
@@ -96,7 +96,8 @@ impl NicAttachment {
         Self::attach(owner, &nic, binding, ticker, |name, member| hub.attach(name, member))
     }
 
-    /// Returns an unused waker for the binding: the workers register their own.
+    /// Returns a waker for the binding that is never armed, because the workers register wakers of
+    /// their own.
     fn idle_waker(ticker: &Arc<Ticker>) -> Arc<Waker> {
         Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
@@ -158,7 +159,7 @@ impl NicAttachment {
         matches!(*lock(&self.workers), NicWorkers::Polling { .. })
     }
 
-    /// Starts workers that poll without sleeping.
+    /// Replaces the workers by workers that poll without sleeping.
     pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
         *workers = NicWorkers::None;
@@ -176,7 +177,7 @@ impl NicAttachment {
         Ok(())
     }
 
-    /// Returns to a worker that sleeps.
+    /// Replaces the polling workers by one worker that sleeps.
     pub(crate) fn stop_polling(&self, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
         *workers = NicWorkers::None;
@@ -192,7 +193,7 @@ impl NicAttachment {
     }
 }
 
-/// A worker thread; it ends when this is dropped.
+/// A worker thread; dropping the value stops the thread and waits for its end.
 #[derive(Debug)]
 struct NicWorker {
     bell: Arc<WorkerBell>,
@@ -260,7 +261,8 @@ impl Drop for NicWorker {
         self.bell.stopped.store(true, Ordering::Release);
         self.bell.notify(0);
         let itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
-        // A worker that finds the interface gone drops itself here, and returns afterwards.
+        // If the worker itself drops this value, because its interface has vanished, it must not
+        // join its own thread.
         if let Some(thread) = self.thread.take().filter(|thread| !itself(thread)) {
             // A panic has already been reported.
             let _ = thread.join();
@@ -277,7 +279,7 @@ impl Drop for NicWorker {
 struct NicWorkerLoop {
     attached: Arc<AttachedNic>,
     rings: Range<usize>,
-    /// By ring, because a frame may arrive in parts.
+    /// One for each ring, because the slots of a frame may arrive in several syncs.
     frames: Vec<SyncFrames>,
     batch: SwitchBatch,
 }

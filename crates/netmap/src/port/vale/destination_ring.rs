@@ -28,7 +28,7 @@ use crate::types::shape::TxRx;
 pub(crate) struct DestinationRing {
     view: RingView,
     leases: Mutex<RingLeases>,
-    /// The interface and its ring number, for a ring of an interface.
+    /// For a tx ring of an interface: the interface and the number of the ring.
     nic: Option<(Arc<dyn Adapter>, usize)>,
     /// The monitors of a program's ring, and the number of the ring.
     monitor_taps: Option<(Arc<MonitorTaps>, usize)>,
@@ -39,7 +39,8 @@ pub(crate) struct DestinationRing {
 /// Leased and free slots.
 #[derive(Debug)]
 struct RingLeases {
-    /// The kernel side of a program's ring. For an interface's ring this process is the program.
+    /// The driver's half of a program's ring; `None` for an interface's ring, where this process
+    /// has the program's half.
     kern: Option<KernRing>,
     /// The first slot that is not leased.
     next_free: SlotIdx,
@@ -92,7 +93,8 @@ impl DestinationRing {
 
     /// Takes back the slots that the program has read.
     pub(crate) fn sync(&self) -> SyncStatus {
-        // Waiting is short: the holder is a sender, which under this lock copies only for monitors.
+        // The wait for the lock is short: a sender that holds it copies nothing except frames for
+        // monitors.
         let mut room = lock(&self.leases);
         let Some(kern) = &mut room.kern else { return SyncStatus::Done };
         let Ok(head) = kern.released() else { return SyncStatus::Reinit };
@@ -165,8 +167,8 @@ impl DestinationRing {
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // Sent frames may have freed slots. The flush needs no lock: it may lead into another
-            // switch.
+            // The interface may have sent frames and so freed slots. The lock is not held during
+            // the flush, which may deliver to another switch.
             drop(room);
             nic.flush(*i);
             room = lock(&self.leases);
@@ -198,7 +200,8 @@ impl RingLeases {
             // Only slots that the program gave back with the last sync: between syncs it may be
             // about to write head and cur, and still read the slots before them.
             Some(kern) => n - 1 - distance(kern.hwcur(), self.next_free, n),
-            // Our own driver writes the tail, but a program of the same user can write it as well.
+            // The driver in this process writes the tail, but programs of the same user can
+            // overwrite it.
             None => distance(self.next_free, view.tail().min(n - 1), n),
         }
     }

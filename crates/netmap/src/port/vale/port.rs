@@ -37,7 +37,8 @@ use crate::types::state::{PortRef, PortState, ValePortState};
 pub(crate) struct ValePort {
     shape: AdapterShape,
     vnet: AtomicU32,
-    /// The switch to which its first opener attaches it.
+    /// The switch to which the port is attached when it is first bound; `None` for a persistent
+    /// port.
     home_bridge: Option<Arc<Bridge>>,
     attachment: RwLock<Option<BridgeAttachment>>,
     monitor_taps: Arc<MonitorTaps>,
@@ -60,7 +61,8 @@ struct ValeRings {
 struct SourceRing {
     view: RingView,
     sender: Mutex<ValeSender>,
-    /// Word 0: the end of the slots taken to be sent. Word 1: the end of the slots sent.
+    /// Word 0: the slot after the last slot taken to be sent. Word 1: the slot after the last slot
+    /// sent.
     words: PersistentWords,
     listeners: Listeners,
 }
@@ -94,7 +96,7 @@ impl ValePort {
         })
     }
 
-    /// Attaches it to a switch under the given name.
+    /// Attaches the port to a switch under the given name.
     pub(crate) fn attach(&self, hub: &Arc<Bridge>, name: &str) -> Result<SwitchPortId, Errno> {
         self.ensure_rings()?;
         let mut attachment = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +110,7 @@ impl ValePort {
         Ok(id)
     }
 
-    /// Detaches it; returns the number that it had.
+    /// Detaches the port from its switch; returns the port number that it had there.
     pub(crate) fn detach(&self) -> Option<SwitchPortId> {
         let attachment = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
         attachment.map(|attachment| attachment.id)
@@ -134,7 +136,7 @@ impl ValePort {
         Some(())
     }
 
-    /// Sets the rings that it had in the previous process.
+    /// Sets the rings that the port had in the previous process.
     pub(crate) fn set_rings(&self, tx: Vec<(KernRing, PersistentWords)>, rx: Vec<KernRing>) {
         let tx = tx.into_iter().map(|(kern, words)| SourceRing::new(kern, words)).collect();
         let rx = rx.into_iter().enumerate();
@@ -262,8 +264,9 @@ impl SourceRing {
         }
     }
 
-    /// Visits the queued slots whose bytes are elsewhere. Invalid indices queue nothing; the next
-    /// sync reports them.
+    /// Passes the queued slots whose bytes are in the program's private memory (`NS_INDIRECT`) to a
+    /// closure. If the indices are invalid, no slot counts as queued; the next sync reports the
+    /// error.
     fn visit_indirect_slots<T>(
         &self,
         visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T,
@@ -378,8 +381,8 @@ impl SwitchedPort for ValePort {
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         let Some(inlet) = self.source_ring(i) else { return Ok(()) };
         let mut bytes = Vec::new();
-        // No lock is held while the program makes this thread wait; its own syncs stop before these
-        // slots.
+        // No lock is held while the fetch waits for the program; syncs of the ring stop before
+        // these slots.
         for (at, slot) in inlet.visit_indirect_slots(|slots| slots.collect::<Vec<_>>()) {
             let region = self.base.memory().region();
             bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
@@ -387,10 +390,11 @@ impl SwitchedPort for ValePort {
             let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
             let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
             region.copy_in(buf, &bytes);
-            // The slot now holds an ordinary frame.
+            // From now on the slot holds a frame in its own buffer.
             let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
             if inlet.view.offsets().is_some() {
-                // The slot's `ptr` was an address, and would otherwise be read as an offset.
+                // `ptr` held the address of the bytes; it is cleared so that it is not read as a
+                // payload offset.
                 inlet.view.set_slot_ptr(at, 0);
             }
             inlet.view.set_slot(at, Slot { buf, len, flags });
