@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Every change that a request makes is written to the user's ledger as a complete state
-//! ([`DomainState`](crate::types::state::DomainState)), after the change and before its answer. A
-//! change that a killed daemon had begun but not written never happened: no program got an answer,
-//! and the front's requests are repeated. Syncs record their changes in persistent words, in an
-//! order that keeps them consistent at every instruction.
+//! ([`DomainState`](crate::types::state::DomainState)), after the change and before its answer. If
+//! a daemon is killed after it began a change and before it wrote the state, the change has no
+//! effect: no program got an answer, and the kernel sends the front's requests again. Syncs record
+//! their changes in persistent words, in an order that keeps them consistent at every instruction.
 //!
 //! # Invariants
 //! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`], and
@@ -40,7 +40,7 @@ pub struct RecoveredDomain {
 }
 
 impl RecoveredDomain {
-    /// Whether no state was ever written, so that no program knows of it.
+    /// Whether no state was ever written to the ledger, so that no program uses the domain.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         Ledger::is_blank(&self.ledger)

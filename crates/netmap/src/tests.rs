@@ -37,7 +37,7 @@ impl Provider for Nothing {
     }
 }
 
-/// The handles that were notified.
+/// Records the handles that were notified.
 #[derive(Debug, Default)]
 struct RecordedWakes(Mutex<Vec<u64>>);
 
@@ -142,7 +142,7 @@ impl World {
         Client { world: self, open, memory: ProgramMemory::new() }
     }
 
-    /// Returns a client that has bound all of this port.
+    /// Returns a client that has bound all NIC rings of the port `name`.
     fn bound(&self, name: &str) -> Client<'_> {
         let mut client = self.open();
         client.register(name, &all()).unwrap();
@@ -212,8 +212,8 @@ impl Client<'_> {
             .unwrap();
     }
 
-    /// Returns the position of a ring, or 0 if it is not bound; `i` counts first the tx, then the
-    /// host tx, the rx and the host rx rings.
+    /// Returns the offset of a ring in the user's file, or 0 if the ring is not bound. `i` counts
+    /// the tx rings, then the host tx, rx and host rx rings.
     fn ring_at(&self, answer: &NmreqRegister, i: u64) -> u64 {
         let ofs: i64 = self.peek(answer.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
         if ofs == 0 { 0 } else { answer.nr_offset.wrapping_add_signed(ofs) }

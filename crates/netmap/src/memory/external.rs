@@ -1,7 +1,7 @@
 //! External memory (option EXTMEM): pages of the program that hold the rings and buffers of a port.
 //!
-//! The pages are used in place, through our own mapping of their file. A program that passes the
-//! same pages again gets the same memory, whatever sizes it then asks for. The program uses its own
+//! The pages are used in place: this process maps their file too. A program that passes the same
+//! pages again gets the same memory, with the sizes of the first request. The program uses its own
 //! mapping: offsets count from the first of its pages, and `mmap` of the device still shows the
 //! user's file.
 //!
@@ -27,14 +27,14 @@ const MAX_IFS: u32 = 10_000;
 const MAX_RINGS: u32 = 100_000;
 const MAX_BUFS: u32 = 1_000_000;
 
-/// Pages of a program that others can map as well: a range of a file in memory.
+/// Pages of a program that this process can map too: a range of a file in memory.
 #[derive(Debug)]
 pub struct SharedPages {
     /// The file that contains the pages.
     pub file: OwnedFd,
     /// Device and inode of the file.
     pub identity: (u64, u64),
-    /// Offset of the first byte in the file.
+    /// Offset of the first page's byte range in the file, in bytes.
     pub offset: u64,
     /// Page size in bytes; larger than usual for huge pages.
     pub page: u64,
@@ -116,7 +116,7 @@ impl ExtmemLayout {
             && (4..=MAX_BUFS).contains(&bufs)
             && is_buf_size(buf_size);
         let geometry = Geometry { ring_bytes: objects.bytes(), bufs, buf_size };
-        // A partial last page is used whole.
+        // A partial last page is rounded up to a whole page.
         let len = info.nr_memsize.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
         right.then_some(Self { len, objects, geometry }).ok_or(Errno::INVAL)
     }

@@ -73,7 +73,7 @@ impl NetmapMemory {
     }
 
     /// Returns `nr_memsize`: bytes to map, from the file's start to the end of this memory. For an
-    /// external memory, its own size.
+    /// external memory: the size of that memory.
     #[must_use]
     pub fn map_len(&self) -> u64 {
         let end = self.region.file_offset() + self.region.size();

@@ -222,9 +222,9 @@ impl UserMemory {
     }
 
     /// Returns how many spare buffers a memory may have, each of which takes its size and
-    /// `overhead` bytes. Untouched buffers cost only address space. Spare buffers may use only the
-    /// lower half of the 32-bit range that legacy requests can address; the number is a fraction of
-    /// the free space there, so it reaches 0 after some memories.
+    /// `overhead` bytes. Untouched buffers cost only address space. They take 1/16 of the space
+    /// that is free within half of the file, or within 2 GiB if the file exceeds the 4 GiB that
+    /// legacy requests can address. So the number is 0 once memories occupy that half.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
         let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);

@@ -15,8 +15,8 @@ pub(crate) struct CommitLock {
 #[derive(Debug, Default)]
 struct CommitLockState {
     changes: usize,
-    /// Threads that wait to save. They take precedence, or a busy user's state would never be
-    /// saved.
+    /// Threads that wait to save. They take precedence over new changes; otherwise a busy user's
+    /// state might never be saved.
     writers: usize,
     writing: bool,
 }

@@ -1,5 +1,5 @@
 //! The part of a domain that exists for a successor process: the store that keeps the domain's
-//! files, and the list of open files, which have no names.
+//! descriptors, and a list of open files.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,8 +23,8 @@ pub trait FdStore: Send + Sync + Debug {
 
 /// An open file that can be saved for a successor process.
 pub(crate) trait PersistentOpen: Send + Sync + Debug {
-    /// The saved form; `ports` assigns an index to the port that the file has bound. `None` if the file
-    /// ends with this process.
+    /// Returns the saved form; `ports` assigns an index to the port that the file has bound. `None`
+    /// if the file ends with this process.
     fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState>;
 }
 

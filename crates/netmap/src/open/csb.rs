@@ -2,13 +2,14 @@
 //! sync loop communicate without system calls.
 //!
 //! ```text
-//!   program writes   atok[k]   head, cur, "wake me"    read by the loop
-//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop      k: tx rings, rx rings
+//!   program writes   atok[k]   head, cur, "wake me"  read by the loop
+//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop  k: ring
 //! ```
 //!
 //! Blocks in memory that others can map are mapped here too. Blocks in private memory are read and
-//! written through the caller's memory. Each side writes its two indices in one order and reads the
-//! other's in the opposite one, so the later value is never seen without the earlier.
+//! written through the caller's memory. Each side writes its two indices in one order, and reads
+//! the two indices of the other side in the opposite order. So it never sees the index written
+//! second without the index written first.
 
 #[cfg(test)]
 mod models;
@@ -53,7 +54,7 @@ impl CsbBlocks {
                 let (lent, first) = pages.map_around(len as u64)?;
                 Ok(Self::Shared { lent, first })
             }
-            // A block that is not mapped at all fails when it is written.
+            // If a block is not mapped at all, the later write to it fails.
             Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
             Err(error) => Err(error),
         }
@@ -61,7 +62,7 @@ impl CsbBlocks {
 
     fn read_word(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
         match self {
-            // Acquire: what the program wrote before this word is visible.
+            // Acquire: everything that the program wrote before this word is visible afterwards.
             Self::Shared { lent, first } => Ok(lent.word(first + at).load(Ordering::Acquire)),
             Self::Private { addr } => read_plain(caller, addr + at as u64),
         }

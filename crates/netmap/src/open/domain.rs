@@ -21,7 +21,7 @@ use crate::types::params::MemoryParams;
 pub struct Domain {
     memory: UserMemory,
     pub(crate) names: Mutex<AdapterNames>,
-    /// Descriptors of the process that its sync loops use.
+    /// Limits the file descriptors that sync loops of the domain use.
     pub(crate) loop_fds: FdQuota,
     /// The ledger for the successor process. It holds the words of pipes even without a store.
     pub(crate) ledger: Ledger,

@@ -67,7 +67,7 @@ impl AdapterRequest<'_> {
         }
     }
 
-    /// Creates a null port: it gives access to a memory, which the request has to name.
+    /// Creates a null port, which only gives access to the memory that the request names.
     fn null(&self) -> Result<Arc<dyn Adapter>, Errno> {
         let memory = self.memory.ok_or(Errno::INVAL)?;
         let (register, params) = (self.register, self.domain.params());
@@ -117,8 +117,8 @@ impl AdapterRequest<'_> {
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(self.name);
-        // A port found here may have more than one name and may leave its switch at any time, so no
-        // name is recorded.
+        // A port found in the table of switches may have more than one name and may leave its
+        // switch at any time, so its name is not recorded.
         if let Some(port) = names.switches.existing(&key).or_else(|| names.port(&key)) {
             return Ok(port);
         }
@@ -166,7 +166,7 @@ impl AdapterRequest<'_> {
         Ok(pipe.end(role))
     }
 
-    /// Finds the parent port of a pipe: an existing port, or one that lives as long as its pipes.
+    /// Finds the parent port of a pipe, or creates one that lives as long as its pipes.
     fn parent(
         &self,
         names: &mut AdapterNames,

@@ -42,7 +42,7 @@ pub struct Netmap {
 #[derive(Debug)]
 pub struct OpenHandle {
     file: Arc<OpenFile>,
-    /// Last field: by the time it is dropped, the file has released everything.
+    /// Last field: when it is dropped, the file has already released all its resources.
     end: Option<OpenFileEnd>,
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct Kloop {
 #[derive(Debug, Default)]
 struct KloopState {
     running: Option<Arc<KloopBell>>,
-    /// As in netmap, a stop before the start ends the next loop at once: the thread that starts it
-    /// may be late.
+    /// Whether the end was requested. As in netmap, a stop without a running loop ends the next
+    /// loop at once, because the thread that starts the loop may be late.
     stopping: bool,
 }
 
@@ -40,7 +40,8 @@ impl Kloop {
         Ok(RunningKloop(self))
     }
 
-    /// Requests the end of the loop and waits for it. Without a loop, the next one ends at once.
+    /// Requests the end of the running loop and waits for it. If no loop runs, the next loop ends
+    /// at once.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;

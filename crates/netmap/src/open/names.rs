@@ -37,7 +37,8 @@ impl AdapterNames {
         self.pipes.insert(key, Arc::downgrade(pipe));
     }
 
-    /// Finds the port with this name, if it is in use and still represents what has the name now.
+    /// Finds the port with this name, if it is in use and its name still refers to it
+    /// ([`Adapter::is_stale`]).
     pub(crate) fn port(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         self.ports.get(key).and_then(Weak::upgrade).filter(|port| !port.is_stale())
     }

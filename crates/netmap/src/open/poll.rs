@@ -1,5 +1,5 @@
-//! Poll does the work of a sync. It syncs tx rings at every call and rx rings when frames are
-//! wanted, and reports whether any slot is available beyond the program's `cur`.
+//! Poll, which also syncs: tx rings at every call, and rx rings if the caller waits for frames. It
+//! reports whether a slot is available at or after the program's `cur`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -48,8 +48,8 @@ impl std::ops::BitOr for PollEvents {
 impl OpenHandle {
     /// Returns the events of `wanted` that are ready, and [`PollEvents::ERR`] after an error.
     ///
-    /// If none is ready, waits up to `patience`, provided that such waits succeeded recently. With
-    /// `arm`, the next change is reported to [`crate::Notify`] with that handle.
+    /// If no event is ready, waits up to `patience`, provided that recent waits of this file
+    /// succeeded. With `arm`, the next change is reported to [`crate::Notify`] with that handle.
     pub fn poll(&self, wanted: PollEvents, arm: Option<u64>, patience: Duration) -> PollEvents {
         let Some(binding) = self.bound.get() else { return PollEvents::ERR };
         if self.csb.get().is_some() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Decides whether a poll waits: it does while recent waits succeeded.
+/// Decides whether a poll waits: polls wait while recent waits succeeded.
 #[derive(Debug)]
 pub(crate) struct PollCredit {
     /// Recent hits and misses; polls wait while this is at most [`MAX_CREDIT`] and above 0.
@@ -11,7 +11,7 @@ pub(crate) struct PollCredit {
 
 /// Misses in a row after which waiting stops.
 const MAX_CREDIT: u32 = 8;
-/// After [`MAX_CREDIT`] misses, one poll in this many waits as a trial.
+/// After [`MAX_CREDIT`] misses in a row, one of this number of polls waits as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {

@@ -52,10 +52,11 @@ pub struct RecoveredPort<'l> {
     pub netns: Option<Arc<OwnedFd>>,
     /// The memory that contains its rings.
     pub memory: &'l Arc<NetmapMemory>,
-    /// All its rings.
+    /// Numbers of rings and slots of the port.
     pub shape: AdapterShape,
     /// The existing rings in their current state, by [`crate::TxRx`]. Each slot that does not
-    /// belong to the program names a buffer. The rings live as long as any of these.
+    /// belong to the program names a buffer. The rings stay allocated as long as one of these views
+    /// exists.
     pub rings: [Vec<Option<RingView>>; 2],
 }
 

@@ -1,5 +1,5 @@
 //! Administration of switches beyond netmap's requests: counters, addresses, settings, and removal
-//! of ports that another user left.
+//! of ports that a user left behind.
 
 use std::sync::Arc;
 
@@ -106,7 +106,8 @@ impl Domain {
     /// (`vale0:eth0`), even while it is polled. Returns the number that it had there.
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: a program owns it, or the name is invalid.
+    /// [`Errno::NXIO`]: nothing is attached under this name. [`Errno::INVAL`]: a program owns it,
+    /// or the name is invalid.
     pub fn detach(&self, netns: u64, name: &str) -> Result<SwitchPortId, Errno> {
         let change = self.begin_change();
         let detached = self.detach_port(&(netns, name.to_owned()), PolledNic::Detach);
@@ -115,7 +116,7 @@ impl Domain {
         detached
     }
 
-    /// As [`Self::detach`], within a change.
+    /// As [`Self::detach`], for a caller that has already begun a change of the domain.
     pub(crate) fn detach_port(
         &self,
         key: &PortKey,
@@ -130,7 +131,7 @@ impl Domain {
             let index = attached.id();
             let gone = names.switches.attached.remove(key);
             drop(names);
-            // This waits for its worker to end.
+            // Dropping the attachment waits for its worker to end.
             drop(gone);
             return Ok(index);
         }
@@ -140,7 +141,7 @@ impl Domain {
         {
             return persistent.detach().ok_or(Errno::NXIO);
         }
-        // A port that lives by its openers cannot be detached.
+        // A port that is not persistent lives as long as its openers, and cannot be detached.
         Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
     }
 

@@ -43,13 +43,14 @@ pub trait Adapter: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Returns ring `i` of a direction; `None` beyond the last, or before [`Self::activate`].
+    /// Returns ring `i` of a direction; `None` if there is no such ring, or before
+    /// [`Self::activate`].
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
 
     /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
 
-    /// Returns the listeners to wake when ring `i` becomes ready; `None` beyond the last.
+    /// Returns the listeners to wake when ring `i` becomes ready; `None` if there is no such ring.
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
 
     /// Whether the underlying object has vanished for good.
@@ -57,8 +58,8 @@ pub trait Adapter: Send + Sync + Debug {
         false
     }
 
-    /// Whether its name no longer refers to this port: the underlying object has vanished or has
-    /// another name. Called once for each bind.
+    /// Whether the port's name no longer refers to this port, because the underlying object has
+    /// vanished or was renamed. Called once for each bind.
     fn is_stale(&self) -> bool {
         self.has_vanished()
     }

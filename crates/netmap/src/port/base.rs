@@ -48,7 +48,7 @@ impl AdapterBase {
         &self.claims
     }
 
-    /// Returns its monitors; `None` if the port cannot have any.
+    /// Returns the port's monitors; `None` if the port cannot have any.
     #[must_use]
     pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
         self.monitor_taps.as_ref()

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::types::lock::lock;
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// The bound rings of one port. Rings beyond the table are free.
+/// The bound rings of one port, by [`TxRx`] and ring number. Rings without an entry are free.
 #[derive(Debug)]
 pub struct Claims([Mutex<Vec<RingUse>>; 2], Mutex<()>);
 

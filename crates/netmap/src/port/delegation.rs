@@ -19,8 +19,8 @@ pub trait DelegatingPort {
     /// Lends rings to the program that has bound them, to be synced in its own process.
     ///
     /// # Errors
-    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if another program has one of
-    /// them.
+    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a ring is lent to another
+    /// program.
     fn lend(
         &self,
         _: &[Range<usize>; 2],
@@ -29,8 +29,7 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Lends queues to the program that has bound them, as [`Self::lend`] does; `who` is the client
-    /// ID.
+    /// Lends queues to the program that has bound them, as [`Self::lend`] does.
     ///
     /// # Errors
     /// As [`Self::lend`].
@@ -59,7 +58,7 @@ pub trait DelegatingPort {
 pub struct PipeDelegation {
     /// The client ID, unique among all that sync.
     pub client_id: u32,
-    /// The program signals it when a sync reports that the host has to wake a sleeper.
+    /// An eventfd that the program signals when a sync reports that the host has to wake a sleeper.
     pub kick: OwnedFd,
     /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,
@@ -76,13 +75,14 @@ pub struct DelegatedHalf {
     pub ring: usize,
     /// Layout of the direction, in bytes from the start of the user's file.
     pub layout: DirectionLayout,
-    /// Signalled when there is news for a program that announced its sleep.
+    /// An eventfd that wakes this program after it has announced its sleep.
     pub doorbell: OwnedFd,
-    /// The program signals it when a sync reports that the program at the other end sleeps.
+    /// An eventfd that the program signals when a sync reports that the program at the other end
+    /// sleeps.
     pub peer_doorbell: OwnedFd,
 }
 
-/// A delegation, which ends when this is dropped.
+/// Ends a delegation when it is dropped.
 pub type DelegationGuard = Box<dyn Debug + Send + Sync>;
 
 /// One queue of an interface, for a program that syncs it itself.

@@ -24,7 +24,7 @@ use crate::types::shape::{AdapterShape, TxRx};
 pub(crate) struct Forward {
     /// Number of the interface's rx rings; the host's rx rings follow them.
     nic_rx: usize,
-    /// The tx rings that lead to the host; the next field has those of the interface.
+    /// The bound tx rings to the host; the next field has the tx rings of the interface.
     to_host: Range<usize>,
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not examined yet.
@@ -84,13 +84,14 @@ impl Forward {
             at = next_slot(at, n);
         }
         for to in targets.clone() {
-            // If the other side is gone, the program learns it when it syncs that side.
+            // If the port of these tx rings is gone, the program gets the error when it syncs them.
             port.sync(TxRx::Tx, to);
         }
     }
 }
 
-/// Exchanges the buffers of slot `at` and of the first free tx slot.
+/// Moves the frame in slot `at` to the first free slot of the tx rings `targets`, by exchange of
+/// buffers or by a copy.
 fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usize>) {
     let slot = ring.slot(at);
     let kept = SlotFlags(slot.flags.0 & !NS_FORWARD);
@@ -117,7 +118,8 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     tx.advance_to(next_slot(to, tx.num_slots()));
 }
 
-/// Whether the next slot is free and the program reserves none (`cur` beyond `head`).
+/// Whether the tx slot at `head` is free and the program has not reserved slots by a `cur` beyond
+/// `head`.
 fn has_room(tx: &RingView) -> bool {
     let (head, n) = (tx.head(), tx.num_slots());
     head < n && head != tx.tail() && head == tx.cur()

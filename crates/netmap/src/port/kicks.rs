@@ -22,12 +22,12 @@ pub(crate) trait KickHandler: Send + Sync + Debug {
     fn handle_client_exit(&self);
 }
 
-/// Watches the doorbells of programs that sync in their own processes, and wakes sleepers that this
-/// process syncs for.
+/// Watches the doorbells of programs that sync in their own processes, and wakes programs for which
+/// this process syncs.
 #[derive(Debug)]
 pub struct KickDispatcher {
     epoll: OwnedFd,
-    /// By the number in the epoll event.
+    /// The watched doorbells and their handlers, by the number in the epoll event.
     registrations: Mutex<HashMap<u64, KickRegistration>>,
     next: AtomicU64,
     next_client_id: AtomicU32,
@@ -73,7 +73,7 @@ impl KickDispatcher {
         taken.unwrap_or(FIRST_CLIENT_ID)
     }
 
-    /// Watches `bell` for the handler `whom` as long as the handler exists.
+    /// Calls the handler when the doorbell is rung, as long as the handler exists.
     pub(crate) fn register(
         &self,
         bell: &Arc<Doorbell>,

@@ -1,8 +1,8 @@
 //! Monitors: ports that receive what another port sends, or receives, or both.
 //!
 //! Each monitor belongs to its opener. Its rings are in a memory of its own, or (`NR_ZCOPY_MON`) in
-//! the memory of the monitored port. A monitor ends with the last program that has the monitored
-//! port bound.
+//! the memory of the monitored port. A monitor ends when the last program unbinds the monitored
+//! port.
 //!
 //! A monitor sees a received frame as soon as the port's program learns of the frame; with
 //! `NR_ZCOPY_MON`, as in netmap, as soon as the program has released the frame.
@@ -25,7 +25,7 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{MonitorState, PortRef, PortState};
 
-/// Slots of the ring that never sends: the minimum for a ring.
+/// Slots of the monitor's tx ring, which never sends: the minimum for a ring.
 const SILENT_SLOTS: u32 = 2;
 
 /// Whether the request is for a monitor, and not for the port itself.
@@ -108,7 +108,8 @@ impl Monitor {
             no_listeners: Listeners::default(),
             copies,
         });
-        // Checked after the monitor was added: a port that is released from now on ends it.
+        // Checked after the monitor was added: if the port is unbound after this check, that ends
+        // the monitor.
         if port.claims().is_idle() { Err(Errno::INVAL) } else { Ok(monitor) }
     }
 }
@@ -127,7 +128,7 @@ impl Monitor {
         }
     }
 
-    /// Restores a monitor of the previous process; its target is now `port`, if that is still
+    /// Restores a monitor of the previous process. `port` is the monitored port, if it is still
     /// bound. `None` if the state is inconsistent.
     pub(crate) fn resume(
         state: &MonitorState,

@@ -1,9 +1,9 @@
 //! Payload offsets (option OFFSETS): a frame begins where its slot's `ptr` says, not at the start
 //! of the buffer.
 //!
-//! The first bind of a ring fixes which offsets its slots can hold. Later binds may ask for the
-//! same, not for more. On most ports that ends with the last program. Rings of a pipe keep their
-//! offsets, since frames may wait in them.
+//! The first bind of a ring fixes which offsets its slots can hold. Later binds may ask for offsets
+//! within these limits, not for more. On most ports the limits end when the last program unbinds
+//! the ring. Rings of a pipe keep their offsets, since frames may wait in them.
 
 use rustix::io::Errno;
 use slipring_abi::NmreqOptOffsets;
@@ -13,11 +13,11 @@ use crate::port::adapter::Adapter;
 use crate::port::claims::Claim;
 use crate::types::shape::TxRx;
 
-/// The minimum number of bytes that the largest offset leaves of a buffer: more than all headers
-/// ever put before a frame.
+/// The minimum number of bytes of a buffer after the largest offset: more than all headers before a
+/// frame take.
 const MIN_PAYLOAD_BYTES: u64 = 64;
 
-/// The offsets that a request asks for.
+/// The payload offsets that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OffsetsRequest {
     offsets: RingOffsets,
@@ -58,7 +58,8 @@ impl OffsetsRequest {
     /// Returns the option with what was granted, which may be more than requested.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: earlier binds fixed less. [`Errno::INVAL`]: the port supports less.
+    /// [`Errno::BUSY`]: earlier binds fixed smaller offsets. [`Errno::INVAL`]: the port supports
+    /// less.
     pub(crate) fn granted(&self, option: &NmreqOptOffsets) -> Result<NmreqOptOffsets, Errno> {
         if let Some(why) = self.refused {
             return Err(why);
@@ -68,7 +69,7 @@ impl OffsetsRequest {
         Ok(NmreqOptOffsets { nro_max_offset, nro_offset_bits, ..*option })
     }
 
-    /// Merges with the offsets that the rings already have, if these suffice.
+    /// Replaces the requested offsets by those that the rings already have, if these suffice.
     fn merge_existing(mut self, rings: &[OffsetRing<'_>], most: u32) -> Result<Self, Errno> {
         if self.offsets.max > most {
             return Err(Errno::INVAL);
@@ -88,7 +89,7 @@ impl OffsetsRequest {
         if ring.view.offsets().is_none() {
             ring.view.set_offsets(Some(self.offsets), align.into());
         }
-        // A frame that comes through a pipe stays where its sender put it.
+        // Slots of a pipe's rx ring keep their offsets: their frames are where the sender put them.
         if !ring.exclusive || self.initial == 0 || keeps_frames && ring.dir == TxRx::Rx {
             return;
         }
@@ -111,8 +112,8 @@ struct OffsetRing<'p> {
 /// that no other file has bound begin without offsets.
 ///
 /// # Errors
-/// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: earlier binds fixed less.
-/// [`Errno::INVAL`]: the port supports less.
+/// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: earlier binds fixed smaller
+/// offsets. [`Errno::INVAL`]: the port supports less.
 pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,

@@ -18,9 +18,9 @@ use crate::types::shape::TxRx;
 pub(crate) struct SharedHalf {
     pub(crate) layout: DirectionLayout,
     pub(crate) signals: WakeSignals,
-    /// Wakes the program to which it is lent.
+    /// Wakes the program to which the half is lent.
     pub(crate) doorbell: Doorbell,
-    /// The client to which it is lent; 0 for none.
+    /// ID of the client to which the half is lent; 0 for none.
     holder: AtomicU32,
     /// Whether programs that this process syncs the half for have announced their sleep.
     sleep_announcement: Mutex<SleepAnnouncement>,
@@ -45,7 +45,7 @@ impl SharedHalf {
         self.signals.announce_host_sleep(&mut lock(&self.sleep_announcement))
     }
 
-    /// Takes a pending wake-up for these sleepers; returns whether there was one.
+    /// Returns whether the announced sleepers must be woken, and clears that state.
     pub(crate) fn take_wakeup(&self) -> bool {
         self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
     }

@@ -9,7 +9,7 @@ use crate::open::handle::OpenHandle;
 use crate::request::message::NetmapRequest;
 use crate::types::lock::lock;
 
-/// CSB_ENABLE: control blocks for the rings that are already bound.
+/// Handles `CSB_ENABLE`: opens control blocks for the rings that are already bound.
 pub(crate) fn enable(
     open: &OpenHandle,
     request: &mut NetmapRequest,
@@ -24,7 +24,7 @@ pub(crate) fn enable(
         None => Csb::new(binding, &option, caller),
     });
     let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
-    // The lock is held and it was empty, so this cannot fail.
+    // The lock is held and `csb` was empty, so this cannot fail.
     let _ = open.csb.set(blocks);
     Ok(())
 }

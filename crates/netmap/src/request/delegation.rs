@@ -1,10 +1,10 @@
-//! Pipe ends that programs sync in their own processes, along with this one.
+//! Pipe ends that programs sync in their own processes, in turn with this process.
 //!
 //! ```text
 //!   program that syncs itself        memory of the user          this process, for all others
 //!   HostedTx::attach, sync  ------>  words, rings, slots  <----  HostedRx::sync
 //!     bell of the other half  ---------------------------------> another program that syncs itself
-//!     kick  ---------------------------------------------------> KickDispatcher: wakes pollers here
+//!     kick  ---------------------------------------------------> KickDispatcher: wakes pollers
 //! ```
 //!
 //! A ring is lent to one program at a time, for as long as that program has it bound. This process
@@ -77,7 +77,7 @@ impl OpenHandle {
 }
 
 impl Netmap {
-    /// Returns the dispatcher that wakes programs that this process syncs for.
+    /// Returns the dispatcher that wakes programs for which this process syncs.
     ///
     /// # Errors
     /// The kernel's error, if no descriptors are left.
@@ -122,7 +122,7 @@ impl OpenHandle {
         self.bound.get().is_some_and(|binding| binding.flags & NR_EXCLUSIVE != 0)
     }
 
-    /// `NIOCKICK`.
+    /// Handles `NIOCKICK`: the program has synced in its own process, and a peer sleeps.
     pub(crate) fn kick(&self) -> Result<i32, Errno> {
         self.bound.get().ok_or(Errno::NXIO)?.port.kick();
         Ok(0)

@@ -87,8 +87,9 @@ impl Netmap {
         done.map(|()| (request.name, request.body))
     }
 
-    /// Performs a request; its body becomes the answer. A request that was performed before a
-    /// restart, and comes again because its caller got no answer, gets the same answer as before.
+    /// Performs a request and replaces its body by the answer. If the request was already performed
+    /// before a restart and its caller got no answer, the kernel sends it again; it then gets the
+    /// answer recorded before.
     pub(crate) fn dispatch(
         &self,
         open: &OpenHandle,
@@ -98,7 +99,7 @@ impl Netmap {
         if open.replay_answer(request) {
             return Ok(());
         }
-        // A sync loop runs for long and changes nothing.
+        // A request that runs a sync loop takes long and changes no state of the domain.
         let lasts = request.kind == NETMAP_REQ_SYNC_KLOOP_START;
         let change = if lasts { None } else { open.domain.begin_change() };
         let done = self.perform(open, request, caller);
@@ -152,7 +153,7 @@ impl Netmap {
         self.find_with(open, request, &register)
     }
 
-    /// Finds or creates the port that a request names, with these options.
+    /// Finds or creates the port that a request names, for a bind with the options `register`.
     pub(super) fn find_with(
         &self,
         open: &OpenHandle,
@@ -166,7 +167,7 @@ impl Netmap {
         self.find_in(open, request, register, memory.as_ref())
     }
 
-    /// As [`Self::find_with`], in this memory if one is given.
+    /// As [`Self::find_with`]; a new port is created in `memory` if one is given.
     pub(super) fn find_in(
         &self,
         open: &OpenHandle,
@@ -197,7 +198,7 @@ impl Netmap {
     }
 }
 
-/// Whether the effect of such a request has to survive a restart.
+/// Whether the effect of a request of this type has to survive a restart.
 fn changes_state(kind: u16) -> bool {
     !matches!(
         kind,

@@ -10,7 +10,7 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 
 impl Netmap {
-    /// PORT_INFO_GET. Without a name: the size of a memory.
+    /// Handles `PORT_INFO_GET`: information about a port, or, without a name, about a memory.
     pub(super) fn port_info(
         &self,
         open: &OpenHandle,
@@ -79,7 +79,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// PORT_HDR_SET, for switch ports.
+    /// Handles `PORT_HDR_SET`, for switch ports.
     pub(super) fn set_port_header(
         &self,
         open: &OpenHandle,
@@ -88,7 +88,7 @@ impl Netmap {
         let wish: NmreqPortHdr = request.read()?;
         let port = self.find_existing(open, request)?;
         let names = lock(&open.domain.names);
-        // Frames that pass from one switch to the other would change their form on the way.
+        // In a port that connects two switches, frames must have no header.
         if names.switches.patched_bridge(&*port).is_some() {
             return Err(Errno::BUSY);
         }

@@ -1,5 +1,5 @@
-//! The sync loop (SYNC_KLOOP_START): it runs in the caller's thread until it is stopped, and syncs
-//! as the control blocks say.
+//! The sync loop (SYNC_KLOOP_START): runs in the caller's thread until it is stopped, and syncs the
+//! rings with the indices in the control blocks.
 //!
 //! ```text
 //!   program --- ioeventfd ---+                       +---> irqfd --- program
@@ -39,14 +39,14 @@ impl Notify for KloopBell {
     }
 }
 
-/// SYNC_KLOOP_STOP: ends the loop and waits for its end.
+/// Handles `SYNC_KLOOP_STOP`: requests the end of the loop and waits for it.
 pub(crate) fn stop(open: &OpenHandle) -> Result<(), Errno> {
     open.bound.get().ok_or(Errno::NXIO)?;
     open.kloop.stop();
     Ok(())
 }
 
-/// SYNC_KLOOP_START: syncs until the loop is stopped.
+/// Handles `SYNC_KLOOP_START`: syncs until the loop is stopped.
 pub(crate) fn start(
     open: &OpenHandle,
     request: &mut NetmapRequest,
@@ -73,7 +73,7 @@ pub(crate) fn start(
     done
 }
 
-/// Registers a waker with all rings of a bind, until this is dropped.
+/// Registers a waker with all rings of a bind; dropping the value removes it.
 struct WakerRegistration<'b> {
     binding: &'b Binding,
     waker: &'b Arc<Waker>,
@@ -112,7 +112,7 @@ impl SyncLoop<'_> {
         let all = vec![true; self.csb.rings.len()];
         let (mut due, sleeps) = (all.clone(), self.eventfds.covers_all_rings());
         if !sleeps && pause.is_zero() {
-            // The loop never sleeps, so threads that do sleep get precedence.
+            // The loop never sleeps, so its priority is lowered in favour of threads that sleep.
             let _ = rustix::process::setpriority_process(None, 19);
         }
         while !running.is_stopping() {
@@ -168,8 +168,8 @@ impl SyncLoop<'_> {
             let synced = self.sync_once(k, state.head, state.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            // Another thread that was syncing the ring may have begun before the program's last
-            // change.
+            // After `Busy` the ring is synced again: the other thread may have begun its sync
+            // before the program's last change.
             if (now.head, now.cur) == (state.head, state.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }

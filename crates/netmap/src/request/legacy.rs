@@ -1,4 +1,4 @@
-//! The requests from before `NIOCCTRL`, translated to current ones.
+//! Legacy requests, older than `NIOCCTRL`, translated to current requests.
 
 use rustix::io::Errno;
 use slipring_abi::*;

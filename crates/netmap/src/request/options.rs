@@ -1,7 +1,7 @@
 //! The options of a request: a linked list in the caller's memory.
 //!
-//! Heads are always written back, so that the caller learns which option was refused and why;
-//! bodies only when the call succeeds.
+//! Option heads are always written back, so that the caller learns which option was refused and
+//! why. Option bodies are written back only if the call succeeds.
 
 use rustix::io::Errno;
 use slipring_abi::*;
@@ -20,7 +20,7 @@ struct ListedOption {
     is_used: bool,
 }
 
-/// Returns the bytes of an option after its head.
+/// Returns the size in bytes of an option's body, after its head.
 fn body_size(head: &NmreqOption) -> u64 {
     let whole = match head.nro_reqtype {
         NETMAP_REQ_OPT_EXTMEM => NmreqOptExtmem::SIZE as u64,
@@ -116,7 +116,7 @@ impl RequestOptions {
         Some((one.head, one.body.clone()))
     }
 
-    /// Sets the body of an option for when the call succeeds.
+    /// Sets the body of an option, which is written back if the call succeeds.
     pub(crate) fn put<T: Plain>(&mut self, kind: u32, option: &T) {
         if let Some(one) = self.find(kind) {
             one.body.copy_from_slice(&bytes_of(option)[NmreqOption::SIZE..]);

@@ -41,7 +41,8 @@ impl Netmap {
             }
             None => self.find_with(open, request, &wish)?,
         };
-        // Only a program that provided the memory, or knows its number, has it mapped.
+        // A port in external memory can only be bound by a program that provides the memory or
+        // names its number: only such a program has it mapped.
         if port.memory().is_external() && brought.is_none() && wish.nr_mem_id == 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -64,7 +65,7 @@ impl Netmap {
         }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
-        // The lock is held and they were empty, so no other thread can have set them.
+        // The lock is held and the cells were empty, so no other thread can have set them.
         let _ = blocks.map(|blocks| open.csb.set(blocks));
         let _ = open.bound.set(binding);
         Ok(())

@@ -86,7 +86,7 @@ impl Client<'_> {
         self.advance(at, to);
     }
 
-    /// Removes the persistent port that requests may have created.
+    /// Removes the persistent port that random requests may have created.
     fn remove_what_stays(&mut self) {
         let _ = self.ask("vale0:x", NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default());
         let _ = self.control(&NmreqHeader { nr_body: 0, ..header("x", NETMAP_REQ_VALE_DELIF) });

@@ -51,7 +51,7 @@ impl<'w> Guest<'w> {
         self.rx.sync_or_leave().unwrap()
     }
 
-    /// Kicks for the slots that were moved.
+    /// Kicks the host through the device if `moved` requires it.
     fn tell(&mut self, moved: SyncReport) {
         if moved.wake_host {
             self.client.ioctl(NIOCKICK).unwrap();

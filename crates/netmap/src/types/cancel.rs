@@ -24,7 +24,7 @@ impl KloopBell {
 
     /// Wakes the loop.
     pub(crate) fn ring(&self) {
-        // A full counter is readable too.
+        // The write can fail only if the counter is full, and then the eventfd is readable already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

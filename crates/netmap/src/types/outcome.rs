@@ -1,4 +1,4 @@
-//! Results that a port returns: the outcome of a sync, its counters, its limits for payload offsets.
+//! Results that a port returns: the outcome of a sync, its counters, its limits of payload offsets.
 
 /// The outcome of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct OffsetLimits {
     /// The largest offset, in bytes, that leaves space for everything that the port puts into a
     /// slot.
     pub max: u32,
-    /// Whether frames in its rings stay there until the port is bound again.
+    /// Whether frames in the port's rings stay there after the last program has unbound them.
     pub preserves_frames: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct MemoryParams {
     pub buf_num: u32,
     /// Bytes per buffer ([`slipring_ring::is_buf_size`]).
     pub buf_size: u32,
-    /// Slots of a ring whose opener requests no number.
+    /// Number of slots of a ring if the opener requests no number.
     pub ring_slots: u32,
     /// Whether only rings that ask for it are timestamped.
     pub no_timestamp: bool,
@@ -59,13 +59,13 @@ impl MemoryParams {
         Geometry { ring_bytes, bufs: self.buf_num, buf_size: self.buf_size }
     }
 
-    /// Returns the slots for a request; 0 selects the default.
+    /// Returns the number of slots to create for a request; 0 selects the default.
     pub(crate) fn slots(&self, wish: u32) -> u32 {
         if wish == 0 { self.ring_slots } else { wish.clamp(2, MAX_SLOTS) }
     }
 }
 
-/// Returns the rings for a request; 0 selects the default.
+/// Returns the number of rings to create for a request; 0 selects the default.
 pub(crate) fn rings(wish: u16) -> u16 {
     wish.clamp(1, MAX_RINGS)
 }
@@ -80,7 +80,7 @@ pub(crate) struct ObjectPools {
 }
 
 impl ObjectPools {
-    /// Returns the bytes of all pools.
+    /// Returns the total size of all pools in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
         product(self.if_num, self.if_size) + product(self.ring_num, self.ring_size)

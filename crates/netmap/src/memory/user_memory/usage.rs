@@ -8,9 +8,9 @@ use crate::types::lock::lock;
 pub struct MemoryUse {
     /// The upper limit: the size of the file.
     pub limit: u64,
-    /// Bytes of memories that ports use, touched or not.
+    /// Bytes allocated in the file for memories, whether or not programs have touched them.
     pub placed: u64,
-    /// Bytes that occupy memory of the machine, anywhere in the file.
+    /// Bytes of the file that occupy memory of the machine.
     pub touched: u64,
 }
 

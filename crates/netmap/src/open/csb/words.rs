@@ -65,7 +65,8 @@ pub(super) fn publish_indices(
     blocks.write_ktoa(KTOA_HWTAIL_OFFSET, hwtail)
 }
 
-/// Publishes whether the loop wants to be woken. A loop that does reads once more afterwards.
+/// Publishes whether the loop wants to be woken. A loop that wants to be woken reads `head` once
+/// more afterwards.
 pub(super) fn set_need_kick<B: CsbStorage>(blocks: &mut B, wanted: bool) -> Result<(), Errno> {
     blocks.write_ktoa(KTOA_KERN_NEED_KICK_OFFSET, wanted.into())?;
     // Pairs with the program's fence: either the program sees the request, or the loop sees what

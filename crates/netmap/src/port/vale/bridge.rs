@@ -28,9 +28,9 @@ pub(crate) struct Bridge {
     name: String,
     number: u16,
     engine: Mutex<Switch>,
-    /// By port number.
+    /// The ports, by port number.
     ports: RwLock<Vec<Option<NamedBridgePort>>>,
-    /// The engine's time 0.
+    /// The time at which the clock of the forwarding engine is 0.
     start: Instant,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct BridgePort {
     pub(crate) rings: Vec<DestinationRing>,
     /// Bytes of the virtio-net header before each frame.
     pub(crate) vnet: AtomicU32,
-    /// The monitors that also see its frames.
+    /// The monitors of the port, which see its frames too; `None` if the port cannot be monitored.
     monitor_taps: Option<Arc<MonitorTaps>>,
 }
 
@@ -98,7 +98,7 @@ impl Bridge {
         &self.name
     }
 
-    /// Returns the number that requests call the switch's index.
+    /// Returns the number of the switch: its `nr_bridge_idx` in requests.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
@@ -142,7 +142,8 @@ impl Bridge {
         if at >= MAX_PORTS {
             return None;
         }
-        // Numbers are assigned from the lowest on, so those below are occupied temporarily.
+        // The engine assigns the lowest free number, so all free numbers below are occupied
+        // temporarily.
         let mut before = Vec::new();
         let got = loop {
             match engine.attach(config.clone()).ok()? {
@@ -195,7 +196,7 @@ impl Bridge {
         self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
     }
 
-    /// Reads or changes the engine.
+    /// Calls `visit` with the forwarding engine, to read or change it.
     pub(crate) fn with_engine<T>(&self, visit: impl FnOnce(&mut Switch) -> T) -> T {
         visit(&mut lock(&self.engine))
     }

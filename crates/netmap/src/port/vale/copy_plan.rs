@@ -21,11 +21,11 @@ pub(crate) struct FrameSource<'s> {
 /// How many slots ahead of the current one buffers are prefetched.
 const PREFETCH_DISTANCE: u32 = 8;
 
-/// Returns the slot that is filled that much later than `at`; in a very short ring, possibly
-/// another slot.
+/// Returns the slot [`PREFETCH_DISTANCE`] slots after `at`; in a ring shorter than that distance,
+/// possibly another slot.
 #[inline(always)]
 fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
-    // Avoids a remainder: a division takes as long as the rest of a short frame.
+    // Computed without a division, which would take as long as all other work for a short frame.
     let to = at + PREFETCH_DISTANCE;
     if to < n { to } else { (to - n).min(at) }
 }
@@ -42,18 +42,19 @@ pub(super) struct LeasedSlots {
 #[derive(Clone, Copy)]
 pub(super) struct CopyPlan<'p> {
     pub(super) view: &'p RingView,
-    /// Whether the receiver is a program, which gets the number of slots of a frame.
+    /// Whether the receiver is a program: then the flags of each slot hold the number of slots of
+    /// the frame.
     pub(super) tells_count: bool,
     pub(super) source: FrameSource<'p>,
-    /// Bytes of the virtio-net header that each frame gets.
+    /// Bytes of the virtio-net header that the receiver expects before each frame.
     pub(super) vnet: usize,
 }
 
 impl CopyPlan<'_> {
-    /// Returns the frame bytes that fit into any buffer.
+    /// Returns how many bytes of a frame fit into a buffer at the largest payload offset.
     fn buf_size(&self) -> usize {
         let before = self.view.offsets().map_or(0, |offsets| offsets.max);
-        // The largest offset leaves more than all headers ever put before a frame.
+        // Even the largest offset leaves more bytes than all headers before a frame take.
         (self.view.region().buf_size() - before) as usize
     }
 
@@ -97,8 +98,8 @@ impl CopyPlan<'_> {
             view.prefetch(prefetch_slot(at, n), copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
-            // Copies a whole line where the buffer has one: that is cheaper than computing how much
-            // is needed.
+            // Copies a whole cache line if the buffer has one, which is cheaper than a copy of
+            // exactly `len` bytes.
             let short = len.min(line.len());
             view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
             let mut len = short;
@@ -197,7 +198,7 @@ impl CopyPlan<'_> {
             let Some(rest) = left.checked_sub(self.slots_of(parts)) else { break };
             at = parts.iter().fold(at, |at, part| self.write(at, part));
             left = rest;
-            // A frame whose offloads failed is lost.
+            // A frame whose offloads failed has no parts; it is lost and not counted as delivered.
             delivered.packets += u32::from(!parts.is_empty());
             delivered.bytes += if parts.is_empty() { 0 } else { u64::from(*len) };
         }

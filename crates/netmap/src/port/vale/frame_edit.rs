@@ -17,7 +17,7 @@ const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 const MAX_HEAD_LEN: usize = MAX_VNET_HEADER_LEN + MAC_ADDRESSES_LEN + VLAN_TAG_LEN;
 
-/// The new first bytes of a copy, and where it continues in the source.
+/// The bytes with which a copy begins, and the offset in the source from which the copy continues.
 #[derive(Debug)]
 pub(crate) struct FrameEdit {
     head: [u8; MAX_HEAD_LEN],
@@ -30,7 +30,7 @@ pub(crate) struct CopyPart {
     /// Slot of the copy, and the offset in it.
     pub(crate) slot: u32,
     pub(crate) at: usize,
-    /// Source of the bytes.
+    /// The slot of the source from which the bytes are copied.
     pub(crate) from: SlotSnapshot,
     pub(crate) from_at: usize,
     pub(crate) len: usize,
@@ -50,7 +50,7 @@ impl FrameEdit {
             return edit;
         }
         let source = first_bytes(ring, slots);
-        // A header that the source lacks requests nothing: it is all zeros.
+        // If the source has no header, the copy gets a header of zeros, which requests nothing.
         if vnet.0 == vnet.1 {
             edit.head[..vnet.0].copy_from_slice(&source[..vnet.0]);
         }
@@ -84,7 +84,7 @@ impl FrameEdit {
         self.head_len += VLAN_TAG_LEN;
     }
 
-    /// Returns the bytes that replace the first bytes of the source.
+    /// Returns the bytes that replace the first bytes of the source; `None` if they stay.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         (self.head_len > 0).then(|| &self.head[..self.head_len])
     }
@@ -122,7 +122,7 @@ impl FrameEdit {
         mut see: impl FnMut(CopyPart),
     ) {
         let (mut slot, mut at, mut skip) = (0, self.head_len, self.skip);
-        // The first bytes after the head share its slot.
+        // The first bytes after the head go into the same slot as the head.
         let mut begins = false;
         for &from in slots {
             let mut from_at = skip.min(from.len.into());
@@ -142,7 +142,8 @@ impl FrameEdit {
     }
 }
 
-/// Returns the first bytes of a frame, in whatever slots they are; zeros after its end.
+/// Returns the first bytes of a frame, which may be spread over several slots; zeros after the end
+/// of the frame.
 fn first_bytes(ring: &RingView, slots: &[SlotSnapshot]) -> [u8; MAX_HEAD_LEN] {
     let (mut bytes, mut filled) = ([0; MAX_HEAD_LEN], 0);
     for slot in slots {

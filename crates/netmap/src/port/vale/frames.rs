@@ -1,5 +1,5 @@
-//! Frames of a ring, read once. A switch decides on what was read here, whatever the program writes
-//! in the meantime.
+//! Frames of a ring, read once. A switch decides by the values read here, whatever the program
+//! writes in the meantime.
 
 use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
 use slipring_ring::{RingView, SlotFlags, SlotIdx};
@@ -30,9 +30,10 @@ pub(crate) struct SyncFrames {
     lines: Vec<CacheLine>,
     /// Whether any frame takes more than one slot or does not begin at its buffer's start.
     fragmented: bool,
-    /// Frames of this sync that took too many slots.
+    /// Number of frames in this sync that took too many slots.
     too_long: u32,
-    /// The slots up to the next end of a frame belong to one that was already counted as too long.
+    /// Whether the next slots, up to the end of their frame, belong to a frame that was already
+    /// counted as too long.
     in_discarded: bool,
 }
 
@@ -51,7 +52,7 @@ struct FrameEntry {
 impl SyncFrames {
     /// Reads the whole frames in the slots `from..to`, each after a virtio-net header of `vnet`
     /// bytes. Returns the first slot that was not consumed: a frame that continues beyond `to`
-    /// waits, and so does one whose bytes are elsewhere (`NS_INDIRECT`).
+    /// waits, and so does a frame whose bytes are in the program's private memory (`NS_INDIRECT`).
     pub(crate) fn read(
         &mut self,
         ring: &RingView,
@@ -87,7 +88,7 @@ impl SyncFrames {
             }
             (first, end) = (self.slots.len(), at);
         }
-        // Longer than a frame may be, or than the ring can hold, so its end will not make it valid.
+        // The frame already has more slots than a frame may have, or than the ring can hold.
         let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
         if begun > 0 && (self.in_discarded || begun > MAX_FRAGMENTS || begun == room) {
             self.discard(first);
@@ -182,8 +183,9 @@ fn prefetch(ring: &RingView, i: SlotIdx) -> SlotIdx {
     if i + 1 == ring.num_slots() { 0 } else { i + 1 }
 }
 
-/// Returns what the flags of a frame's first slot request. Copied flags of a received frame never
-/// name a port: there the byte counts fragments, and is 0 for a frame of one slot.
+/// Returns what the flags of a frame's first slot request: a destination port, or no learning. A
+/// frame of several slots never names a port, because in flags copied from a received frame the
+/// same byte counts fragments; that count is 0 for a frame of one slot.
 #[inline(always)]
 fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     let flags = slots.first().map_or(0, |slot| slot.flags.0);
@@ -192,7 +194,8 @@ fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     SlotMarks { no_learn: flags & NS_NO_LEARN != 0, to: named.then(|| SwitchPortId(port.into())) }
 }
 
-/// Returns the first bytes after a header of `vnet` bytes, in whatever slots they are.
+/// Returns the first bytes after a virtio-net header of `vnet` bytes; they may be spread over
+/// several slots.
 #[cold]
 fn gather_header(ring: &RingView, slots: &[SlotSnapshot], vnet: usize) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; MAX_VNET_HEADER_LEN + HEADER_BYTES];

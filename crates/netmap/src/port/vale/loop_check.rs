@@ -22,7 +22,8 @@ use crate::port::vale::port::ValePort;
 use crate::port::vale::switches::BridgeTable;
 
 impl BridgeTable {
-    /// Returns the ports that are in a switch as interfaces are, with that switch.
+    /// Returns the persistent ports that are attached to a second switch as interfaces, with that
+    /// switch.
     fn patch_ports(&self) -> impl Iterator<Item = (&ValePort, &Arc<Bridge>)> {
         self.attached.iter().filter_map(|((netns, name), attached)| {
             // An attached interface may have the same name as a persistent port.
@@ -33,7 +34,7 @@ impl BridgeTable {
         })
     }
 
-    /// Returns the switch that a port is in as an interface.
+    /// Returns the switch to which a port is attached as an interface.
     pub(crate) fn patched_bridge(&self, port: &dyn Adapter) -> Option<&Arc<Bridge>> {
         let mut seconds = self.patch_ports();
         seconds.find(|(one, _)| std::ptr::addr_eq(*one, port)).map(|(_, hub)| hub)
@@ -42,8 +43,9 @@ impl BridgeTable {
     /// Checks that a port can be attached to a switch in addition to its current one.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: it is in this switch, or in two. [`Errno::LOOP`]: the two switches are
-    /// already connected. [`Errno::INVAL`]: its frames have headers.
+    /// [`Errno::BUSY`]: the port is already in this switch, or in two switches. [`Errno::LOOP`]:
+    /// the two switches are already connected. [`Errno::INVAL`]: the port's frames have virtio-net
+    /// headers.
     pub(crate) fn check_loop(&self, port: &ValePort, hub: &Arc<Bridge>) -> Result<(), Errno> {
         let first = port.attachment().map(|(hub, _)| hub);
         let other = match (first, self.patched_bridge(port).cloned()) {

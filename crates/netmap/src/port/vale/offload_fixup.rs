@@ -16,8 +16,8 @@ const MAX_SEGMENTS: usize = 256;
 const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 
-/// Converts one frame of the sender to the frames that the receiver gets, each after its header;
-/// `None` on failure.
+/// Converts one frame of the sender to the frames that the receiver gets, each with the receiver's
+/// header before it; `None` on failure.
 pub(crate) fn apply_offloads(
     ring: &RingView,
     slots: &[SlotSnapshot],
@@ -28,7 +28,7 @@ pub(crate) fn apply_offloads(
     let header = VnetHeader::parse(&bytes, VnetForm::from_len(from)?).ok()?;
     bytes.drain(..from);
     if to > 0 {
-        // The receiver itself does what the header requests.
+        // The receiver itself performs the offloads that the header requests.
         let header = header.encode();
         bytes.splice(..0, header.get(..to)?.iter().copied());
         return Some(vec![retag(bytes, to, tag)?]);

@@ -130,7 +130,7 @@ impl BridgePortState {
         }
     }
 
-    /// Converts it for a port with this number of rings; `None` if it is inconsistent.
+    /// Converts the saved settings for a port with `rings` rings; `None` if they are inconsistent.
     pub(crate) fn config(&self, rings: u32) -> Option<SwitchPortConfig> {
         let id = |id: &u16| VlanId::new(*id).ok();
         let vlan = match &self.vlan {

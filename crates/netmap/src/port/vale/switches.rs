@@ -12,7 +12,7 @@ use crate::types::port_name::PortKey;
 /// A user's switches, persistent ports and attached interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct BridgeTable {
-    /// By number; a switch that is gone leaves an empty entry.
+    /// The switches, by number; a switch that no longer exists leaves a dead entry.
     pub(crate) bridges: Vec<(PortKey, Weak<Bridge>)>,
     /// Ports that requests created.
     pub(crate) persistent: HashMap<PortKey, Arc<ValePort>>,

@@ -1,5 +1,5 @@
 //! The waker under loom: every interleaving, within three preemptions, of a program that polls and
-//! sleeps and a publisher. Each model also runs with one step wrong, and must then fail.
+//! sleeps and a publisher. Each model also runs with one deliberate mistake, and must then fail.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -9,13 +9,13 @@ use slipring_test_support::models::{explore, fails};
 
 use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
 
-/// Like `AtomicU64`.
+/// The word has no mistake; it behaves as `AtomicU64`.
 const RIGHT: u8 = 0;
-/// Without fences.
+/// The mistake: fences have no effect.
 const NO_FENCE: u8 = 1;
-/// Fences are only acquire and release.
+/// The mistake: fences are acquire and release, not sequentially consistent.
 const WEAK_FENCE: u8 = 2;
-/// Updates do not order anything.
+/// The mistake: updates have relaxed ordering.
 const WEAK_UPDATE: u8 = 3;
 
 /// A word, correct or with one mistake.
@@ -64,7 +64,7 @@ enum Mutation {
     AsksFirst,
     /// The program checks for frames before it arms, and not afterwards.
     LooksFirst,
-    /// Wakers that are enlisted are never ticked.
+    /// The ticker never ticks the wakers in its list.
     NoTicks,
 }
 

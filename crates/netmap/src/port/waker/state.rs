@@ -6,14 +6,15 @@
 //!   checks for frames once more                      has_listeners, then wake_for: reads the bits
 //! ```
 //!
-//! One of the two fences comes first, so either the poll sees what was published, or the publisher
-//! sees the bits.
+//! One of the two fences precedes the other, so either the poll sees what was published, or the
+//! publisher sees the bits.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A word that polls and publishers write.
 pub(super) trait WakerWord: Default {
-    /// Reads it. Acquire: what was written before its last update is visible afterwards.
+    /// Reads the word. Acquire: everything written before the word's last update is visible
+    /// afterwards.
     fn acquire(&self) -> u64;
     /// Reads the word without ordering.
     fn load_relaxed(&self) -> u64;
@@ -23,8 +24,8 @@ pub(super) trait WakerWord: Default {
     fn increment(&self);
     /// Subtracts one. Release: orders everything written so far before it.
     fn decrement(&self);
-    /// Atomically replaces the value by what `change` returns, if anything; returns the previous
-    /// value if it did. Acquire and release.
+    /// Atomically replaces the value by the result of `change` and returns the previous value; if
+    /// `change` returns `None`, does nothing and returns `None`. Acquire and release.
     fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64>;
     /// Full fence: orders all earlier accesses before all later ones, in every thread's view.
     fn full_fence();
@@ -66,11 +67,11 @@ pub(super) const WANTS_TX: u64 = 1;
 pub(super) const WANTS_RX: u64 = 1 << 1;
 /// Every poll since the waker was armed was answered "ready".
 const ANSWERED_READY: u64 = 1 << 2;
-/// Something was published since then, and the program has not been notified.
+/// Something was published since the waker was armed, and the program has not been notified.
 const HAS_PENDING: u64 = 1 << 3;
 /// The waker is in the ticker's list.
 const IN_TICKER: u64 = 1 << 4;
-/// A tick has seen that something is pending.
+/// One tick has occurred since something became pending; the next tick notifies.
 const TICKED_ONCE: u64 = 1 << 5;
 /// After the last "ready" answer, the program polled again without being notified.
 const POLLS_AGAIN: u64 = 1 << 6;
@@ -104,7 +105,7 @@ pub(super) struct WakerState<W> {
 }
 
 impl<W: WakerWord> WakerState<W> {
-    /// Returns the bits, for display.
+    /// Returns the state bits, for debug output.
     pub(super) fn bits(&self) -> u64 {
         self.bits.load_relaxed()
     }
@@ -116,7 +117,8 @@ impl<W: WakerWord> WakerState<W> {
             if !is_armed(bits) || bits & ANSWERED_READY == 0 {
                 return None;
             }
-            // Another poll of the same file may still wait for the other direction.
+            // What is pending stays so if another poll of the same file may still wait for the
+            // other direction.
             let all = bits & (WANTS_TX | WANTS_RX) & !interest == 0;
             Some((if all { bits & !(HAS_PENDING | TICKED_ONCE) } else { bits }) | POLLS_AGAIN)
         });
@@ -140,21 +142,22 @@ impl<W: WakerWord> WakerState<W> {
         W::full_fence();
     }
 
-    /// Disarms it, whatever it waits for; returns the handle to notify, if it was armed.
+    /// Disarms the waker for both directions; returns the handle to notify, if the waker was armed.
     pub(super) fn disarm(&self) -> Option<u64> {
         let before = self.bits.update(|bits| is_armed(bits).then(|| without_arming(bits)));
         before.map(|_| self.handle.load_relaxed())
     }
 
-    /// Requests a notification in a tick or two; returns whether to add it to the ticker's list.
+    /// Requests a notification after one to two ticks; returns whether the caller must add the
+    /// waker to the ticker's list.
     pub(super) fn mark_pending(&self) -> bool {
         let before =
             self.bits.update(|bits| is_armed(bits).then_some(bits | HAS_PENDING | IN_TICKER));
         before.is_some_and(|bits| bits & IN_TICKER == 0)
     }
 
-    /// Handles what was published for a direction; `idle` tells whether the program has used up
-    /// everything that it knew of.
+    /// Handles a publication for a direction; `idle` returns whether the program has used up all
+    /// slots that it knew of.
     pub(super) fn wake_for(&self, direction: u64, idle: impl Fn() -> bool) -> WakeAction {
         let mut urgent = false;
         let before = self.bits.update(|bits| {

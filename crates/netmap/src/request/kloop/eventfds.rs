@@ -28,7 +28,8 @@ struct RingEventfds {
 #[derive(Debug)]
 pub(super) struct KloopKicks {
     pairs: Vec<RingEventfds>,
-    /// By direction: whether a kick concerns its own ring only.
+    /// Direct mode, by direction: whether a kick makes the loop check only the ring of the kicked
+    /// eventfd.
     direct: [bool; 2],
 }
 
@@ -119,7 +120,7 @@ fn direct(
     if known && !rings.iter().enumerate().any(lacks) { Ok(direct) } else { Err(Errno::INVAL) }
 }
 
-/// Resets an eventfd. The program may already have read it; this must not block.
+/// Resets an eventfd without blocking: the program may already have read it.
 fn clear(fd: BorrowedFd<'_>) {
     let mut count = [0; 8];
     let _ = preadv2(fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
