@@ -64,9 +64,8 @@ impl HostedDirection {
 }
 
 impl Drop for HostedDirection {
-    /// Returns the slots in flight: the receiver may have exchanged their buffers, and the buffers
-    /// of
-    /// the tx slots are freed next.
+    /// Copies the slots in flight back to the tx ring: the receiver may have exchanged their
+    /// buffers, and the buffers in the tx slots are freed next.
     fn drop(&mut self) {
         let n = self.tx.num_slots();
         let (freed, sent) =

@@ -2,9 +2,11 @@
 //! sync loop communicate without system calls.
 //!
 //! ```text
-//!   program writes   atok[k]   head, cur, "wake me"  read by the loop
-//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop  k: ring
+//!   program writes   atok[k]   head, cur, "wake me"       read by the loop
+//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"   written by the loop
 //! ```
+//!
+//! Index `k` counts the bound rings: tx rings first, then rx rings.
 //!
 //! Blocks in memory that others can map are mapped here too. Blocks in private memory are read and
 //! written through the caller's memory. Each side writes its two indices in one order, and reads

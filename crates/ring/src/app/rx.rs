@@ -68,8 +68,7 @@ impl AppRing<Rx> {
     }
 
     /// Number of slots that the whole packets among our first `max` slots take. An incomplete
-    /// packet is
-    /// not counted.
+    /// packet is not counted.
     #[inline(always)]
     pub fn whole_packets(&self, max: u32) -> u32 {
         let mut count = self.owned_slots().min(max);
