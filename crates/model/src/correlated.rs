@@ -1,29 +1,30 @@
 //! A random process in time with uniformly distributed values, which feeds the quantile function of
 //! any [`Dist`](crate::Dist).
 //!
-//! Two exponential filters in a row smooth white noise into a standard normal
-//! process `y`, whose distribution function makes it uniform:
+//! Two exponential filters in a row smooth white noise into a standard normal process `y`. The
+//! distribution function of `y` makes it uniform:
 //!
 //! ```text
 //!   dx = -a x dt + noise        a = 1.678 / half-life
 //!   dy =  a (x - y) dt          correlation over a time t: (1 + a t) e^(-a t)
 //! ```
 //!
-//! The half-life is the time after which that correlation is one half. This is exact for a delay
-//! with a normal distribution. Other distributions distort the process and come close (0.48 for a
-//! uniform one).
+//! The half-life is the time after which the correlation is one half. This is exact for a delay
+//! with a normal distribution. For other distributions the correlation after one half-life is close
+//! to one half (0.48 for a uniform distribution).
 //!
-//! With one filter, the path would not be smooth, and would fall faster than time passes for any
-//! jitter, however small. The second filter gives the path a slope, of deviation `a`. A delay of
-//! deviation `sd` driven by it therefore hardly ever lets a later packet overtake, once the
-//! half-life is 6.6 `sd` or more. The process runs in time, not in packets: its shape does not
-//! depend on the packet rate.
+//! With one filter the path would not be smooth: however small the jitter, the delay would at times
+//! fall faster than time passes, so packets would overtake. The second filter gives the path a
+//! slope, whose deviation is `a`. A delay of deviation `sd` that this process drives hardly ever
+//! lets a later packet overtake, once the half-life is 6.6 `sd` or more. The process runs in time,
+//! not in packets: its shape does not depend on the packet rate.
 //!
 //! The process is drawn exactly on a grid of 32 points per half-life. Between two points it is a
-//! cubic with the right value and slope at both ends. Values are a function of time: there is an
-//! independent point every 32 half-lives. The points in between are drawn, the middle one first,
-//! from the exact distribution of the pair (x, y) conditioned on their two neighbours. So a value
-//! does not depend on earlier draws, and costs the same at any distance from the last draw.
+//! cubic with the right value and slope at both ends. Values are a function of time: every 32
+//! half-lives there is a point drawn independently of all others. The 1023 points between two
+//! independent points are drawn by repeated halving, from the exact distribution of the pair (x, y)
+//! conditioned on the two points at the ends of the halved interval. So a value does not depend on
+//! earlier draws, and costs the same at any distance from the last draw.
 //!
 //! ```text
 //!   0                        512                       1024     independent
@@ -53,29 +54,33 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// The filters' rate per step.
+    /// The filters' rate `a` times the grid step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
-    /// The two points drawn last on each level, with their numbers.
+    /// A cache of grid points: the two points drawn last on each level, each with its number. Point
+    /// `n` is at `n` grid steps; its level is the number of trailing zero bits of `n`, at most
+    /// [`LEVELS`].
     recent_points: [[(u64, FilterPairState); 2]; LEVELS + 1],
-    /// The current cell.
+    /// The interval between two grid points that contains the last time drawn.
     cell: GridCell,
 }
 
-/// How often the time between two independent points is halved.
+/// How often the interval between two independent points is halved: it has 2^10 grid steps.
 const LEVELS: usize = 10;
-/// Not a number of any point.
+/// Marks an empty entry of `recent_points`; no point has this number.
 const NO_POINT: u64 = u64::MAX;
-/// Later times count as this time, so that all sums of times fit into 64 bits.
+/// Greatest time in ns, so that all sums of times fit into 64 bits. Later times are treated as this
+/// time.
 const MAX_TIME_NS: u64 = 1 << 62;
 
-/// The time between two points of the grid, from the start of the process.
+/// The interval between two neighbouring grid points. Its times count from the start of the
+/// process.
 #[derive(Clone, Copy, Debug, Default)]
 struct GridCell {
     start_ns: u64,
-    /// Length of one step; 0 before the first draw.
+    /// Length of a grid step in ns; 0 before the first draw.
     len_ns: u64,
-    /// Reciprocal of the step: steps per nanosecond.
+    /// Reciprocal of `len_ns`: grid steps per nanosecond.
     per_ns: f64,
     path: Cubic,
 }
@@ -126,7 +131,8 @@ impl Correlated {
         self.cell.draw_at(t_ns)
     }
 
-    /// The values at several times in order: the same as [`Self::draw_at`] for each.
+    /// Writes the value at each of `times_ns`, as [`Self::draw_at`] returns it, to the same index of
+    /// `draws`.
     #[inline]
     pub fn draws_at(&mut self, times_ns: &[u64], draws: &mut [u64]) {
         // A local copy stays in registers.
@@ -145,7 +151,7 @@ impl Correlated {
         t_ns.saturating_sub(self.start_ns).min(MAX_TIME_NS)
     }
 
-    /// Makes the cell around `t_ns` the current cell and returns it.
+    /// Makes the interval that contains `t_ns` the current cell and returns it.
     #[cold]
     fn advance(&mut self, t_ns: u64) -> GridCell {
         let number = t_ns / self.step_ns;
@@ -157,7 +163,7 @@ impl Correlated {
         self.cell
     }
 
-    /// The state at a point of the grid.
+    /// The state of the filters at grid point `number`.
     fn point(&mut self, number: u64) -> FilterPairState {
         let level = (number.trailing_zeros() as usize).min(LEVELS);
         let known = self.recent_points[level].iter().find(|(other, _)| *other == number);
@@ -176,13 +182,13 @@ impl Correlated {
         state
     }
 
-    /// A state drawn from the stationary distribution.
+    /// Draws the state of an independent point from the stationary distribution of the filters.
     fn stationary(&self, number: u64) -> FilterPairState {
         let (y, more) = self.normals(number);
         FilterPairState { x: y + more, y }
     }
 
-    /// The two independent standard normal numbers of a point.
+    /// The two independent standard normal numbers that belong to grid point `number`.
     fn normals(&self, number: u64) -> (f64, f64) {
         let normal = |draw: u64| {
             normal::quantile(Tail::Low(((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64))
@@ -193,7 +199,7 @@ impl Correlated {
 }
 
 impl GridCell {
-    /// Whether the cell covers `t_ns`.
+    /// Returns whether `t_ns` is within the cell.
     #[inline(always)]
     const fn has(&self, t_ns: u64) -> bool {
         t_ns.wrapping_sub(self.start_ns) < self.len_ns
@@ -201,15 +207,16 @@ impl GridCell {
 
     #[inline(always)]
     fn draw_at(&self, t_ns: u64) -> u64 {
-        // Less than one step, so it fits into a signed integer, which converts faster.
+        // The difference is less than one step, so it fits into a signed integer, which converts to
+        // a float faster.
         let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
-        // Relative to the median, with a sign, then shifted so that the lowest draw is 0. The cast
-        // saturates where the cubic overshoots the last draws.
+        // The cubic gives a signed distance from the median; flipping the top bit makes the lowest
+        // draw 0. The cast saturates where the cubic overshoots the lowest or the highest draw.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }
 
-/// The two filters: variances 2 and 1, covariance 1.
+/// The outputs of the two filters: `x` has variance 2, `y` variance 1, and their covariance is 1.
 #[derive(Clone, Copy, Debug, Default)]
 struct FilterPairState {
     x: f64,
@@ -217,8 +224,8 @@ struct FilterPairState {
 }
 
 impl FilterPairState {
-    /// The uniform value, counted in draws from the median, and its slope per cell; `slope_scale`
-    /// is the filters' rate per cell.
+    /// Returns the uniform value, as a signed number of draws (of 2⁶⁴) from the median, and its
+    /// slope per grid step. `slope_scale` is the filters' rate times the step.
     fn uniform(self, slope_scale: f64) -> (f64, f64) {
         const TWO_64: f64 = 18_446_744_073_709_551_616.0;
         let value = 0.5 * libm::erf(self.y * core::f64::consts::FRAC_1_SQRT_2);
@@ -230,8 +237,8 @@ impl FilterPairState {
 /// A 2×2 matrix, row by row.
 type Matrix2 = [[f64; 2]; 2];
 
-/// The law of the state halfway between two known states: the weights of both, and the deviations
-/// of the new noise.
+/// The distribution of the state halfway between two known states: the weights of the two states,
+/// and the deviations of the noise that is added.
 #[derive(Clone, Copy, Debug)]
 struct MidpointBridge {
     from: Matrix2,
@@ -242,11 +249,12 @@ struct MidpointBridge {
 }
 
 impl MidpointBridge {
-    /// The bridge across twice a time of `k` over the filters' rate.
+    /// The bridge over an interval whose halves each have the length `k` divided by the filters'
+    /// rate.
     ///
-    /// With F the transition over half of the time and Q its noise covariance, the gain of the
-    /// later state is K = Q F' (F Q F' + Q)^-1. The middle is F from + K (to - F F from), and the
-    /// remaining covariance is Q - K F Q.
+    /// With F the transition over one half and Q its noise covariance, the gain of the later state
+    /// is K = Q F' (F Q F' + Q)^-1. The middle is F from + K (to - F F from), and the remaining
+    /// covariance is Q - K F Q.
     fn over(k: f64) -> Self {
         let (change, new) = (transition(k), noise(k));
         let spread = product(new, transposed(change));
@@ -287,8 +295,8 @@ fn transition(k: f64) -> Matrix2 {
     [[keep, 0.0], [k * keep, keep]]
 }
 
-/// The covariance of the noise in that time: the stationary covariance minus the contribution of
-/// the old state.
+/// The covariance of the noise added over a time of `k` divided by the filters' rate: the
+/// stationary covariance minus the contribution of the state at the start.
 fn noise(k: f64) -> Matrix2 {
     let kept = libm::exp(-2.0 * k);
     let xy = 1.0 - kept * (1.0 + 2.0 * k);
@@ -314,12 +322,12 @@ fn inverse([[a, b], [c, d]]: Matrix2) -> Matrix2 {
     [[d * over, -b * over], [-c * over, a * over]]
 }
 
-/// A cubic over the unit interval, lowest power first.
+/// A cubic polynomial on the interval 0 to 1; the coefficient of the lowest power comes first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cubic([f64; 4]);
 
 impl Cubic {
-    /// The cubic with these values and slopes at 0 and 1 (Hermite interpolation).
+    /// The cubic with the given values and slopes at 0 and 1 (Hermite interpolation).
     fn between((from, slope): (f64, f64), (to, end_slope): (f64, f64)) -> Self {
         let rise = to - from;
         Self([from, slope, 3.0 * rise - 2.0 * slope - end_slope, slope + end_slope - 2.0 * rise])

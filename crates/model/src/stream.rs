@@ -36,8 +36,8 @@ impl Stream {
         Self::from_key(absorb(seed, label))
     }
 
-    /// Opens stream number `number` of many streams with the same label, such as one per thread or
-    /// per link.
+    /// Opens stream number `number` of a family of streams with the same label, such as one per
+    /// thread or per link.
     #[must_use]
     pub fn numbered(seed: u64, label: &str, number: u64) -> Self {
         Self::from_key(mix(absorb(seed, label) ^ mix(number)))
@@ -60,17 +60,18 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * STEP
     }
 
-    /// Returns whether an event of probability `chance` happens this time.
+    /// Draws once; returns whether an event of probability `chance` happens.
     ///
-    /// Draws exactly once for any probability, so changing it does not shift later decisions of the
-    /// same stream.
+    /// The number of draws does not depend on `chance`, so another probability does not shift later
+    /// decisions of the same stream.
     #[inline]
     pub fn chance(&mut self, chance: Chance) -> bool {
         chance.covers(self.next_u64())
     }
 
-    /// Returns which of two mutually exclusive events happens, if any, for a draw of
-    /// [`Self::next_u64`]. The chances must not exceed 1 together ([`Chance::or_else`]).
+    /// Maps `draw`, a number from [`Self::next_u64`], to the index of the one event of two mutually
+    /// exclusive events that happens, or to `None`. The sum of the two chances must not exceed 1
+    /// ([`Chance::or_else`]).
     #[inline]
     pub(crate) fn choose(draw: u64, [first, second]: [Chance; 2]) -> Option<usize> {
         let draw = draw >> 1;
@@ -87,8 +88,8 @@ impl Stream {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         let bound = NonZeroU64::new(bound).expect("the range must not be empty");
-        // Lemire's multiplication: the high word is the result. Low words that would favour some
-        // results are drawn again.
+        // Lemire's multiplication: the high word is the result. A draw whose low word would favour
+        // some results is repeated.
         let mut wide = u128::from(self.next_u64()) * u128::from(bound.get());
         if (wide as u64) < bound.get() {
             let unfair_below = bound.get().wrapping_neg() % bound;
@@ -133,10 +134,10 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Opens the numbers that `label` names under `seed`.
+    /// Opens the sequence of numbers that `label` names under `seed`.
     #[must_use]
     pub fn new(seed: u64, label: &str) -> Self {
-        // Differs from the stream with the same name.
+        // The `!` makes the key differ from the one of a [`Stream`] with the same seed and label.
         Self { key: mix(!absorb(seed, label)) }
     }
 
@@ -154,15 +155,15 @@ impl Draws {
         chance.covers(self.at(number))
     }
 
-    /// Returns one of `0..bound` for `number`, each equally likely up to 2⁻⁶⁴ of `bound`; 0 if
-    /// `bound` is 0.
+    /// Returns one of `0..bound` for `number`, each with the same probability up to an error of
+    /// `bound` / 2⁶⁴; 0 if `bound` is 0.
     #[inline]
     #[must_use]
     pub const fn below(self, number: u64, bound: u64) -> u64 {
         ((self.at(number) as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Opens a stream of random numbers for `number`.
+    /// Opens a separate stream of random numbers for index `number`.
     #[inline]
     #[must_use]
     pub fn stream(self, number: u64) -> Stream {
@@ -179,7 +180,7 @@ const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// machine's floating-point rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chance {
-    /// How many of 2⁶³ equally likely draws make the event happen.
+    /// The event happens for this many of 2⁶³ equally likely draws.
     threshold: u64,
 }
 
@@ -191,8 +192,8 @@ impl Chance {
     /// Always happens.
     pub const ALWAYS: Self = Self { threshold: Self::DRAWS };
 
-    /// The probability `yes / of`, rounded to the nearest representable one; `None` if it is not a
-    /// probability (`of` is zero or `yes` is greater than `of`).
+    /// The probability `yes / of`, rounded to the nearest representable one; `None` if `of` is zero
+    /// or `yes` is greater than `of`.
     ///
     /// ```
     /// use slipring_model::Chance;
@@ -212,24 +213,25 @@ impl Chance {
     /// The probability `p`; `None` unless `0 <= p <= 1`.
     #[must_use]
     pub fn from_f64(p: f64) -> Option<Self> {
-        // Multiplying by a power of two is exact, so this rounds only below 2⁻⁶³.
+        // Multiplying by a power of two is exact, so only the part of `p` below 2⁻⁶³ is rounded
+        // away.
         (0.0..=1.0).contains(&p).then_some(Self { threshold: (p * Self::DRAWS as f64) as u64 })
     }
 
-    /// The probability as stored.
+    /// The stored probability, as a float.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.threshold as f64 / Self::DRAWS as f64
     }
 
-    /// Whether the event happens for this draw of [`Stream::next_u64`].
+    /// Returns whether the event happens for `draw`, a number from [`Stream::next_u64`].
     #[inline(always)]
     pub(crate) const fn covers(self, draw: u64) -> bool {
         draw >> 1 < self.threshold
     }
 
-    /// The probability that one of two mutually exclusive events happens; `None` if their
-    /// probabilities exceed 1 together.
+    /// The probability that either of two mutually exclusive events happens, which is the sum of
+    /// their probabilities; `None` if it exceeds 1.
     #[must_use]
     pub fn or_else(self, other: Self) -> Option<Self> {
         let threshold = self.threshold + other.threshold;
@@ -249,7 +251,7 @@ fn absorb(seed: u64, label: &str) -> u64 {
     mix(folded ^ label.len() as u64)
 }
 
-/// One step of SplitMix64: a bijection that spreads every bit over all others.
+/// One step of SplitMix64: a bijection in which every input bit affects every output bit.
 const fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(GOLDEN_GAMMA);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -317,7 +319,7 @@ mod tests {
             });
             products.sum::<f64>() / count as f64
         };
-        // 4.5 standard deviations of the mean of this many products.
+        // The bound is 4.5 standard deviations of the mean of this many products.
         for seen in [
             correlation(&|number| (a.at(number), a.at(number + 1))),
             correlation(&|number| (a.at(number), b.at(number))),
@@ -336,14 +338,15 @@ mod tests {
         for _ in 0..60_000 {
             seen[stream.below(6) as usize] += 1;
         }
-        // Six standard deviations of a binomial(60 000, 1/6) are 548.
+        // The counts have a binomial(60 000, 1/6) distribution; 548 is six standard deviations of
+        // it.
         assert!(seen.iter().all(|&n| n.abs_diff(10_000) < 548), "{seen:?}");
     }
 
     #[test]
     fn below_draws_again_instead_of_favouring_some_values() {
-        // Of every four draws, a plain multiplication maps two to one of three values, and one to
-        // each of the other two.
+        // With this bound, a plain multiplication without repeated draws maps two of every four
+        // draws to one residue modulo 3, and one draw to each of the two other residues.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
         let threes = (0..30_000).filter(|_| stream.below(bound).is_multiple_of(3)).count();

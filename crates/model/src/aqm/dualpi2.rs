@@ -34,11 +34,11 @@ use crate::ParameterError;
 pub enum DualPi2Schedule {
     /// Weighted round robin by bytes: the classic queue has this share of the link, in percent.
     Weighted {
-        /// From 0 (only capacity that L4S leaves) to 100.
+        /// Percentage from 0 (the classic queue sends only what L4S leaves) to 100.
         classic_percent: u32,
     },
-    /// Time-shifted FIFO: the L4S packet goes first unless the classic one is older by more than
-    /// this shift.
+    /// Time-shifted FIFO: the L4S packet goes first unless the classic packet arrived more than
+    /// `shift_ns` before it.
     TimeShifted {
         /// The head start of L4S in ns.
         shift_ns: u64,
@@ -63,9 +63,11 @@ pub struct DualPi2Spec {
     pub max_classic_p: f64,
     /// Sojourn time of L4S packets at which marking begins, in ns; 800 µs.
     pub ramp_start_ns: u64,
-    /// Length of the ramp up to certain marking in ns; 0 is a step; 400 µs.
+    /// Sojourn time over which the marking probability rises from 0 to 1, in ns; 0 makes it a step
+    /// at `ramp_start_ns`; 400 µs.
     pub ramp_ns: u64,
-    /// The ramp applies only if this many packets are left in the L4S queue; 1.
+    /// The ramp applies only if the L4S queue, without the packet being judged, holds at least this
+    /// many packets; 1.
     pub ramp_packets: u32,
     /// How to choose between the queues; 10 % for classic.
     pub schedule: DualPi2Schedule,
@@ -134,7 +136,8 @@ pub struct DualPi2<H> {
 #[derive(Clone, Debug, Default)]
 struct DualPi2Queue {
     queue: SlabQueue,
-    /// Sums of the probabilities that have not led to a mark or a drop yet.
+    /// Sum of the marking probabilities of the packets since the last mark; `drops` likewise for
+    /// drops.
     marks: f64,
     drops: f64,
 }
@@ -142,7 +145,7 @@ struct DualPi2Queue {
 /// The linear controller of the base probability.
 #[derive(Clone, Debug, Default)]
 struct Pi2Controller {
-    /// When the next update is due; `None` before the first packet.
+    /// Time of the next update in ns; `None` before the first packet.
     next_update_ns: Option<u64>,
     base_p: f64,
     old_delay_ns: u64,
@@ -228,7 +231,8 @@ impl<H> DualPi2<H> {
         self.store.push(&mut queue.queue, SlabPacket { entry, mark: false });
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets dropped in the process go to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets that are dropped before it go to
+    /// `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -253,7 +257,7 @@ impl<H> DualPi2<H> {
         }
     }
 
-    /// Empties both queues and returns the packets in the order of arrival.
+    /// Empties both queues and returns the packets in order of arrival.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.packets() as usize);
         for queue in [&mut self.l4s, &mut self.classic] {
@@ -265,7 +269,7 @@ impl<H> DualPi2<H> {
         drained
     }
 
-    /// Whether the L4S queue goes first; `None` if both are empty.
+    /// Returns whether the next packet comes from the L4S queue; `None` if both queues are empty.
     fn l4s_is_next(&self) -> Option<bool> {
         let (l4s, classic) =
             (self.store.first(&self.l4s.queue), self.store.first(&self.classic.queue));
@@ -280,7 +284,8 @@ impl<H> DualPi2<H> {
         })
     }
 
-    /// Updates the classic queue's credit while both queues hold packets.
+    /// Updates the classic queue's credit after a packet of `len` bytes left; resets the credit to
+    /// 0 if the other queue was empty.
     fn charge(&mut self, was_l4s: bool, len: u32) {
         let DualPi2Schedule::Weighted { classic_percent } = self.spec.schedule else { return };
         let others = if was_l4s { &self.classic } else { &self.l4s };
@@ -319,7 +324,7 @@ impl<H> DualPi2<H> {
         if may_mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// The L4S queue's own marking probability.
+    /// The marking probability of an L4S packet from its sojourn time alone, without the coupling.
     fn ramp(&self, sojourn_ns: u64) -> f64 {
         match sojourn_ns.checked_sub(self.spec.ramp_start_ns) {
             None | Some(0) => 0.0,
@@ -351,7 +356,7 @@ impl<H> DualPi2<H> {
             let delay_ns = oldest_ns.map_or(0, |oldest_ns| at_ns.saturating_sub(oldest_ns));
             self.controller.update(&self.spec, delay_ns);
             at_ns = at_ns.saturating_add(period_ns);
-            // A delay that only grows keeps p at 1, and no delay keeps it at 0.
+            // While the delay only grows, p stays at 1; while the delay is zero, p stays at 0.
             let is_settled = before_p == self.controller.base_p && matches!(before_p, 0.0 | 1.0);
             if is_settled && at_ns <= now_ns {
                 at_ns += (now_ns - at_ns) / period_ns * period_ns;
@@ -371,8 +376,8 @@ impl Pi2Controller {
     }
 }
 
-/// Adds a probability to a sum; returns whether the sum reached one. (The RFC requires more than
-/// one, and so lets one packet pass at a probability of one.)
+/// Adds a probability to a sum; returns whether the sum reached one, and then subtracts one. (The
+/// RFC requires a sum above one, and so lets one packet pass at a probability of one.)
 fn accumulate(sum: &mut f64, p: f64) -> bool {
     *sum += p;
     let reached = *sum >= 1.0;

@@ -109,7 +109,7 @@ struct FairFlow<A> {
     aqm: A,
     /// Bytes that the queue may still send in this turn.
     deficit: i64,
-    /// The next flow in its list.
+    /// Index of the next flow in the list that contains this flow.
     next: u32,
     is_listed: bool,
 }
@@ -200,7 +200,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         &self.spec
     }
 
-    /// Enqueues `entry` at `now_ns`. Dropped packets, `entry` or others, go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Packets dropped to keep the limits, which may include `entry`,
+    /// go to `lost`.
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -219,8 +220,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.drop_from_longest(lost);
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops in the process
-    /// go to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops before it go
+    /// to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -249,7 +250,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Empties the queues and returns the packets in the order of arrival.
+    /// Empties the queues and returns the packets in order of arrival.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.total.packets as usize);
         for flow in &mut self.flows {
@@ -263,7 +264,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         drained
     }
 
-    /// Appends an admitted packet to its queue, and lists the queue.
+    /// Appends an admitted packet to its queue, and appends the queue to a list unless it is in
+    /// one.
     fn append(&mut self, index: u32, queued: SlabPacket<H>) {
         let flow = &mut self.flows[index as usize];
         self.total.packets += 1;
@@ -310,7 +312,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         Ok(())
     }
 
-    /// The queue of a flow, allocated on first use.
+    /// The index of the queue for a flow hash. The queue is allocated on first use.
     fn flow_of(&mut self, hash: u32) -> u32 {
         let slot = (u64::from(hash) * self.table.len() as u64) >> 32;
         let index = &mut self.table[slot as usize];
@@ -329,7 +331,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         *index
     }
 
-    /// The queue whose turn it is. A queue that has used up its turn is moved to the end of `old`.
+    /// The index of the queue whose turn it is. A queue that has used up its turn moves to the end
+    /// of `old`.
     fn next_turn(&mut self) -> Option<u32> {
         loop {
             let turns = if self.new.head == NO_FLOW { &mut self.old } else { &mut self.new };
@@ -344,9 +347,9 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Removes an empty queue from its list. A new queue passes once through `old`, because
-    /// otherwise a flow that sends one packet at a time would stay new for ever (RFC 8290, section
-    /// 4.2).
+    /// Removes an empty queue from its list. A queue in `new` moves to `old` once before it is
+    /// removed, because otherwise a flow that sends one packet at a time would stay new for ever
+    /// (RFC 8290, section 4.2).
     fn end_turn(&mut self, index: u32) {
         if self.new.head == index {
             self.new.pop(&mut self.flows);

@@ -9,13 +9,13 @@
 //!   p += tune(p) * (alpha * (delay - target) + beta * (delay - last delay))       each period
 //! ```
 //!
-//! Updates that became due between two calls are performed at the next call. No packet entered or
-//! left in between, so all inputs of an update are unchanged. Once an update has no effect, the
-//! remaining ones are skipped.
+//! Updates that became due between two calls are performed at the next call. No packet enters or
+//! leaves between the two calls, so all inputs of these updates are unchanged. Once an update has
+//! no effect, the updates after it are skipped.
 //!
 //! # Invariants
 //! 1. `0 <= probability <= 1`.
-//! 2. Each period that began before the packet of a call gets exactly one update.
+//! 2. After a call, each period that began before the call has had exactly one update.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use super::param;
@@ -29,8 +29,8 @@ pub enum DelaySource {
     DepartureRate,
     /// Sojourn time of the packet that left last.
     Timestamps,
-    /// [`AqmQueueView::delay_ns`] at arrivals: the owner knows the delay. Between arrivals the
-    /// queue is assumed to drain in real time.
+    /// [`AqmQueueView::delay_ns`] at arrivals, for a queue whose owner knows the delay. Between
+    /// arrivals the queue is assumed to drain in real time.
     View,
 }
 
@@ -45,23 +45,25 @@ pub struct PieSpec {
     pub alpha: f64,
     /// Gain on the change of the delay, per second of delay; 1.25.
     pub beta: f64,
-    /// How long a burst into an empty queue may last before packets are dropped, in ns; 150 ms.
+    /// Duration for which no packet is dropped after a burst starts in an empty queue, in ns; 150
+    /// ms.
     pub max_burst_ns: u64,
     /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
     /// Probability above which ECN-capable packets are dropped as well; 0.1.
     pub max_ecn_p: f64,
-    /// Raise the probability by at most 0.02 a period once it is 0.1 (section 5.5); true.
+    /// Limit each increase of the probability to 0.02 per period while the probability is at least
+    /// 0.1 (section 5.5); true.
     pub cap: bool,
     /// Avoid random clusters of drops, and long gaps between them (section 5.4); true.
     pub derandomize: bool,
     /// The source of the delay; the departure rate.
     pub delay_from: DelaySource,
-    /// Typical length of a packet in bytes; no packet is dropped from a queue of at most two such
-    /// packets; 1000.
+    /// Typical length of a packet in bytes; 1000. No packet is dropped from a queue of at most two
+    /// packets of this length.
     pub mean_len: u32,
-    /// Be inactive until the queue holds this many bytes, and again once delay and probability are
-    /// zero (section 5.7); 0: always active.
+    /// Stay inactive until the queue holds this many bytes, and become inactive again once delay
+    /// and probability are zero (section 5.7); 0: always active.
     pub wake_bytes: u64,
 }
 
@@ -99,11 +101,12 @@ impl PieSpec {
     }
 }
 
-/// Bytes over which a departure rate is measured (RFC 8033, section 5.3), and the weight of a
-/// measurement in the average: threshold / 2^16.
+/// Bytes over which a departure rate is measured (RFC 8033, section 5.3). The weight of a
+/// measurement in the average is this number / 2^16.
 const RATE_BYTES: u64 = 1 << 14;
 const RATE_WEIGHT: f64 = 0.25;
-/// At or above this probability a short delay no longer prevents drops.
+/// Below this probability, packets are kept while the delay is short (RFC 8033, section 5.1); at or
+/// above it they are not.
 const SAFE_P: f64 = 0.2;
 
 /// The state of PIE for one queue.
@@ -111,7 +114,7 @@ const SAFE_P: f64 = 0.2;
 pub struct Pie {
     spec: PieSpec,
     awake: bool,
-    /// When the next update is due; `None` before the first packet.
+    /// Time of the next update in ns; `None` before the first packet.
     next_update_ns: Option<u64>,
     p: f64,
     /// Sum of the probabilities since the last drop or mark.
@@ -119,7 +122,7 @@ pub struct Pie {
     old_delay_ns: u64,
     burst_left_ns: u64,
     last_sojourn_ns: u64,
-    /// The delay reported at the last arrival, and when.
+    /// The delay reported at the last arrival, and the time of this arrival, both in ns.
     last_view: (u64, u64),
     rate: RateMeter,
 }
@@ -134,7 +137,7 @@ impl Pie {
         Ok(Self { awake: spec.wake_bytes == 0, ..Self::idle(*spec) })
     }
 
-    /// The state over an empty queue.
+    /// Creates the state for an empty queue.
     fn idle(spec: PieSpec) -> Self {
         Self {
             spec,
@@ -168,13 +171,14 @@ impl Pie {
         &self.spec
     }
 
-    /// The drop probability.
+    /// The drop probability, 0 to 1.
     #[must_use]
     pub const fn probability(&self) -> f64 {
         self.p
     }
 
-    /// Performs the updates that are due by `now_ns`, with the queue in the state `queue`.
+    /// Performs the updates that are due by `now_ns`; the queue has been as in `queue` since the
+    /// last call.
     #[inline]
     fn catch_up(&mut self, now_ns: u64, queue: &AqmQueueView) {
         let first_ns = now_ns.saturating_add(self.spec.update_ns);
@@ -193,7 +197,7 @@ impl Pie {
             let before = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
             self.update(self.delay_ns(queue, now_ns, due_ns + n * period_ns));
             let after = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
-            // A draining queue changes its delay until the delay is zero; otherwise the delay is
+            // While a queue drains, its delay changes until it is zero; otherwise the delay is
             // constant.
             if before == after {
                 return;
@@ -201,7 +205,7 @@ impl Pie {
         }
     }
 
-    /// The delay at `at_ns`, estimated from the data at `now_ns`.
+    /// The delay in ns at `at_ns`, estimated from the queue and delay known at `now_ns`.
     fn delay_ns(&self, queue: &AqmQueueView, now_ns: u64, at_ns: u64) -> u64 {
         match self.spec.delay_from {
             DelaySource::DepartureRate => self.rate.delay_ns(queue.bytes),
@@ -217,7 +221,7 @@ impl Pie {
         }
     }
 
-    /// One update (RFC 8033, section 4.2).
+    /// Performs one update of the probability (RFC 8033, section 4.2).
     fn update(&mut self, delay_ns: u64) {
         if !self.awake {
             return;
@@ -225,8 +229,8 @@ impl Pie {
         self.p = (self.p + self.step(delay_ns)).clamp(0.0, 1.0);
         if delay_ns == 0 && self.old_delay_ns == 0 {
             self.p *= 0.98;
-            // The RFC leaves the end of the decay to the number format. Here it ends at the
-            // smallest step.
+            // The RFC does not say when a decaying probability becomes zero; that depends on the
+            // number format. Here it becomes zero below [`SMALLEST_P`].
             if self.p < SMALLEST_P {
                 self.p = 0.0;
             }
@@ -242,7 +246,7 @@ impl Pie {
         self.old_delay_ns = delay_ns;
     }
 
-    /// The change of the probability.
+    /// The amount that an update adds to the probability; may be negative.
     fn step(&self, delay_ns: u64) -> f64 {
         let step = self.spec.alpha * seconds_between(self.spec.target_ns, delay_ns)
             + self.spec.beta * seconds_between(self.old_delay_ns, delay_ns);
@@ -250,7 +254,7 @@ impl Pie {
         if self.spec.cap && self.p >= 0.1 { step.min(0.02) } else { step }
     }
 
-    /// Whether to drop or mark an arriving packet (RFC 8033, sections 4.1 and 5.4).
+    /// Returns whether to drop or mark an arriving packet (RFC 8033, sections 4.1 and 5.4).
     fn is_hit(&mut self, packet: &AqmArrival, random: &mut Stream) -> bool {
         let calm = self.old_delay_ns < self.spec.target_ns / 2 && self.p < SAFE_P;
         let short = packet.queue.bytes <= 2 * u64::from(self.spec.mean_len);
@@ -296,7 +300,7 @@ impl Aqm for Pie {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Keeps every packet and updates the delay.
+    /// Keeps every packet; updates the measured delay.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if self.spec.delay_from == DelaySource::View {
@@ -332,15 +336,15 @@ fn tuning(p: f64) -> f64 {
     }
 }
 
-/// Measures how fast a queue drains while it is long (RFC 8033, section 5.3).
+/// Measures how fast a queue drains, but only while the queue is long (RFC 8033, section 5.3).
 ///
-/// The packet at which a measurement begins is not counted, because its bytes left before the
-/// measured time.
+/// The packet whose departure starts a measurement is not counted, because its bytes left before
+/// the measured time.
 #[derive(Clone, Debug, Default)]
 struct RateMeter {
-    /// Start of the measurement in ns, and the bytes that left since; `None` while idle.
+    /// Start of the measurement in ns, and the bytes that left since; `None` while none is running.
     running: Option<(u64, u64)>,
-    /// Average time in ns in which [`RATE_BYTES`] leave; zero: not known yet.
+    /// Average time in ns in which [`RATE_BYTES`] leave; zero before the first measurement.
     average_ns: f64,
 }
 

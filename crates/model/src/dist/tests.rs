@@ -94,7 +94,7 @@ fn every_draw_is_next_to_the_exact_quantile_and_in_the_tails_upon_it() {
                 for draw in [folded, !folded] {
                     let exact = smooth.quantile_ns(tail_of(draw)).min(MAX_NS as f64);
                     let error = (dist.at(draw) as f64 - exact).abs();
-                    // Rounding contributes half a nanosecond.
+                    // Rounding to whole nanoseconds adds an error of up to half a nanosecond.
                     let allowed =
                         if exponent < 47 { 0.0 } else { (1e-4 * spread).max(5e-4 * exact) };
                     assert!(error <= 0.51 + allowed, "{name} {draw:#x}: {error} of {exact}");
@@ -167,8 +167,8 @@ fn mean_and_deviation_are_those_of_what_is_drawn_after_cutting() {
 
 #[test]
 fn normal_cut_at_zero_tells_the_mean_that_is_left() {
-    // Mean and deviation are 1, so the distribution is truncated 1 deviation below its mean: the
-    // mean becomes 1 + phi(-1) / Phi(1).
+    // Mean and deviation are both 1 ms, so 0 is 1 deviation below the mean. Truncation at 0 makes
+    // the mean 1 + phi(-1) / Phi(1) ms.
     let dist = Dist::normal(MS, MS).unwrap();
     assert!((dist.mean_ns() / MS - 1.287_599_970_9).abs() < 1e-5, "{}", dist.mean_ns());
     assert_eq!(*dist.bounds().start(), 0);
@@ -211,7 +211,7 @@ fn table_gives_netem_values_rounded_away_from_zero_and_none_else() {
     let mut values: Vec<u64> = draw(&dist, 10_000).into_iter().map(|ns| ns as u64).collect();
     values.sort_unstable();
     values.dedup();
-    // 98.5 and 101.5 are halves.
+    // 98.5 and 101.5 are halfway between integers, so they are rounded away from the mean, 100.
     assert_eq!(values, [97, 99, 100, 102, 103, 105]);
 }
 
@@ -263,13 +263,14 @@ fn cdf_that_starts_above_zero_starts_with_a_step() {
 fn cdf_in_a_range_keeps_its_proportions() {
     let points = [(0.0, 0.0), (10.0, 0.5), (20.0, 0.5), (20.0, 0.7), (40.0, 1.0)];
     let dist = Dist::cdf(&points.map(|(us, p)| CdfPoint { ns: us * 1e3, p })).unwrap();
-    // A probability of 0.25 is from 5 to 10, 0.2 at 20, 0.15 from 20 to 30.
+    // Probability 0.25 is between 5 and 10 us, 0.2 at 20 us, 0.15 between 20 and 30 us.
     let cut = dist.within(5e3, 30e3).unwrap();
     let expected = [(0.0, 5e3), (0.25 / 0.6, 10e3), (0.3 / 0.6, 20e3), (1.0, 30e3)];
     for (p, ns) in expected {
         assert!((cut.quantile_ns(p) - ns).abs() < 1e-6, "{p}: {}", cut.quantile_ns(p));
     }
-    // A range that ends in a gap of the distribution.
+    // Both ends of the range 12 to 25 us are tested: 12 is in a gap of the distribution, between 10
+    // and 20 us.
     assert_eq!(dist.within(12e3, 25e3).unwrap().bounds(), 20_000..=25_000);
     assert!(dist.within(12e3, 18e3).is_err());
 }
@@ -496,7 +497,7 @@ fn quantiles_of_choices_lie_where_the_choices_lie() {
     let points = [-1.0, 0.0, 0.24, 0.26, 0.5, 0.76, 1.0];
     assert_eq!(points.map(|p| samples.quantile_ns(p)), [10.0, 10.0, 10.0, 20.0, 30.0, 40.0, 40.0]);
     let normal = Dist::normal(20.0 * MS, 3.0 * MS).unwrap();
-    // 97.725 % of a normal distribution lie below two deviations.
+    // 97.725 % of a normal distribution are less than two deviations above the mean.
     for (p, sigmas) in [(0.022_750_131_948, -2.0), (0.5, 0.0), (0.977_249_868_052, 2.0)] {
         let expected = (20.0 + 3.0 * sigmas) * MS;
         assert!((normal.quantile_ns(p) - expected).abs() < 1000.0, "{p}");

@@ -144,7 +144,7 @@ fn a_loss_pattern_keeps_ones_and_loses_zeros() {
     assert_eq!(refusal(loss_bits("none")), "the pattern is empty at line 1, column 1");
 }
 
-/// The example of dummynet's manual, with the values that dummynet derives from it.
+/// The example profile from dummynet's manual, which dummynet turns into known values.
 const MANUAL: &str = "\
 name    bla_bla_bla
 samples 100
@@ -278,7 +278,7 @@ proptest! {
         prop_assume!(times.last() != Some(&0));
         let text: Vec<String> = times.iter().map(|time| format!("{time}ns")).collect();
         prop_assert_eq!(opportunities(&text.join("\n"), TimeUnit::Millis), Ok(times.clone()));
-        // The same in ms with all decimals.
+        // Writes the same times in ms, with all six decimals.
         let text: Vec<String> = times
             .iter()
             .map(|time| format!("{}.{:06}", time / 1_000_000, time % 1_000_000))
