@@ -131,8 +131,8 @@ impl Correlated {
         self.cell.draw_at(t_ns)
     }
 
-    /// Writes the value at each of `times_ns`, as [`Self::draw_at`] returns it, to the same index of
-    /// `draws`.
+    /// Writes the value at each of `times_ns`, as [`Self::draw_at`] returns it, to the same index
+    /// of `draws`.
     #[inline]
     pub fn draws_at(&mut self, times_ns: &[u64], draws: &mut [u64]) {
         // A local copy stays in registers.

@@ -12,16 +12,16 @@
 //! # Invariants
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
-//! 2. If no arrears were forfeited, the returned release time of a packet is less than 1 ns after
-//!    the exact one, and never before it.
+//! 2. Unless arrears were forfeited, the returned release time of a packet is at most 1 ns later
+//!    than the exact time, and never earlier.
 //!
-//! Not for sleeping, or choosing which packet is sent (the caller does that).
+//! Not for sleeping, and not for choosing which packet is sent: the caller does both.
 
 use core::num::NonZeroU64;
 
 use crate::NANOS_PER_SEC;
 
-/// How fast packets may leave. Zero means unlimited.
+/// How fast packets may leave. A rate of 0 means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Packets per second, of any size.
@@ -42,12 +42,13 @@ pub enum Rate {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// `None` for an unlimited rate.
+    /// Rate in packets or bits per second; `None` if unlimited.
     rate: Option<NonZeroU64>,
     unit: PacerUnit,
     due_ns: u64,
     due_fraction: u64,
-    /// Each packet costs this multiple of its own cost, for the turns of the other sharers.
+    /// The schedule advances by this multiple of a packet's cost, to leave room for the packets of
+    /// the other pacers that share the rate.
     stride: u32,
     catch_up_ns: u64,
     forfeited_ns: u64,
@@ -82,16 +83,16 @@ impl Pacer {
         }
     }
 
-    /// Sets how far the schedule may lag behind the caller's clock. Older arrears are forfeited, so
-    /// a longer stall is not followed by a longer burst.
+    /// Sets how far the schedule may lag behind the caller's clock, in ns. A greater lag is
+    /// forfeited, so a longer stall is not followed by a longer burst.
     #[must_use]
     pub fn with_catch_up(self, catch_up_ns: u64) -> Self {
         Self { catch_up_ns, ..self }
     }
 
-    /// Makes this pacer number `index` of `sharers` pacers that together keep the rate: each takes
-    /// one turn in `sharers`. Packet rates interleave exactly; bit rates do too if all packets have
-    /// the same size.
+    /// Makes this pacer number `index` of `sharers` pacers that together keep the rate: each sends
+    /// one of every `sharers` packets. Packet rates interleave exactly; bit rates do so if every
+    /// packet has `wire_bits` bits.
     ///
     /// # Panics
     /// If `index >= sharers`.
@@ -104,15 +105,15 @@ impl Pacer {
         self
     }
 
-    /// When the next packet is due, in ns, rounded up.
+    /// The time at which the next packet is due, in ns, rounded up.
     #[must_use]
     #[inline]
     pub fn due_ns(&self) -> u64 {
         self.due_ns.saturating_add(u64::from(self.due_fraction > 0))
     }
 
-    /// Schedules one packet of `wire_bits` and returns its release time, which may be before
-    /// `now_ns` by up to the catch-up bound. An unlimited pacer returns `now_ns`.
+    /// Schedules one packet of `wire_bits` and returns its release time in ns, which may be earlier
+    /// than `now_ns` by up to the catch-up bound. An unlimited pacer returns `now_ns`.
     #[inline]
     pub fn next(&mut self, now_ns: u64, wire_bits: u32) -> u64 {
         if self.rate.is_none() {
@@ -124,15 +125,15 @@ impl Pacer {
         release_ns
     }
 
-    /// Schedules all packets of `wire_bits` each that are due by `now_ns`, at most `max`, and
-    /// returns their number: the size of a batch.
+    /// Schedules all packets that are due by `now_ns`, at most `max`, each of `wire_bits`. Returns
+    /// their number, which is the size of a batch.
     pub fn due(&mut self, now_ns: u64, wire_bits: u32, max: u32) -> u32 {
         let Some(rate) = self.rate else { return max };
         self.forfeit_arrears(now_ns);
         if self.due_ns() > now_ns {
             return 0;
         }
-        // Counted in units of 1/rate ns, of which all costs are multiples.
+        // The times are counted in units of 1/rate ns; all costs are multiples of this unit.
         let rate = u128::from(rate.get());
         let lag = u128::from(now_ns - self.due_ns) * rate - u128::from(self.due_fraction);
         let cost = self.cost(wire_bits);
@@ -155,8 +156,8 @@ impl Pacer {
         };
     }
 
-    /// The scheduled time that was forfeited so far because the caller lagged beyond the catch-up
-    /// bound. Zero means that the rate was kept exactly.
+    /// The total scheduled time, in ns, that was forfeited because the caller lagged by more than
+    /// the catch-up bound. Zero means that the rate was kept exactly.
     #[must_use]
     pub const fn forfeited_ns(&self) -> u64 {
         self.forfeited_ns
@@ -192,8 +193,8 @@ impl Pacer {
     }
 }
 
-/// Divides in 64 bits if they are enough, which is several times faster and the usual case (any
-/// rate, batches below 18 s).
+/// Divides by the rate; returns quotient and remainder. Uses 64-bit division if `total` fits, which
+/// is several times faster and the usual case (any rate, batches below 18 s).
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {
@@ -212,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// The exact release time `units / rate` s, rounded up to ns.
+    /// The exact time `units / rate` in seconds, returned in ns and rounded up.
     fn exact_ns(units: u128, rate: u64) -> u128 {
         (units * u128::from(NANOS_PER_SEC)).div_ceil(u128::from(rate))
     }

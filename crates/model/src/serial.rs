@@ -1,4 +1,4 @@
-//! Exact serialisation: when the last bit of each frame has left a line.
+//! Exact serialisation: computes when the last bit of each frame has left a line.
 //!
 //! Work is counted in bits times 10⁹, so a line of `bps` does `bps` units of work per nanosecond,
 //! and every time is a whole number of nanoseconds plus a remainder over the rate. The state is
@@ -9,7 +9,7 @@
 //! 1. The line is free at `ns + rem / bps` nanoseconds, and `rem < bps`.
 //! 2. Quotients are exact: the reciprocal gives an estimate, which is then corrected.
 //!
-//! Not for: queues, or rates that change by themselves.
+//! Not for: queues, or rates that vary without a call of [`LineClock::set_rate`].
 
 use core::num::NonZeroU64;
 
@@ -27,7 +27,8 @@ impl BitRate {
     /// Prepares a rate in bits per second.
     #[must_use]
     pub const fn new(bps: NonZeroU64) -> Self {
-        // For powers of two this is one less than the exact value: the correction covers it.
+        // For powers of two this is one less than the exact value; the correction in `divide`
+        // covers the error.
         Self { bps, reciprocal: u64::MAX / bps.get() }
     }
 
@@ -44,7 +45,7 @@ impl BitRate {
         let bps = self.bps.get();
         let mut quotient = ((work as u128 * self.reciprocal as u128) >> 64) as u64;
         let mut rem = work - quotient * bps;
-        // The estimate is too small by at most two.
+        // The estimated quotient is too small by at most two.
         while rem >= bps {
             quotient += 1;
             rem -= bps;
@@ -52,7 +53,8 @@ impl BitRate {
         (quotient, rem)
     }
 
-    /// Time for this many bits in ns, rounded up; `None` if the work does not fit in 64 bits.
+    /// Time to send `bits` in ns, rounded up; `None` if the work (bits times 10⁹) does not fit in
+    /// 64 bits.
     #[inline]
     #[must_use]
     pub const fn time_of(self, bits: u64) -> Option<u64> {
@@ -111,14 +113,14 @@ impl LineClock {
         self.ns.saturating_add((self.rem > 0) as u64)
     }
 
-    /// Whether the line is busy until `ns` or longer, to the fraction of a nanosecond.
+    /// Returns whether the line is busy until `ns` or later, exact to the fraction of a nanosecond.
     #[inline]
     #[must_use]
     pub const fn is_busy_until(&self, ns: u64) -> bool {
         self.ns >= ns
     }
 
-    /// Moves the clock to `ready_ns` if the line is free before: the line idles until that time.
+    /// Lets the line idle until `ready_ns` if it is free earlier.
     #[inline]
     pub fn wait_for(&mut self, ready_ns: u64) {
         if self.free_ns() <= ready_ns {
@@ -127,8 +129,8 @@ impl LineClock {
         }
     }
 
-    /// Occupies the line with `bits` from the time when the line is free and the bits are ready.
-    /// Returns when the last bit has left, in ns, rounded up.
+    /// Occupies the line with `bits`, starting when the line is free and the bits are ready
+    /// (`ready_ns`). Returns the time at which the last bit has left, in ns, rounded up.
     #[inline]
     pub fn occupy(&mut self, ready_ns: u64, bits: u64) -> u64 {
         self.wait_for(ready_ns);
@@ -136,20 +138,20 @@ impl LineClock {
         self.free_ns()
     }
 
-    /// Occupies the line for a time rather than for a number of bits.
+    /// Occupies the line for `ns` nanoseconds, rather than for a number of bits.
     pub fn occupy_ns(&mut self, ns: u64) {
         self.ns = self.ns.saturating_add(ns);
     }
 
-    /// Changes the rate from the time when the line is free. The fraction of a nanosecond of the
-    /// old rate is carried over, rounded down.
+    /// Changes the rate from the time when the line is free. The fraction of a nanosecond in this
+    /// time is converted to the new rate, rounded down.
     pub fn set_rate(&mut self, rate: BitRate) {
         let rem = u128::from(self.rem) * u128::from(rate.bps()) / u128::from(self.rate.bps());
         (self.rate, self.rem) = (rate, rem as u64);
     }
 
-    /// Occupies the line with as much of `work` (bits times 10⁹) as it can do before `end_ns`, and
-    /// returns the remaining work. If work remains, the clock is at `end_ns`.
+    /// Occupies the line with as much of `work` (bits times 10⁹) as can be done before `end_ns`;
+    /// returns the remaining work. If work remains, the line is free at `end_ns`.
     #[must_use]
     pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
         if self.is_busy_until(end_ns) {
@@ -167,7 +169,7 @@ impl LineClock {
 
     #[inline]
     fn advance(&mut self, bits: u64) {
-        // Below these bounds neither the product nor the sum overflows 64 bits.
+        // Below these two bounds, neither the product nor the sum overflows 64 bits.
         if bits < 1 << 32 && self.rate.bps() < 1 << 62 {
             let (ns, rem) = self.rate.divide(bits * NANOS_PER_SEC + self.rem);
             (self.ns, self.rem) = (self.ns.saturating_add(ns), rem);

@@ -11,20 +11,22 @@
 //!                       8 ms      8 us      when due
 //! ```
 //!
-//! A handle is on the level of the highest digit in which its slot differs from the current one, as
-//! in Varghese and Lauck's hierarchical wheels (SOSP 1987). When time enters a slot of a higher
-//! level, its handles are distributed over the lower levels.
+//! A handle is on the level of the highest digit in which its slot number differs from the current
+//! slot number, as in Varghese and Lauck's hierarchical wheels (SOSP 1987). When time enters a slot
+//! of a higher level, the handles of this slot are distributed over the lower levels.
 //!
 //! # Invariants
-//! 1. `ready` and `late` hold the handles of slots up to `current`, and the levels hold all later
-//!    ones.
-//! 2. `ready` is sorted, the first handle last; `late` holds handles pushed after their slot had
-//!    become current. If times are equal, those in `ready` were pushed first.
+//! 1. `ready` and `late` hold the handles of slots up to `current`; the levels hold the handles of
+//!    all later slots.
+//! 2. `ready` is sorted, with the first handle to leave at its end; `late` holds handles pushed
+//!    after their slot had become current. Of two handles with equal times, one in `ready` and one
+//!    in `late`, the handle in `ready` was pushed first.
 //! 3. A list is in push order, because it is emptied into lower levels before any handle is pushed
 //!    there directly.
-//! 4. Every slot that holds handles on a level comes before all such slots on higher levels.
+//! 4. On each level, every slot that holds handles comes before all slots that hold handles on
+//!    higher levels.
 //!
-//! Not for delays that never overtake, for which [`DelayLine`] is cheaper.
+//! Not for delays with which no handle overtakes another: [`DelayLine`] is cheaper.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,20 +50,20 @@ pub struct Wheel<H> {
     late: DelayLine<H>,
     /// Scratch space for sorting.
     spare: Vec<WheelEntry<H>>,
-    /// The slot that time has reached.
+    /// Number of the slot that time has reached: the current slot.
     current: u64,
     levels: [Option<Box<WheelLevel<H>>>; LEVELS],
-    /// Which levels hold handles, one bit each.
+    /// Bit `n` is set if level `n` holds handles.
     busy: u32,
     len: usize,
 }
 
-/// Nanoseconds in a slot, as a power of two.
+/// Binary logarithm of the nanoseconds in a slot of level 0.
 const SLOT_BITS: u32 = 13;
-/// Slots in a level, as a power of two.
+/// Binary logarithm of the number of slots in a level.
 const DIGIT_BITS: u32 = 10;
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Enough levels to cover all slots.
+/// The number of levels needed to cover all slots.
 const LEVELS: usize = (64 - SLOT_BITS).div_ceil(DIGIT_BITS) as usize;
 
 impl<H: Copy> Wheel<H> {
@@ -81,8 +83,8 @@ impl<H: Copy> Wheel<H> {
 
     /// Adds `handle`, which leaves at `release_ns`.
     ///
-    /// Constant time, unless `release_ns` is in the current slot or before it; then the cost is
-    /// that of [`DelayLine::push`].
+    /// Constant time, unless `release_ns` is in the current slot or before it. Then the cost is the
+    /// same as for [`DelayLine::push`].
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
         self.len += 1;
@@ -112,7 +114,8 @@ impl<H: Copy> Wheel<H> {
         Some(handle)
     }
 
-    /// When the first handle is due, so that the caller can sleep until then.
+    /// Release time of the first handle in ns, so that the caller can sleep until then; `None` if
+    /// the wheel is empty.
     #[inline]
     #[must_use]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -137,7 +140,8 @@ impl<H: Copy> Wheel<H> {
         self.len == 0
     }
 
-    /// Advances time to slot `target`, or to the first slot with handles if that is earlier.
+    /// Advances time to slot `target`, or to the first slot with handles if this slot comes
+    /// earlier.
     fn advance(&mut self, target: u64) {
         while self.ready.is_empty() {
             let depth = self.busy.trailing_zeros();
@@ -163,8 +167,8 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Distributes the entries of a list that was just closed, now in `ready`, to lower levels;
-    /// entries of the current slot stay.
+    /// Distributes the entries of list number `list`, which was just closed and whose entries are
+    /// now in `ready`, to lower levels. Entries of the current slot stay in `ready`.
     fn spread(&mut self, depth: u32, list: u32) {
         let mut entries = core::mem::take(&mut self.ready);
         for entry in entries.drain(..) {
@@ -196,8 +200,8 @@ impl<H: Copy> Default for Wheel<H> {
     }
 }
 
-/// Sorts the entries of one slot by time, the first last, so that it can be
-/// popped. Entries of equal times keep their order.
+/// Sorts the entries of one slot by descending time, so that the first entry to leave can be
+/// popped. Entries of equal times leave in the order in which they were added.
 #[inline]
 fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>>) {
     match entries.len() {
@@ -230,8 +234,8 @@ fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<
     }
 }
 
-/// Sorts by one digit of the release time within a slot, which starts at bit `shift`; entries with
-/// equal digits keep their order.
+/// Sorts by one digit of the release time within a slot. The digit starts at bit `shift`; entries
+/// with equal digits keep their order.
 fn distribute<H: Copy>(
     entries: &mut Vec<WheelEntry<H>>,
     spare: &mut Vec<WheelEntry<H>>,
@@ -263,10 +267,10 @@ struct WheelEntry<H> {
     handle: H,
 }
 
-/// Slots of the same size. A slot has a list while it holds entries.
+/// The slots of one level, all of the same length. A slot has a list while it holds entries.
 ///
-/// Closed lists are reused, the last one first, and keep their memory: there are only as many lists
-/// as the level needs.
+/// Closed lists are reused, the list closed last first, and keep their memory. So there are never
+/// more lists than were in use at one time.
 #[derive(Clone, Debug)]
 struct WheelLevel<H> {
     heads: [u32; SLOTS],
@@ -319,8 +323,8 @@ impl<H> WheelLevel<H> {
         });
     }
 
-    /// Swaps the entries of a slot with the empty `entries`; returns the index of the list that
-    /// had them.
+    /// Moves the entries of slot `digit` into `entries`, which is empty, and frees the slot's list;
+    /// returns the index of the list.
     fn close(&mut self, digit: usize, entries: &mut Vec<WheelEntry<H>>) -> u32 {
         let word = &mut self.occupied[digit / 64];
         *word &= !(1 << (digit % 64));

@@ -15,7 +15,7 @@ impl Dist {
     /// Maximum number of entries of a table in netem's format.
     pub const MAX_TABLE: usize = 16_384;
 
-    /// Always `ns`.
+    /// The value is always `ns`.
     #[must_use]
     pub const fn constant(ns: u64) -> Self {
         Self(DistKind::Constant(ns))
@@ -90,11 +90,12 @@ impl Dist {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
-    /// A table in netem's format: every entry `t` is equally likely and means `mean_ns + sd_ns * t
-    /// / 8192`, rounded half away from zero. Entries below 0 become 0, as in netem.
+    /// A table in netem's format: every entry `t` is equally likely and means
+    /// `mean_ns + sd_ns * t / 8192`, rounded half away from zero. Negative values become 0, as in
+    /// netem.
     ///
-    /// The deviation is `sd_ns` only if that of the table is 8192; of netem's own tables, only
-    /// `normal` has this deviation. [`Self::sd_ns`] returns the actual one.
+    /// The deviation is `sd_ns` only if the entries have the deviation 8192. Of netem's own tables,
+    /// only `normal` has it. [`Self::sd_ns`] returns the actual deviation.
     ///
     /// # Errors
     /// Returns an error if the table has no entry or more than [`Self::MAX_TABLE`], or a parameter
@@ -114,8 +115,8 @@ impl Dist {
         picks(DiscreteValues::new(values, ValueOrigin::Table { mean_ns, sd_ns, uncut_ns })?)
     }
 
-    /// One of `values_ns` at random, all equally likely. To play them back in order,
-    /// see [`Playback`](crate::Playback).
+    /// One of `values_ns` at random, all equally likely. To play the values back in order, see
+    /// [`Playback`](crate::Playback).
     ///
     /// # Errors
     /// Returns an error if there are no values, or one is above 104 days.
@@ -124,8 +125,9 @@ impl Dist {
     }
 
     /// A cumulative distribution function given by points, with straight lines between them. Two
-    /// points of the same value are a step: the probability of that value is the difference of
-    /// theirs. The first value is a step too if its probability is not 0.
+    /// points with the same value are a step: the value has the difference of the two
+    /// probabilities. If the probability of the first point is not 0, the first value is a step
+    /// too.
     ///
     /// # Errors
     /// Returns an error if there are fewer than two points, values or probabilities decrease, or
@@ -135,7 +137,7 @@ impl Dist {
     }
 
     /// The same distribution under the condition that the value is in `min_ns..=max_ns`, as if
-    /// others were drawn again. `max_ns` may be infinite.
+    /// every draw outside this range were repeated. `max_ns` may be infinite.
     ///
     /// # Errors
     /// Returns an error if the range is empty, or less than a billionth of the distribution is

@@ -25,10 +25,10 @@ pub struct DummynetProfile {
     pub name: Option<String>,
     /// The link's bandwidth in bit/s, if the profile sets it.
     pub bits_per_sec: Option<u64>,
-    /// The share of draws whose packet is not lost.
+    /// The share of draws, 0 to 1, whose packet is not lost.
     pub loss_level: f64,
-    /// Extra time on the link in ms, one entry per draw, all equally likely, in ascending order. An
-    /// entry outside all pairs of points is 0.
+    /// Extra time on the link in ms: samples at equal steps of the cumulative probability,
+    /// ascending. A sample at a probability that no two points enclose is 0.
     pub extra_ms: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ struct ProfilePoint {
     delay_ms: f64,
 }
 
-/// The order of the two numbers in a pair.
+/// Which number comes first in a line with a point.
 #[derive(Clone, Copy, PartialEq)]
 enum PairOrder {
     ProbabilityFirst,
@@ -84,11 +84,10 @@ impl DummynetProfile {
         reading.finish(text.lines().count())
     }
 
-    /// The first of the draws `0..extra_ms.len()` that loses its packet.
+    /// Index in `extra_ms` of the first sample whose packet is lost; all later ones are lost too.
     #[must_use]
     pub fn first_lost(&self) -> usize {
-        // A draw is lost if it is not below the product, so the number of remaining draws is
-        // rounded up.
+        // Draw `n` is lost if `n >= loss_level * len`, so the number of kept draws is rounded up.
         let kept = self.loss_level * self.extra_ms.len() as f64;
         let whole = kept as usize;
         whole + usize::from((whole as f64) < kept)
@@ -184,7 +183,7 @@ impl ProfileParser {
     }
 }
 
-/// Rejects exponents, which dummynet does not read.
+/// Returns an error if a number has an exponent, which dummynet does not read.
 fn plain(word: FormatWord<'_>) -> Result<FormatWord<'_>, FormatError> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains(['e', 'E']) {
         return Err(word.error(format!("`{}` has an exponent", word.text), ALLOWED_PAIR));
@@ -192,15 +191,16 @@ fn plain(word: FormatWord<'_>) -> Result<FormatWord<'_>, FormatError> {
     Ok(word)
 }
 
-/// Fills the entries between two points from the line through them, truncated to whole ms.
+/// Fills the entries between two points with the values on the line through these points, truncated
+/// to whole ms.
 fn fill(extra_ms: &mut [u32], from: ProfilePoint, to: ProfilePoint) {
     let number = extra_ms.len() as f64;
     let (first, end) = ((from.probability * number) as usize, (to.probability * number) as usize);
     let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
     for (index, entry) in extra_ms.iter_mut().enumerate().take(end).skip(first) {
         let share = (index as f64 / number - from.probability) / width;
-        // Without this small term, a value that is only slightly below a whole number because of
-        // rounding errors would be truncated to the next lower number.
+        // Adding 1e-9 prevents that a value which rounding errors put slightly below a whole number
+        // is truncated to the number below.
         *entry = (from.delay_ms + rise * share.max(0.0) + 1e-9) as u32;
     }
 }

@@ -14,7 +14,7 @@ fn run(count: usize, mut lost: impl FnMut(&mut Stream) -> bool) -> Vec<bool> {
     (0..count).map(|_| lost(&mut stream)).collect()
 }
 
-/// The share of packets lost, and the lengths of the runs of losses.
+/// Returns the share of packets lost, and the lengths of the runs of losses.
 fn summary(lost: &[bool]) -> (f64, Vec<usize>) {
     let share = lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64;
     let bursts = lost.split(|lost| !lost).map(<[bool]>::len).filter(|&length| length > 0);
@@ -25,7 +25,8 @@ fn mean(lengths: &[usize]) -> f64 {
     lengths.iter().sum::<usize>() as f64 / lengths.len() as f64
 }
 
-/// How far burst lengths are from a geometric distribution with this probability to end.
+/// How far the burst lengths are from a geometric distribution in which a burst ends with
+/// probability `end` after each packet; see `chi_square_excess`.
 fn geometric_excess(bursts: &[usize], end: f64) -> f64 {
     let mut seen = [0; 12];
     for &length in bursts {
@@ -174,7 +175,8 @@ fn states_in_time_are_the_same_whoever_asks_for_them() {
     let (mut often, mut seldom) = (chain(), chain());
     for now_ns in (0..40_000_000_000u64).step_by(100_000) {
         let lost = often.lost_at(now_ns, states, 0);
-        // Every thousandth time, and every time after a pause of a million changes.
+        // Queries the second chain at one of every thousand times, and, after a pause of a million
+        // state changes, at every time.
         if now_ns % 100_000_000 == 0 || now_ns > 30_000_000_000 {
             assert_eq!(seldom.lost_at(now_ns, states, 0), lost, "{now_ns}");
         }
@@ -192,8 +194,8 @@ fn states_too_short_to_notice_do_not_stop_time() {
     assert_eq!(error.parameter, "mean bad time");
 }
 
-/// The mean length of a burst of a chain in discrete time, as it comes out: `leave` and `lose` of
-/// the good state, then of the bad one.
+/// Simulates a chain in discrete time and returns the mean length of its bursts. `leave` and `lose`
+/// are the probabilities for the good state, then for the bad one.
 fn burst_of_chain(leave: [f64; 2], lose: [f64; 2]) -> f64 {
     let mut bad = 0;
     let lost = run(400_000, |stream| {
@@ -220,8 +222,9 @@ fn a_timed_chain_tells_the_loss_and_the_bursts_of_the_chain_that_packets_see() {
         let loss = lose[0] + bad_share * (lose[1] - lose[0]);
         assert!((chain.bad_share() - bad_share).abs() < 1e-9);
         assert!((chain.expected_loss() - loss).abs() < 1e-9);
-        // Of a chain with the rates a and b, the state after t is the other one with a / (a + b) of
-        // 1 - exp(-(a + b) t).
+        // A chain with the rates a (good to bad) and b (bad to good) has changed state after the
+        // time t with probability a / (a + b) * (1 - exp(-(a + b) t)) if it was good, and with b
+        // instead of the first a if it was bad.
         let changed = 1.0 - (-gap_ns * (good_ns + bad_ns) / (good_ns * bad_ns)).exp();
         let leave = [bad_share * changed, (1.0 - bad_share) * changed];
         let (told, found) = (chain.mean_burst(gap_ns), burst_of_chain(leave, lose));

@@ -27,7 +27,8 @@ fn drops_follow_the_inverse_square_root_law_to_the_nanosecond() {
     let mut codel = codel();
     assert_eq!(judge(&mut codel, 0), AqmVerdict::Keep);
     let mut due_ns = 100 * MS;
-    // 100 ms / sqrt(n) in whole ns, for n = 1, 2, 3, 4, 5, 6, after the first drop.
+    // Expected gaps between drops after the first one: 100 ms / sqrt(n) in whole ns, for n = 1 to
+    // 6.
     for gap_ns in [100_000_000, 70_710_678, 57_735_026, 50_000_000, 44_721_359, 40_824_829] {
         assert_eq!(judge(&mut codel, due_ns - 1), AqmVerdict::Keep);
         assert_eq!(judge(&mut codel, due_ns), AqmVerdict::Drop);
@@ -49,7 +50,8 @@ fn one_packet_below_target_ends_dropping_and_starts_a_new_interval() {
     assert_eq!(judge(&mut codel, 300 * MS), AqmVerdict::Drop);
 }
 
-/// Drops until `count` is reached, then recovers; returns the time of the recovery.
+/// Drops until `drop_count` is `count`, then lets the delay fall below the target; returns the time
+/// at which it falls.
 fn reach_count_and_recover(codel: &mut CoDel, count: u32) -> u64 {
     let mut now_ns = 0;
     while codel.drop_count() != Some(count) {
@@ -66,7 +68,7 @@ fn relapse_soon_after_recovery_resumes_the_count() {
     let now_ns = reach_count_and_recover(&mut codel, 10);
     judge(&mut codel, now_ns);
     judge(&mut codel, now_ns + 100 * MS);
-    // The last drop state began with 1 and grew by 9.
+    // The previous drop state began with a count of 1 and made 9 further drops.
     assert_eq!(codel.drop_count(), Some(9));
 }
 
@@ -141,8 +143,8 @@ fn retuning_keeps_the_drop_state() {
     assert_eq!(codel.spec().interval_ns, 50 * MS);
 }
 
-/// The algorithm as in RFC 8289, section 5: one call takes packets off its own queue until it finds
-/// a packet to send.
+/// The reference: the algorithm as in RFC 8289, section 5, in which one call takes packets off its
+/// own queue until it finds a packet to send.
 #[derive(Default)]
 struct Rfc {
     queue: VecDeque<(u64, u32, bool)>,
@@ -153,7 +155,8 @@ struct Rfc {
     dropping: bool,
 }
 
-/// The outcome of a packet: sent (marked or not) or dropped.
+/// What happened to a packet: its number, and whether it was sent unmarked, sent marked, or
+/// dropped.
 type Fate = (u64, AqmVerdict);
 
 impl Rfc {
@@ -178,7 +181,7 @@ impl Rfc {
 
     fn law(&self, from: u64, spec: &CoDelSpec) -> u64 {
         let exact = spec.interval_ns as f64 / f64::from(self.count).sqrt();
-        // Integers below 2^53 with an irrational or integer root: rounding cannot pass an integer.
+        // Adding 1e-9 prevents that a rounding error puts an integer quotient below this integer.
         from + (exact + 1e-9).floor() as u64
     }
 
@@ -223,7 +226,7 @@ impl Rfc {
     }
 }
 
-/// Runs our state machine over a queue until it sends a packet.
+/// Runs the state machine under test over a queue until it sends a packet.
 fn dequeue(
     codel: &mut CoDel,
     queue: &mut VecDeque<(u64, u32, bool)>,

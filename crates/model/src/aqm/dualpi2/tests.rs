@@ -13,14 +13,15 @@ fn none(lost: QueuedPacket<u32>, cause: AqmDropCause) {
     panic!("lost {lost:?} to {cause:?}");
 }
 
-/// A controller whose probability stays at `base_p`.
+/// Returns queues whose base probability stays at `base_p`.
 fn standing(spec: DualPi2Spec, base_p: f64) -> DualPi2<u32> {
     let mut dual = DualPi2::new(&DualPi2Spec { alpha: 0.0, beta: 0.0, ..spec }).unwrap();
     dual.controller.base_p = base_p;
     dual
 }
 
-/// Enqueues `count` packets and dequeues them at once; returns the shares of marks and drops.
+/// Passes `count` packets through the queues one at a time; returns the shares that were marked and
+/// dropped.
 fn shares(dual: &mut DualPi2<u32>, ecn: Ecn, count: u32) -> (f64, f64) {
     let (mut marks, mut drops) = (0, 0);
     for _ in 0..count {
@@ -57,7 +58,8 @@ fn classic_packets_with_ecn_are_marked_instead_of_dropped() {
 
 #[test]
 fn overload_drops_from_both_queues_alike_whatever_their_ecn() {
-    // p' = 0.6: classic 0.36, above the 0.25 where coupled marking saturates.
+    // With p' = 0.6, p'^2 is 0.36: above `max_classic_p` (0.25), at which the coupled marking
+    // probability is 1.
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let (marks, drops) = shares(&mut standing(DualPi2Spec::default(), 0.6), ecn, 10_000);
         assert!((drops - 0.36).abs() < 1e-3, "{ecn:?}: {drops}");
@@ -74,8 +76,8 @@ fn marks_are_spread_evenly() {
     assert!(at.windows(2).all(|pair| (9..=11).contains(&(pair[1] - pair[0]))));
 }
 
-/// Share of marks on L4S packets that waited for `sojourn_ns`, each with other packets queued after
-/// it.
+/// Returns the share of L4S packets that are marked if each waits for `sojourn_ns` and has other
+/// packets queued after it.
 fn native_marks(spec: DualPi2Spec, sojourn_ns: u64) -> f64 {
     let mut dual = standing(spec, 0.0);
     (0..1001).for_each(|_| dual.enqueue(0, entry(Ecn::Ect1, 0), &mut none));
@@ -109,7 +111,7 @@ fn congestion_experienced_goes_with_l4s() {
     assert_eq!(dual.dequeue(1, &mut none).unwrap().entry.ecn, Ecn::Ce);
 }
 
-/// Share of classic bytes while both queues are never empty.
+/// Returns the share of classic bytes in the output while neither queue is ever empty.
 fn classic_share(schedule: DualPi2Schedule) -> f64 {
     let mut dual = standing(DualPi2Spec { schedule, ..DualPi2Spec::default() }, 0.0);
     for _ in 0..3000 {
@@ -162,7 +164,8 @@ fn controller_follows_the_published_law() {
     let mut dual = DualPi2::new(&DualPi2Spec::default()).unwrap();
     dual.enqueue(0, entry(Ecn::NotEct, 0), &mut none);
     dual.enqueue(0, entry(Ecn::NotEct, 0), &mut none);
-    // p' += 0.16 (d - 0.015) + 3.2 (d - d_before), each 16 ms, d the age of the oldest packet.
+    // p' += 0.16 (d - 0.015) + 3.2 (d - d_before) every 16 ms, where d is the age of the oldest
+    // packet in s.
     let mut expected = 0.0;
     for n in 1..=5u64 {
         expected += 0.16 * (0.016 * n as f64 - 0.015) + 3.2 * 0.016;
@@ -187,8 +190,9 @@ fn late_updates_equal_those_on_time() {
     assert_eq!(late.base_probability(), 1.0);
 }
 
-/// Offers packets each `gap_ns` to a link of 10 Mbit/s for 40 s. Returns, for the last 20 s, the
-/// mean wait in ms of each kind and the mean classic and coupled probability.
+/// Offers, for each (ECN field, `gap_ns`), one packet every `gap_ns` to a link of 10 Mbit/s for 40
+/// s. Returns, for the last 20 s, the mean wait in ms of classic and of L4S packets, and the mean
+/// classic and coupled probabilities.
 fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
     let mut dual = DualPi2::new(&DualPi2Spec::default()).unwrap();
     let mut due_ns: Vec<u64> = offers.iter().map(|&(_, gap_ns)| gap_ns).collect();
@@ -215,8 +219,8 @@ fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
 
 #[test]
 fn classic_queue_is_held_at_its_target_while_l4s_does_not_wait() {
-    // 11 Mbit/s of classic packets and 1 Mbit/s of L4S packets: a sixth must be dropped, all of it
-    // classic.
+    // 11 Mbit/s of classic packets and 1 Mbit/s of L4S packets on 10 Mbit/s: a sixth of all packets
+    // must be dropped, and only classic packets are.
     let ([classic_ms, l4s_ms], [classic_p, coupled_p]) =
         closed_loop(&[(Ecn::NotEct, 727_273), (Ecn::Ect1, 8_000_000)]);
     assert!((classic_ms - 15.0).abs() < 2.0, "{classic_ms}");
