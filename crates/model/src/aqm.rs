@@ -1,12 +1,12 @@
 //! Active queue management: algorithms that drop or mark packets before a queue is full.
 //!
-//! Two families of algorithms: either the caller owns the packets, or the algorithm does.
+//! There are two families of algorithms: for one, the caller owns the packets; for the other, the
+//! algorithm does.
 //!
 //! | family | types | the caller |
 //! |---|---|---|
-//! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and
-//! consults the [`Aqm`] |
-//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any of them as [`MultiQueue`] | enqueues and dequeues [`QueuedPacket`]s |
+//! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any as [`FifoAqm`] | keeps it, consults the [`Aqm`] |
+//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any as [`MultiQueue`] | passes packets |
 //!
 //! ```text
 //!   arrival --> admit? --> FIFO --> dequeue? --> link        Keep, Mark or Drop at each "?"
@@ -17,12 +17,12 @@
 //! calls, so the result is the same as if the timer had fired on time.
 //!
 //! # Invariants
-//! 1. Times given to one object never decrease. An earlier time counts as the latest.
-//! 2. The verdict is `Mark` only for packets whose ECN field allows it, and only if the
-//!    parameters do.
+//! 1. The times passed to one object must not decrease. An earlier time counts as the latest one.
+//! 2. The verdict is `Mark` only for packets whose ECN field allows marking, and only if the
+//!    parameters allow it.
 //! 3. In types that own packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
 //!
-//! Not for limits of a plain FIFO (its owner compares them), payload, or clocks.
+//! Not for enforcing the limits of a plain FIFO (its owner does that), for payload, or for clocks.
 //!
 //! ```
 //! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, AqmDeparture, AqmQueueView, AqmVerdict};
@@ -63,14 +63,14 @@ use crate::Stream;
 /// Any algorithm for one FIFO, or none.
 #[derive(Clone, Debug, Default)]
 pub enum FifoAqm {
-    /// No algorithm: packets are lost only to the limits of the queue.
+    /// No algorithm: packets are lost only because the queue's limits are reached.
     #[default]
     None,
     /// Random early detection.
     Red(Red),
     /// Controlled delay.
     CoDel(CoDel),
-    /// Proportional integral controller enhanced.
+    /// PIE: proportional integral controller enhanced.
     Pie(Pie),
 }
 

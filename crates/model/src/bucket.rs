@@ -1,14 +1,14 @@
 //! Token buckets, exact to the nanosecond, and two-rate meters built from them.
 //!
 //! Tokens are counted in bits times 10⁹, so that a bucket of `bps` gains exactly `bps` tokens per
-//! nanosecond. Nothing is rounded at any rate, and it does not matter how often the bucket is
-//! polled.
+//! nanosecond. Nothing is rounded at any rate, so the result does not depend on how often the
+//! bucket is polled.
 //!
 //! # Invariants
 //! 1. `0 <= tokens <= burst`.
-//! 2. Time never goes back; an earlier time counts as the latest.
+//! 2. Time never goes back; a time earlier than the latest one counts as the latest one.
 //!
-//! Not for keeping packets, or releasing them in time.
+//! Not for storing packets, and not for releasing them on time.
 
 mod meter;
 
@@ -19,7 +19,7 @@ use crate::ParameterError;
 /// Number of tokens for one byte.
 const TOKENS_PER_BYTE: u128 = 8 * crate::NANOS_PER_SEC as u128;
 
-/// A bucket that fills at a fixed rate up to a maximum burst.
+/// A bucket that fills with tokens at a fixed rate, up to a maximum, the burst.
 ///
 /// ```
 /// use slipring_model::bucket::TokenBucket;
@@ -50,21 +50,22 @@ impl TokenBucket {
         Ok(Self { bps, burst, tokens: burst, filled_ns: now_ns })
     }
 
-    /// Takes the tokens of `bytes` if there are enough; takes none otherwise.
+    /// Takes the tokens for `bytes` and returns true if there are enough; otherwise takes none.
     #[inline]
     pub fn take(&mut self, now_ns: u64, bytes: u32) -> bool {
         self.fill(now_ns);
         self.spend(cost(bytes))
     }
 
-    /// Whole bytes that could be taken at `now_ns`.
+    /// The number of whole bytes that could be taken at `now_ns`.
     #[must_use]
     pub fn available_bytes(&self, now_ns: u64) -> u64 {
         (self.tokens_at(now_ns) / TOKENS_PER_BYTE) as u64
     }
 
-    /// When `bytes` can be taken if no other tokens are taken: `now_ns` or later, rounded up to a
-    /// ns. `None`: never, because the burst is too small or the rate is zero.
+    /// The time at which `bytes` can be taken if no other tokens are taken before: `now_ns` or
+    /// later, rounded up to whole ns. `None` if that never happens, because the burst is too small
+    /// or the rate is zero.
     #[must_use]
     pub fn ready_ns(&self, now_ns: u64, bytes: u32) -> Option<u64> {
         let now_ns = now_ns.max(self.filled_ns);
@@ -79,7 +80,7 @@ impl TokenBucket {
         now_ns.checked_add(wait_ns)
     }
 
-    /// Changes rate and burst at `now_ns`; keeps the tokens up to the new burst.
+    /// Changes rate and burst at `now_ns`; keeps the tokens, at most the new burst.
     ///
     /// # Errors
     /// As [`Self::new`]; the bucket is then unchanged.

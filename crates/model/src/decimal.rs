@@ -9,9 +9,9 @@ use alloc::string::String;
 /// Digits after the point that a 64-bit float can distinguish near 1.
 const MAX_DIGITS: usize = 17;
 
-/// The decimal with the fewest digits for which `reads_back` holds. `least` is the smallest such
-/// value, because reading truncates. If there is no shorter decimal, the result is `least` with all
-/// its digits.
+/// The decimal with the fewest digits for which `reads_back` returns true. `least` is the smallest
+/// value for which it does, because a reader truncates. If there is no shorter decimal, the result
+/// is `least` with all its digits.
 ///
 /// ```
 /// use slipring_model::decimal::shortest;
@@ -35,9 +35,9 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     format!("{least}")
 }
 
-/// `value` in the unit that takes the fewest characters; if several do, in the largest of them.
-/// Each unit is given with its power of ten, the largest first; the last one is the unit of `value`
-/// itself.
+/// `value` in the unit with which the text is shortest; of several such units, in the largest.
+/// `units` gives the power of ten of each unit, the largest unit first; the last one is the unit of
+/// `value` itself.
 ///
 /// ```
 /// use slipring_model::decimal::in_units;
@@ -55,7 +55,7 @@ pub fn in_units(value: u64, units: &[(&str, u32)]) -> String {
     texts.min_by_key(String::len).unwrap_or_else(none)
 }
 
-/// `value` divided by a power of ten, exactly.
+/// `value` divided by `power` powers of ten, exactly.
 fn with_point(value: u64, power: u32) -> String {
     let (whole, rest) = (value / 10_u64.pow(power), value % 10_u64.pow(power));
     if rest == 0 {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     proptest! {
-        /// 31 bits distinguish nine digits, 16 bits four.
+        /// 31 bits distinguish numbers of nine digits, 16 bits numbers of four digits.
         #[test]
         fn a_fraction_that_was_cut_to_its_bits_is_written_as_it_was_typed(
             digits in 1u32..1_000_000_000, few in 1u32..10_000,

@@ -1,12 +1,13 @@
 //! A delay line: returns each handle at its release time.
 //!
-//! One interface has two queues. Handles pushed in release order (constant delay, or any delay that
-//! never overtakes) go through a FIFO at constant cost; handles that overtake others go to a heap.
-//! Each push is decided separately, so a line with rare reordering stays as cheap as one without.
+//! The line has two queues behind one interface. Handles pushed in release order (constant delay,
+//! or any delay with which no handle overtakes another) go through a FIFO at constant cost; a
+//! handle that overtakes others goes to a heap. Each push chooses its queue separately, so a line
+//! with rare reordering costs little more than one without.
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by (release time, order of pushing).
-//! 2. Handles leave in that order across both queues; equal times keep push order.
+//! 2. Handles of both queues leave in the order of invariant 1.
 //!
 //! Not for: reading the clock or owning packets. Handles are opaque.
 
@@ -55,7 +56,7 @@ impl<H> DelayLine<H> {
     /// Adds `handle`, which leaves at `release_ns`.
     ///
     /// Constant time if no queued handle is due later; otherwise logarithmic in the number of
-    /// handles that overtook.
+    /// handles in the heap.
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
         let order = self.pushed;
@@ -76,7 +77,8 @@ impl<H> DelayLine<H> {
         self.pop().map(|(_, handle)| handle)
     }
 
-    /// Removes the first handle, whether due or not, and returns it with its release time.
+    /// Removes the first handle, even if its release time is in the future, and returns it with
+    /// this time.
     pub fn pop(&mut self) -> Option<(u64, H)> {
         let entry = if self.first_overtakes() {
             self.overtaking.pop()?
@@ -86,7 +88,8 @@ impl<H> DelayLine<H> {
         Some((entry.release_ns, entry.handle))
     }
 
-    /// When the first handle is due, so that the caller can sleep until then.
+    /// Release time of the first handle in ns, so that the caller can sleep until then; `None` if
+    /// the line is empty.
     #[must_use]
     #[inline]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -107,7 +110,8 @@ impl<H> DelayLine<H> {
         self.in_order.is_empty() && self.overtaking.is_empty()
     }
 
-    /// Whether the next handle to leave is one that overtakes others.
+    /// Returns whether the next handle to leave is in the heap, because it overtakes a handle in
+    /// the FIFO.
     fn first_overtakes(&self) -> bool {
         match (self.overtaking.peek(), self.in_order.front()) {
             (None, _) => false,
@@ -129,8 +133,8 @@ impl<H> DelayLineEntry<H> {
     }
 }
 
-/// Reversed, because [`BinaryHeap`] pops the greatest element first, and the line needs the
-/// earliest.
+/// The order is reversed, because [`BinaryHeap`] pops the greatest element first, and the line
+/// needs the earliest element.
 impl<H> Ord for DelayLineEntry<H> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -159,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// A list kept sorted by a stable sort: obviously correct, but slow.
+    /// The reference: a list kept sorted by a stable sort, obviously correct, but slow.
     #[derive(Default)]
     struct SortedList(Vec<(u64, usize)>);
 

@@ -1,8 +1,8 @@
 //! Text files that describe links: distributions, traces, profiles and loss patterns.
 //!
 //! Each reader parses a whole text into plain numbers; the engines decide how the numbers affect a
-//! link. Nothing is guessed: a number without a unit, a time before its predecessor or an empty
-//! file is an error with line and column.
+//! link. Nothing is guessed: a number without a unit, a time earlier than that of the previous row,
+//! or an empty file is an error with line and column.
 //!
 //! | file | reader | gives |
 //! |---|---|---|
@@ -16,7 +16,7 @@
 //! | `0` and `1` | [`loss_bits`] | which packets are lost |
 //! | TheaterQ | [`theaterq`] | delay, rate and loss over time |
 //!
-//! Not for opening files, or captures (those are in the `pcap` crate).
+//! Not for opening files, and not for captures (the `pcap` crate reads captures).
 
 mod bits;
 mod columns;
@@ -41,16 +41,16 @@ pub use points::{cdf, samples};
 pub use steps::{TraceStep, delay_steps, rate_steps};
 pub use theaterq::{TheaterqRow, theaterq};
 
-/// Why and where a text could not be parsed.
+/// Where a text could not be parsed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
     /// Line, counted from 1.
     pub line: usize,
     /// Column in characters, counted from 1.
     pub column: usize,
-    /// The error.
+    /// What is wrong, in words.
     pub what: String,
-    /// The allowed values at that position.
+    /// The values allowed at this position, in words.
     pub allowed: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for FormatError {
 
 impl core::error::Error for FormatError {}
 
-/// A word and its position.
+/// A word of a text, and its position.
 #[derive(Clone, Copy, Debug)]
 struct FormatWord<'t> {
     text: &'t str,
@@ -91,7 +91,8 @@ fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
 fn words_of(line: &str, number: usize) -> impl Iterator<Item = FormatWord<'_>> {
     let content = without_comment(line);
     content.split_whitespace().map(move |text| {
-        // `text` is a slice of `line`, so the difference of their addresses is its offset.
+        // `text` is a slice of `line`, so the difference of the two addresses is the offset of
+        // `text`.
         let before = text.as_ptr() as usize - line.as_ptr() as usize;
         FormatWord { text, line: number, column: column_of(line, before) }
     })
@@ -101,7 +102,8 @@ fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
-/// The column, counted from 1, of a byte offset on a character boundary.
+/// The column, in characters counted from 1, at byte offset `before`, which is at a character
+/// boundary.
 fn column_of(line: &str, before: usize) -> usize {
     line.get(..before).map_or(1, |text| text.chars().count() + 1)
 }

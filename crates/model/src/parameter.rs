@@ -1,4 +1,4 @@
-//! Errors in parameters, in words that a user can act on.
+//! Errors in parameters, in words that help users to correct the values.
 
 /// Why a parameter was rejected.
 ///
@@ -13,14 +13,14 @@
 pub struct ParameterError {
     /// The name of the parameter in the user's terms.
     pub parameter: &'static str,
-    /// The allowed values, to be appended to "must be".
+    /// The allowed values, in words that follow "must be".
     pub must_be: &'static str,
     /// The rejected value.
     pub value: f64,
 }
 
 impl ParameterError {
-    /// Returns `value` if `allowed`; NaN never is.
+    /// Returns `value` if `allowed` is true and `value` is not NaN; otherwise an error.
     pub(crate) fn unless(
         allowed: bool,
         parameter: &'static str,
@@ -33,13 +33,13 @@ impl ParameterError {
         Err(Self { parameter, must_be, value })
     }
 
-    /// Returns `value` if it is greater than zero and finite.
+    /// Returns `value` if it is finite and greater than zero; otherwise an error.
     pub(crate) fn positive(parameter: &'static str, value: f64) -> Result<f64, Self> {
         let allowed = value > 0.0 && value.is_finite();
         Self::unless(allowed, parameter, "greater than 0", value)
     }
 
-    /// Returns `value` if it is zero or more and finite.
+    /// Returns `value` if it is finite and at least zero; otherwise an error.
     pub(crate) fn not_negative(parameter: &'static str, value: f64) -> Result<f64, Self> {
         let allowed = value >= 0.0 && value.is_finite();
         Self::unless(allowed, parameter, "0 or more", value)

@@ -2,9 +2,9 @@
 
 use std::vec::Vec;
 
-/// The Kolmogorov-Smirnov distance between `drawn` and a continuous distribution function, times
-/// the square root of the count. If `drawn` follows the function, the result exceeds 1.95 with a
-/// probability of 1 in 1000.
+/// The Kolmogorov-Smirnov distance between the values in `drawn` and the continuous distribution
+/// function `below`, times the square root of the number of values. If the values follow the
+/// function, the result exceeds 1.95 with a probability of 1 in 1000.
 pub(crate) fn kolmogorov(mut drawn: Vec<f64>, below: impl Fn(f64) -> f64) -> f64 {
     drawn.sort_by(f64::total_cmp);
     let count = drawn.len() as f64;
@@ -16,8 +16,8 @@ pub(crate) fn kolmogorov(mut drawn: Vec<f64>, below: impl Fn(f64) -> f64) -> f64
     drawn.iter().enumerate().map(gap).fold(0.0, f64::max) * count.sqrt()
 }
 
-/// How many standard deviations the chi-square of the counts in `seen` exceeds its mean under the
-/// given shares.
+/// The chi-square statistic of the counts in `seen` against the expected `shares`, as the number of
+/// standard deviations by which it exceeds its mean.
 pub(crate) fn chi_square_excess(seen: &[u64], shares: &[f64]) -> f64 {
     assert_eq!(seen.len(), shares.len());
     let total = seen.iter().sum::<u64>() as f64;
@@ -31,7 +31,7 @@ pub(crate) fn chi_square_excess(seen: &[u64], shares: &[f64]) -> f64 {
     (chi_square - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// Mean and standard deviation.
+/// Mean and standard deviation of `values`.
 pub(crate) fn moments(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

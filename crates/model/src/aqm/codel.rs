@@ -10,13 +10,12 @@
 //!                            keep       drop 1      drop 2      drop 3   drop 4
 //! ```
 //!
-//! The RFC drops packets in a loop within one call; here each packet is a separate call. The states
-//! are the same: the next packet of the loop is the packet of the next call.
+//! The RFC drops packets in a loop within one call. Here each call handles one packet: after a
+//! drop, the caller passes the next packet of the queue. The states are the same.
 //!
 //! # Invariants
 //! 1. `count >= 1` once `dropping`.
-//! 2. The last packet of a queue is never dropped, because the rest of the queue is then within one
-//!    MTU.
+//! 2. A packet is never dropped if at most one MTU is queued after it, so the last packet never is.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use super::param;
@@ -66,17 +65,18 @@ impl CoDelSpec {
 #[derive(Clone, Debug)]
 pub struct CoDel {
     spec: CoDelSpec,
-    /// When the sojourn time will have been above the target for one interval; `None` while it
-    /// is below.
+    /// Time at which the sojourn time will have been above the target for one interval, in ns;
+    /// `None` while it is below the target.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
-    /// Drops in this drop state. The interval is divided by the square root of this count.
+    /// The interval between drops is divided by the square root of this count, which each drop or
+    /// mark in this drop state increments.
     count: u32,
     /// The value of `count` at the start of this drop state.
     last_count: u32,
     dropping: bool,
-    /// Whether a packet was just dropped. If the next packet is late too, `drop_next_ns` is
-    /// advanced first.
+    /// Whether the previous packet was dropped. If the next packet is late too, `drop_next_ns` is
+    /// advanced before the decision about it.
     reschedule: bool,
 }
 
@@ -114,14 +114,15 @@ impl CoDel {
         &self.spec
     }
 
-    /// The number of drops that determines the current interval between drops, or `None` outside
-    /// the drop state.
+    /// The count whose square root divides the interval between drops; `None` outside the drop
+    /// state.
     #[must_use]
     pub fn drop_count(&self) -> Option<u32> {
         self.dropping.then_some(self.count)
     }
 
-    /// Whether sojourn times have been too long for a whole interval: `ok_to_drop` of the RFC.
+    /// Returns whether sojourn times have been above the target for a whole interval: `ok_to_drop`
+    /// of the RFC.
     #[inline]
     fn ok_to_drop(&mut self, packet: &AqmDeparture) -> bool {
         if packet.sojourn_ns < self.spec.target_ns || packet.queue.bytes <= u64::from(self.spec.mtu)
@@ -138,7 +139,7 @@ impl CoDel {
         }
     }
 
-    /// Whether to mark or drop a late packet now.
+    /// Returns whether a late packet is to be marked or dropped now.
     #[cold]
     fn is_due(&mut self, now_ns: u64) -> bool {
         if core::mem::take(&mut self.reschedule) {
@@ -147,7 +148,7 @@ impl CoDel {
         !self.dropping || now_ns >= self.drop_next_ns
     }
 
-    /// Marks or drops a packet, and schedules the next one.
+    /// Marks or drops the packet, and schedules the next mark or drop.
     #[cold]
     fn mark_or_drop(&mut self, now_ns: u64, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
         let mark = self.spec.ecn && ecn_capable();
@@ -164,7 +165,8 @@ impl CoDel {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Enters the drop state, and resumes the previous pace if that state ended recently.
+    /// Enters the drop state. If the previous drop state ended recently, continues with the
+    /// interval that it had reached.
     fn enter(&mut self, now_ns: u64) {
         let grown = self.count.saturating_sub(self.last_count);
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.spec.interval_ns;
@@ -174,7 +176,7 @@ impl CoDel {
         self.drop_next_ns = self.control_law(now_ns);
     }
 
-    /// The control law: when the next drop is due after one at `from_ns`.
+    /// The control law: the time of the next drop after a drop at `from_ns`, in ns.
     fn control_law(&self, from_ns: u64) -> u64 {
         from_ns.saturating_add(interval_over_sqrt(self.spec.interval_ns, self.count))
     }

@@ -6,14 +6,14 @@
 //!            3   0   7   2       lengths of the queues
 //! ```
 //!
-//! A change propagates up the tree until it has no further effect, so the number of steps is at
-//! most the number of bits in the number of queues. With a linear scan, a flood of many small flows
-//! could stall a link.
+//! A change propagates up the tree until it changes no further node, so the number of steps is at
+//! most the binary logarithm of the number of queues. With a linear scan, a flood of many small
+//! flows could stall a link.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Length of a queue: its bytes, then its packets, which break ties.
+/// Length of a queue: its bytes, with its packets as the tie-breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueLength(u64);
 
@@ -21,7 +21,7 @@ impl QueueLength {
     pub(super) fn new(bytes: u64, packets: u32) -> Self {
         const PACKET_BITS: u32 = 20;
         const MAX_PACKETS: u32 = (1 << PACKET_BITS) - 1;
-        // Lengths saturate at 16 TiB.
+        // Lengths above 16 TiB count as 16 TiB.
         let bytes = bytes.min(u64::MAX >> PACKET_BITS);
         Self(bytes << PACKET_BITS | u64::from(packets.min(MAX_PACKETS)))
     }
@@ -30,13 +30,13 @@ impl QueueLength {
 /// The tournament tree.
 #[derive(Clone, Debug)]
 pub(super) struct LongestQueue {
-    /// The root is node 1; the children of n are 2 n and 2 n + 1. The second half holds the queues,
-    /// padded to a power of two with empty ones.
+    /// The root is node 1; the children of node n are 2 n and 2 n + 1. The second half holds the
+    /// lengths of the queues, padded to a power of two with empty queues.
     tree: Vec<QueueLength>,
 }
 
 impl LongestQueue {
-    /// Builds the tree.
+    /// Builds the tree; length number `n` is that of queue `n`.
     pub(super) fn new(lengths: impl ExactSizeIterator<Item = QueueLength>) -> Self {
         let size = lengths.len().next_power_of_two();
         let mut tree = vec![QueueLength::default(); 2 * size];
@@ -47,7 +47,7 @@ impl LongestQueue {
         Self { tree }
     }
 
-    /// The queue with the greatest length.
+    /// The index of the queue with the greatest length.
     pub(super) fn first(&self) -> u32 {
         let size = self.tree.len() / 2;
         let mut node = 1;
@@ -58,7 +58,7 @@ impl LongestQueue {
         (node - size) as u32
     }
 
-    /// Sets the length of a queue; `index` may be new.
+    /// Sets the length of queue `index`, which may be a new queue.
     pub(super) fn set(&mut self, index: u32, length: QueueLength) {
         let size = self.tree.len() / 2;
         if index as usize >= size {

@@ -1,4 +1,4 @@
-//! One interface for all disciplines that own their packets.
+//! One interface for all queueing disciplines that own their packets.
 
 use alloc::vec::Vec;
 
@@ -6,19 +6,20 @@ use super::packet::{AqmDropCause, DequeuedPacket, QueuedPacket};
 use super::{DualPi2, FqCoDel, FqPie};
 use crate::Stream;
 
-/// Any discipline that owns its packets.
+/// Any queueing discipline that owns its packets.
 #[derive(Clone, Debug)]
 pub enum MultiQueue<H> {
     /// Flow queueing with CoDel.
     FqCoDel(FqCoDel<H>),
     /// Flow queueing with PIE.
     FqPie(FqPie<H>),
-    /// Low-latency and classic queue.
+    /// DualPI2: a low-latency and a classic queue.
     DualPi2(DualPi2<H>),
 }
 
 impl<H> MultiQueue<H> {
-    /// Enqueues `entry` at `now_ns`. Dropped packets, `entry` or others, go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Packets dropped to keep the limits, which may include `entry`,
+    /// go to `lost`.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -34,8 +35,8 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Dequeues the packet that leaves at `now_ns`; `None` if no packet is left. Packets dropped in
-    /// the process go to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`; `None` if no packet is left. Packets dropped
+    /// before it go to `lost`.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -49,8 +50,8 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Empties the queues and returns the packets in the order of arrival, for a change of
-    /// discipline.
+    /// Empties the queues and returns the packets in order of arrival, so that another discipline
+    /// can take them over.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         match self {
             Self::FqCoDel(fair) => fair.drain(),

@@ -1,11 +1,11 @@
-//! Packets, queues and decisions as algorithms see them.
+//! Packets, queues and decisions, as queue management algorithms see them.
 
 use crate::{NANOS_PER_SEC, Stream};
 
 /// The decision of an algorithm about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AqmVerdict {
-    /// The packet is unchanged.
+    /// The packet continues unchanged.
     Keep,
     /// The packet continues, with its ECN field set to "congestion experienced".
     Mark,
@@ -13,22 +13,22 @@ pub enum AqmVerdict {
     Drop,
 }
 
-/// The contents of a queue, without the packet that a decision is about.
+/// The contents of a queue, not counting the packet that is being decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqmQueueView {
     /// Bytes waiting.
     pub bytes: u64,
     /// Packets waiting.
     pub packets: u64,
-    /// How long a packet that arrives now will wait, in ns, if the queue's owner knows. Only
-    /// [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
+    /// How long a packet that arrives now will wait, in ns, if the queue's owner knows; otherwise
+    /// 0. Only [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
     pub delay_ns: u64,
 }
 
 /// A packet that arrives at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqmArrival {
-    /// The time, in ns.
+    /// Time of the arrival, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
@@ -39,7 +39,7 @@ pub struct AqmArrival {
 /// A packet that was taken from the head of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqmDeparture {
-    /// The time, in ns.
+    /// Time of the departure, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
@@ -49,10 +49,10 @@ pub struct AqmDeparture {
     pub queue: AqmQueueView,
 }
 
-/// An algorithm for one FIFO, which the caller owns.
+/// An algorithm for one FIFO that the caller owns.
 ///
-/// `ecn_capable` is called at most once, and only when the result is needed, because it reads the
-/// packet's bytes.
+/// `ecn_capable` returns whether the packet may be marked. It is called at most once, and only when
+/// the result is needed, because it reads the packet's bytes.
 pub trait Aqm {
     /// Decides about a packet that arrives, before it enters the queue.
     fn admit(
@@ -63,8 +63,8 @@ pub trait Aqm {
     ) -> AqmVerdict;
 
     /// Decides about a packet that was taken from the queue. After
-    /// [`AqmVerdict::Drop`](super::AqmVerdict::Drop), the caller takes the next packet at the same
-    /// time.
+    /// [`AqmVerdict::Drop`](super::AqmVerdict::Drop), the caller takes the next packet from the
+    /// queue and calls again with the same time.
     fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
 }
 
@@ -75,7 +75,7 @@ pub enum Ecn {
     /// Not capable of ECN, or not IP.
     #[default]
     NotEct = 0,
-    /// Capable, and of the L4S kind (RFC 9331).
+    /// ECN-capable transport, codepoint ECT(1): of the L4S kind (RFC 9331).
     Ect1 = 1,
     /// ECN-capable transport, codepoint ECT(0).
     Ect0 = 2,
@@ -95,20 +95,21 @@ impl Ecn {
         }
     }
 
-    /// Whether a packet may be marked instead of dropped.
+    /// Returns whether a packet with this field may be marked instead of dropped.
     #[must_use]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 
-    /// Whether the packet belongs into the low-latency queue of [`DualPi2`](super::DualPi2).
+    /// Returns whether a packet with this field belongs in the L4S queue of
+    /// [`DualPi2`](super::DualPi2).
     #[must_use]
     pub const fn is_l4s(self) -> bool {
         matches!(self, Self::Ect1 | Self::Ce)
     }
 }
 
-/// A packet in a queue that owns its packets.
+/// A packet in a queue of a type that owns its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPacket<H> {
     /// The caller's handle of the packet.
@@ -117,7 +118,7 @@ pub struct QueuedPacket<H> {
     pub len: u32,
     /// When the packet entered the queue, in ns.
     pub arrival_ns: u64,
-    /// Hash of its flow, all 32 bits well mixed.
+    /// Hash of the packet's flow, with all 32 bits well mixed.
     pub flow: u32,
     /// The packet's ECN field on arrival.
     pub ecn: Ecn,
@@ -128,7 +129,7 @@ pub struct QueuedPacket<H> {
 pub struct DequeuedPacket<H> {
     /// The packet as it was enqueued.
     pub entry: QueuedPacket<H>,
-    /// Whether its ECN field is to be set to "congestion experienced".
+    /// Whether the caller must set the packet's ECN field to "congestion experienced".
     pub mark: bool,
 }
 

@@ -10,15 +10,15 @@
 //! ```
 //!
 //! The average is exponential and is updated when packets arrive. Time with an empty queue counts
-//! as the packets that the link could have sent meanwhile. Drops and marks ("hits") are spread: the
-//! probability of each packet grows with the number of packets since the last hit, so that the
+//! as the packets that the link could have sent in this time. Drops and marks ("hits") are spread:
+//! the probability of a hit grows with the number of packets since the last hit, so that the
 //! distance between two hits is uniformly instead of geometrically distributed.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use super::param;
 use crate::{ParameterError, Stream};
 
-/// The unit of the average of [`Red`].
+/// The unit in which [`Red`] measures queue lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RedUnit {
     /// The number of packets.
@@ -43,18 +43,19 @@ pub struct RedSpec {
     /// GRED: between `max` and twice `max` the probability grows from `max_p` to 1, instead of
     /// jumping to 1 at `max`; true.
     pub gentle: bool,
-    /// Leave at least 1/p packets between two hits, as ns-2 does; false.
+    /// Keep at least 1/p packets between two hits, as ns-2 does; false.
     pub wait: bool,
     /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
-    /// Drop ECN-capable packets as well when every packet is hit (RFC 3168, section 7); true.
+    /// Also drop ECN-capable packets while the probability of a hit is 1 (RFC 3168, section 7);
+    /// true.
     pub hard_drop: bool,
-    /// Scale the probability by length / `mean_len`: byte mode; false.
+    /// Byte mode: multiply the probability by packet length / `mean_len`; false.
     pub by_length: bool,
     /// Usual length of a packet in bytes; 500. Used only by `by_length`.
     pub mean_len: u32,
-    /// Transmission time of a typical packet in ns. The average decays at this pace while the queue
-    /// is empty. Zero: it is reset at once.
+    /// Transmission time of a typical packet in ns. While the queue is empty, the average decays
+    /// once per this time. Zero: the average becomes 0 at once.
     pub idle_packet_ns: u64,
 }
 
@@ -94,7 +95,8 @@ impl RedSpec {
     }
 }
 
-/// Far above any queue length, and within the integers that `f64` represents exactly.
+/// Upper limit of thresholds: far above any queue length, and an integer that `f64` represents
+/// exactly.
 const MAX_THRESHOLD: f64 = 1e15;
 
 /// The state of RED for one queue.
@@ -102,9 +104,9 @@ const MAX_THRESHOLD: f64 = 1e15;
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Packets since the last hit while the average was above `min`.
+    /// Packets since the last hit that arrived while the average was above `min`.
     since_hit: u64,
-    /// Since when the queue has been empty.
+    /// Time in ns at which the queue became empty.
     idle_since_ns: u64,
 }
 
@@ -118,7 +120,7 @@ impl Red {
         Ok(Self { spec: *spec, average: 0.0, since_hit: 0, idle_since_ns: 0 })
     }
 
-    /// Changes the parameters and keeps the average and the count.
+    /// Changes the parameters; keeps the average and the number of packets since the last hit.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -137,7 +139,7 @@ impl Red {
         &self.spec
     }
 
-    /// The average queue length, in the unit of the parameters.
+    /// The average queue length, in units of [`RedSpec::unit`].
     #[must_use]
     pub const fn average(&self) -> f64 {
         self.average
@@ -156,7 +158,7 @@ impl Red {
         self.average += self.spec.weight * (length as f64 - self.average);
     }
 
-    /// Lets the average decay as if packets had found an empty queue during the idle time.
+    /// Lets the average decay as if packets had arrived at an empty queue during the idle time.
     fn decay(&mut self, idle_ns: u64) {
         self.average *= match self.spec.idle_packet_ns {
             0 => 0.0,
@@ -164,7 +166,7 @@ impl Red {
         };
     }
 
-    /// The probability from the average alone; `None`: every packet is hit.
+    /// The probability of a hit from the average alone; `None` if every packet is hit.
     fn base_probability(&self, len: u32) -> Option<f64> {
         let RedSpec { min, max, max_p, .. } = self.spec;
         let p = if self.average < max {
@@ -178,7 +180,7 @@ impl Red {
         Some(if self.spec.by_length { (p * scale).min(1.0) } else { p })
     }
 
-    /// The probability, adjusted for the packets since the last hit.
+    /// The probability of a hit, adjusted for the number of packets since the last hit.
     fn spread(&self, p: f64) -> f64 {
         let expected = self.since_hit as f64 * p;
         let spread = match (self.spec.wait, expected) {

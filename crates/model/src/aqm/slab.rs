@@ -1,4 +1,4 @@
-//! Storage for queues that own their packets: one slab with any number of chains through it.
+//! Storage for queues that own their packets: one slab of slots, linked into any number of chains.
 //!
 //! # Invariants
 //! 1. Each slot is in exactly one chain or in the free list.
@@ -12,7 +12,8 @@ use super::packet::{AqmQueueView, QueuedPacket};
 /// End of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
-/// The slab. It reuses the slots that were freed last, so the memory in use stays small and cached.
+/// The slab. It reuses the slot that was freed last first, so the memory in use stays small and
+/// cached.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSlab<H> {
     slots: Vec<SlabSlot<H>>,
@@ -30,11 +31,11 @@ struct SlabSlot<H> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabPacket<H> {
     pub(super) entry: QueuedPacket<H>,
-    /// Whether the packet was marked when it was admitted.
+    /// Whether the algorithm marked the packet when it was admitted.
     pub(super) mark: bool,
 }
 
-/// A FIFO queue through the slab.
+/// A FIFO queue: a chain through the slab.
 #[derive(Clone, Debug)]
 pub(super) struct SlabQueue {
     head: u32,

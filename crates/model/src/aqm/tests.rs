@@ -1,4 +1,4 @@
-//! Closed loops: each algorithm over a FIFO in front of a link, in virtual time.
+//! Closed loops: each algorithm controls a FIFO in front of a link, in virtual time.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -8,7 +8,7 @@ use super::*;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A FIFO with an algorithm in front of a link.
+/// A FIFO, controlled by an algorithm, in front of a link.
 struct Line {
     aqm: FifoAqm,
     random: Stream,
@@ -16,7 +16,7 @@ struct Line {
     queue: VecDeque<(u64, u32)>,
     bytes: u64,
     free_ns: u64,
-    /// Departure time and sojourn of each packet that left.
+    /// Departure time and sojourn time of each packet that left, both in ns.
     out: Vec<(u64, u64)>,
     drops_ns: Vec<u64>,
     marks: usize,
@@ -92,7 +92,7 @@ impl Line {
         verdict != AqmVerdict::Drop
     }
 
-    /// Mean sojourn and share of drops from `since_ns` on.
+    /// Mean sojourn time in ns, and the share of packets dropped, from `since_ns` on.
     fn settled(&self, since_ns: u64) -> (f64, f64) {
         let late: Vec<u64> =
             self.out.iter().filter(|(at_ns, _)| *at_ns >= since_ns).map(|(_, ns)| *ns).collect();
@@ -110,7 +110,7 @@ fn pie(delay_from: DelaySource) -> FifoAqm {
 fn pie_holds_its_target_under_twenty_percent_overload() {
     for from in [DelaySource::DepartureRate, DelaySource::Timestamps, DelaySource::View] {
         let mut line = Line::new(pie(from));
-        // 1000 bytes each 667 us: 12 Mbit/s into 10.
+        // 1000 bytes every 667 us: 12 Mbit/s into a link of 10 Mbit/s.
         line.offer(0, 60 * SECOND, 666_667, 1000);
         let (mean_ns, share) = line.settled(20 * SECOND);
         assert!((mean_ns - 15e6).abs() < 2e6, "{from:?}: {mean_ns}");
@@ -137,7 +137,7 @@ fn codel_drops_ever_faster_while_the_queue_stands() {
     assert!(gaps.len() > 100);
     for (n, gap_ns) in gaps.iter().take(100).enumerate() {
         let law_ns = 100e6 / ((n + 1) as f64).sqrt();
-        // Decisions fall on departures, 0.8 ms apart.
+        // Drops are decided at departures, which are 0.8 ms apart.
         assert!((*gap_ns as f64 - law_ns).abs() <= 0.8e6, "{n}: {gap_ns}");
     }
 }
@@ -153,7 +153,8 @@ fn codel_leaves_a_link_below_its_rate_alone() {
 fn red_settles_where_its_probability_meets_the_overload() {
     let spec = RedSpec { min: 20.0, max: 60.0, max_p: 0.2, ..RedSpec::default() };
     let mut line = Line::new(FifoAqm::Red(Red::new(&spec).unwrap()));
-    // The load is 5 % too high. A uniform distance with mean (1/p + 1) / 2 = 20 means p = 1/39.
+    // The load is 5 % too high, so every 20th packet must be dropped. Distances between drops are
+    // uniform on 1 to 1/p, with the mean (1/p + 1) / 2; a mean of 20 requires p = 1/39.
     line.offer(0, 100 * SECOND, 760_000, 1000);
     let (mean_ns, share) = line.settled(30 * SECOND);
     assert!((share - 0.05).abs() < 0.002, "{share}");

@@ -1,13 +1,11 @@
 //! Two-rate three-colour meters: RFC 2698 and RFC 4115.
 //!
-//! | kind | a packet is green | yellow | red |
+//! | kind | a packet is green if within the | yellow if within the | red |
 //! |---|---|---|---|
-//! | RFC 2698 | within peak and committed bucket: takes tokens of both | within the peak bucket:
-//! takes its tokens | else |
-//! | RFC 4115 | within the committed bucket: takes its tokens | within the excess bucket: takes its
-//! tokens | else |
+//! | RFC 2698 | peak and committed bucket: takes from both | peak bucket: takes from it | else |
+//! | RFC 4115 | committed bucket: takes from it | excess bucket: takes from it | else |
 //!
-//! A colour-aware meter never improves the colour that a packet arrived with.
+//! A colour-aware meter never gives a packet a better colour than the one it arrived with.
 
 use super::{TokenBucket, cost};
 use crate::ParameterError;
@@ -37,16 +35,16 @@ pub enum MeterKind {
 pub enum ColourMode {
     /// All packets count as green.
     Blind,
-    /// A packet keeps its colour or gets a worse colour.
+    /// A packet keeps the colour it arrived with or gets a worse one.
     Aware,
 }
 
 /// Parameters of [`TwoRateThreeColour`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoRateSpec {
-    /// The standard.
+    /// The standard that the meter follows.
     pub kind: MeterKind,
-    /// Whether the meter uses incoming colours.
+    /// Whether the meter uses the colours that packets arrive with.
     pub mode: ColourMode,
     /// Committed rate in bits per second.
     pub committed_bps: u64,
@@ -101,7 +99,8 @@ impl TwoRateThreeColour {
         Ok(Self { kind: spec.kind, mode: spec.mode, committed, other })
     }
 
-    /// Meters a packet of `bytes` whose colour on arrival was `came`.
+    /// Returns the colour of a packet of `bytes` that arrived with the colour `came`, and takes its
+    /// tokens.
     pub fn colour(&mut self, now_ns: u64, bytes: u32, came: Colour) -> Colour {
         let came = match self.mode {
             ColourMode::Blind => Colour::Green,
@@ -115,7 +114,7 @@ impl TwoRateThreeColour {
         }
     }
 
-    /// RFC 2698, section 3.
+    /// Colours a packet by RFC 2698, section 3; takes its tokens.
     fn within_peak(&mut self, cost: u128, came: Colour) -> Colour {
         if came == Colour::Red || !self.other.spend(cost) {
             return Colour::Red;
@@ -126,7 +125,7 @@ impl TwoRateThreeColour {
         Colour::Yellow
     }
 
-    /// RFC 4115, section 2.
+    /// Colours a packet by RFC 4115, section 2; takes its tokens.
     fn within_excess(&mut self, cost: u128, came: Colour) -> Colour {
         if came == Colour::Green && self.committed.spend(cost) {
             return Colour::Green;

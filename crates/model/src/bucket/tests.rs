@@ -43,7 +43,7 @@ fn one_bit_per_second_gives_a_byte_every_eight_seconds() {
 fn terabit_rates_are_exact_too() {
     let mut bucket = TokenBucket::new(1_600_000_000_000, 1 << 20, 0).unwrap();
     while bucket.take(0, 1 << 16) {}
-    // 200 bytes in a ns.
+    // The rate fills 200 bytes in 1 ns.
     assert_eq!(bucket.available_bytes(1), 200);
     assert!(!bucket.take(1, 201));
     assert!(bucket.take(1, 200));
@@ -92,7 +92,8 @@ fn retuning_keeps_tokens_as_far_as_they_fit() {
 }
 
 proptest! {
-    /// Over any sequence of takes the bucket equals the exact fractions of a byte.
+    /// After any sequence of calls of `take`, the bucket holds exactly the expected fraction of a
+    /// byte.
     #[test]
     fn bucket_is_an_exact_fraction_of_a_byte(
         bps in 0u64..1 << 42,
@@ -100,7 +101,7 @@ proptest! {
         steps in prop::collection::vec((0u64..1 << 34, 0u32..1 << 20), 1..60),
     ) {
         let mut bucket = TokenBucket::new(bps, burst, 0).unwrap();
-        // In units of 1/(8e9) byte; `i128` holds all values.
+        // Tokens are counted in units of 1/(8e9) byte; `i128` holds all values.
         let unit = 8_000_000_000i128;
         let (mut tokens, mut now_ns) = (i128::from(burst) * unit, 0);
         for (step_ns, bytes) in steps {

@@ -36,7 +36,8 @@ fn values_between_grid_points_have_the_same_distribution() {
     let mut process = process(1 << 20);
     let step = (1 << 20) / Correlated::POINTS_PER_HALF_LIFE;
     process.draw_at(0);
-    // The times are far apart, so the values are independent; each time is in the middle of a cell.
+    // The times are far apart, so the values are independent; each time is in the middle between
+    // two grid points.
     let drawn = (1..100_000).map(|n| uniform(process.draw_at(n * 1_000 * step + step / 2)));
     let distance = kolmogorov(drawn.collect(), |p| p);
     assert!(distance < 1.95, "{distance}");
@@ -53,7 +54,7 @@ fn correlation_over_time_is_that_of_two_filters() {
         let seen = products.sum::<f64>() / (path.len() - lag) as f64;
         let k = Correlated::HALF_LIFE_RATE * lag as f64 / 5.0;
         let expected = (1.0 + k) * libm::exp(-k);
-        // 400 000 half-lives, and as many independent values over some five of them.
+        // The run covers 400 000 half-lives; values some five half-lives apart are independent.
         assert!((seen - expected).abs() < 0.012, "{lag}: {seen} {expected}");
     }
 }
@@ -75,8 +76,8 @@ fn correlation_of_a_delay_has_halved_after_the_half_life() {
 
 #[test]
 fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
-    // A single step over both halves, then a draw of the middle: the covariance of the middle with
-    // the start and the end must be that of two separate half steps.
+    // A draw of the middle between the two ends of a step must give the same covariances of the
+    // middle with both ends as two separate half steps.
     for k in [0.05, 0.4, 3.0, 20.0] {
         let bridge = MidpointBridge::over(k);
         let (half, new) = (transition(k), noise(k));
@@ -84,8 +85,8 @@ fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
         let end_new = sum(product(product(half, new), transposed(half)), new, 1.0);
         // Mean of the middle: from + to * whole is the transition of one half.
         let mean = sum(bridge.from, product(bridge.to, whole), 1.0);
-        // Covariance of the middle: its own noise, and the part that comes from the end through
-        // `to`.
+        // Covariance of the middle: the noise of the bridge, and the contribution of the end
+        // through `to`.
         let shared = product(product(bridge.to, end_new), transposed(bridge.to));
         let own = [
             [bridge.noise_x * bridge.noise_x, bridge.noise_x * bridge.noise_shared],
@@ -129,7 +130,8 @@ fn path_has_no_jumps_and_no_corners() {
     let mut process = process(16_000);
     let path: Vec<f64> = (0..4_000_000).map(|t_ns| normal_of(process.draw_at(t_ns))).collect();
     let slopes: Vec<f64> = path.windows(2).map(|pair| (pair[1] - pair[0]) * 16_000.0).collect();
-    // The slope has the deviation 1.678 per half-life; a corner would change it at once.
+    // The slope has a deviation of 1.678 per half-life; a corner in the path would exceed the
+    // limit.
     assert!(slopes.iter().all(|slope| slope.abs() < 12.0));
     assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.05));
     let (_, slope_sd) = moments(&slopes);

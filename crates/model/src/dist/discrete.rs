@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use super::law_table::MAX_NS;
 use crate::ParameterError;
 
-/// Values, one of which is selected by each draw.
+/// A list of values; each draw selects one of them.
 ///
 /// # Invariants
 /// There is at least one value, and they are sorted in ascending order.
@@ -20,7 +20,7 @@ pub(super) struct DiscreteValues {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ValueOrigin {
     Samples,
-    /// `uncut_ns` is the mean before entries below 0 became 0.
+    /// A table in netem's format. `uncut_ns` is the mean before entries below 0 became 0.
     Table {
         mean_ns: f64,
         sd_ns: f64,
@@ -35,19 +35,19 @@ impl DiscreteValues {
         Ok(Self { values, origin })
     }
 
-    /// The value at `draw` of 2⁶⁴.
+    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]
     }
 
-    /// The value below which the share `p` of all values lies.
+    /// The value in ns below which the share `p` of all values is.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let index = (p * self.values.len() as f64) as usize;
         self.values[index.min(self.values.len() - 1)] as f64
     }
 
-    /// The values in `min_ns..=max_ns`.
+    /// Returns only the values in `min_ns..=max_ns`.
     pub(super) fn within(&self, min_ns: f64, max_ns: f64) -> Result<Self, ParameterError> {
         let fits = |&&value: &&u64| (min_ns..=max_ns).contains(&(value as f64));
         let kept: Box<[u64]> = self.values.iter().filter(fits).copied().collect();
@@ -56,7 +56,7 @@ impl DiscreteValues {
         Ok(Self { values: kept, origin: self.origin })
     }
 
-    /// The values, each moved up by `offset_ns`.
+    /// The values, each raised by `offset_ns`.
     pub(super) fn plus(&self, offset_ns: u64) -> Self {
         let values = self.values.iter().map(|value| value.saturating_add(offset_ns)).collect();
         let origin = match self.origin {
@@ -68,7 +68,7 @@ impl DiscreteValues {
         Self { values, origin }
     }
 
-    /// Mean and variance.
+    /// Mean in ns and variance in ns².
     pub(super) fn moments(&self) -> (f64, f64) {
         let count = self.values.len() as f64;
         let values = || self.values.iter().map(|&value| value as f64);
@@ -92,7 +92,7 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Makes a playback of `values_ns`.
+    /// Creates a playback of `values_ns` that starts with the first value.
     ///
     /// # Errors
     /// Returns an error if there are no values, or one is above 104 days.
@@ -101,7 +101,7 @@ impl Playback {
         Ok(Self { values: values_ns.into(), next: 0 })
     }
 
-    /// The next value; after the last value, the first again.
+    /// Returns the next value in ns; after the last value, the first value again.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         let value = self.values[self.next];

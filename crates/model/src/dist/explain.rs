@@ -9,11 +9,11 @@ use super::law::{Law, Tail, TruncatedLaw};
 use super::{Dist, DistKind, LawTable};
 
 impl Dist {
-    /// The value below which the share `p` of all values lies, in ns and not rounded; `p` outside 0
-    /// to 1 means the nearer end, as for [`Self::at`].
+    /// The value below which the share `p` of all values is, in ns and not rounded. A `p` below 0
+    /// means 0, above 1 it means 1.
     #[must_use]
     pub fn quantile_ns(&self, p: f64) -> f64 {
-        /// The probability at the middle of the first draw.
+        /// The probability up to the middle of the first of 2⁶⁴ draws.
         const MIN_PROBABILITY: f64 = 1.0 / (1u128 << 65) as f64;
         let p = p.clamp(0.0, 1.0);
         match &self.0 {
@@ -28,15 +28,15 @@ impl Dist {
         }
     }
 
-    /// The mean of the values that are actually drawn, in ns; infinite if the distribution has
-    /// none.
+    /// The mean, in ns, of the values that are actually drawn; infinite if the distribution has no
+    /// finite mean.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.moments().0
     }
 
-    /// The mean that was requested, in ns, before truncation at 0 or to a range. `None` if no mean
-    /// was requested.
+    /// The requested mean, in ns, before truncation at 0 or to a range. `None` if the constructor
+    /// takes no mean.
     ///
     /// ```
     /// use slipring_model::Dist;
@@ -59,8 +59,8 @@ impl Dist {
         }
     }
 
-    /// The standard deviation of the values that are actually drawn, in ns; infinite if the
-    /// distribution has none.
+    /// The standard deviation, in ns, of the values that are actually drawn; infinite if the
+    /// distribution has no finite deviation.
     #[must_use]
     pub fn sd_ns(&self) -> f64 {
         libm::sqrt(self.moments().1.max(0.0))
@@ -78,7 +78,7 @@ impl Dist {
         self.to_string()
     }
 
-    /// Mean and variance.
+    /// Mean in ns and variance in ns², of the values that are actually drawn.
     fn moments(&self) -> (f64, f64) {
         match &self.0 {
             DistKind::Constant(ns) => (*ns as f64, 0.0),
@@ -159,7 +159,7 @@ fn write_law(f: &mut fmt::Formatter<'_>, source: &TruncatedLaw) -> fmt::Result {
     Ok(())
 }
 
-/// Nanoseconds in a readable unit.
+/// Displays nanoseconds in a readable unit.
 struct TimeDisplay(f64);
 
 impl fmt::Display for TimeDisplay {

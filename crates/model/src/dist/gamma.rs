@@ -13,11 +13,12 @@ pub(super) fn above(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// The value beyond which `tail` lies, for shape `a`.
+/// The value, for shape `a`, for which the probability on the side given by `tail` is the
+/// probability in `tail`.
 ///
-/// Uses Newton's method on the logarithm of the tail over the logarithm of the value. Both
-/// tails are concave there, so it converges from any start; a bracket bounds the steps if the
-/// start is poor.
+/// Uses Newton's method on the logarithm of the tail as a function of the logarithm of the value.
+/// Both tails are concave in these coordinates, so the method converges from any start. A bracket
+/// bounds the steps if the start is poor.
 pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     let (mut low, mut high) = (-745.0, libm::log(a + 1.0) + 60.0);
     let mut t = start(a, tail).clamp(low, high);
@@ -40,8 +41,8 @@ pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     libm::exp(t)
 }
 
-/// The logarithm of the ratio of the tail at `x` to the requested tail, with a sign such that it
-/// grows with `x`, and its slope over ln `x`.
+/// Returns the logarithm of the ratio of the probability at `x` to the one in `tail`, with the sign
+/// chosen so that it grows with `x`, and its slope over ln `x`.
 fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     let weight = power(a, x);
     match tail {
@@ -56,8 +57,8 @@ fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     }
 }
 
-/// The start value: the cube of a normal value (Wilson and Hilferty), or the leading term near
-/// zero, where that cube is inaccurate.
+/// The start value of the iteration: the cube of a normal value (Wilson and Hilferty), or the
+/// leading term near zero, where the cube is inaccurate.
 fn start(a: f64, tail: Tail) -> f64 {
     let z = super::normal::quantile(tail);
     let root = 1.0 - 1.0 / (9.0 * a) + z / (3.0 * libm::sqrt(a));
@@ -76,7 +77,7 @@ fn power(a: f64, x: f64) -> f64 {
     libm::exp(a * libm::log(x) - x - libm::lgamma(a))
 }
 
-/// The lower function by its power series (Abramowitz and Stegun 6.5.29).
+/// The probability of a value of at most `x`, by its power series (Abramowitz and Stegun 6.5.29).
 fn series(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -92,8 +93,8 @@ fn series(a: f64, x: f64) -> f64 {
     sum * power(a, x)
 }
 
-/// The upper function by its continued fraction (Abramowitz and Stegun
-/// 6.5.31), evaluated by Lentz's method.
+/// The probability of a value above `x`, by its continued fraction (Abramowitz and Stegun 6.5.31),
+/// evaluated with Lentz's method.
 fn fraction(a: f64, x: f64) -> f64 {
     if x == f64::INFINITY {
         return 0.0;
@@ -143,7 +144,7 @@ mod tests {
             for p in [1e-18, 1e-9, 1e-3, 0.2, 0.5] {
                 let low = quantile(a, Tail::Low(p));
                 let high = quantile(a, Tail::High(p));
-                // The smallest values of tiny shapes are below the smallest `f64`.
+                // For tiny shapes, the smallest quantiles are below the smallest positive `f64`.
                 if low > 1e-300 {
                     assert!((below(a, low) / p - 1.0).abs() < 1e-7, "{a} {p} {low}");
                 }

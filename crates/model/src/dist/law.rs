@@ -4,13 +4,13 @@
 use super::{gamma, normal};
 use crate::ParameterError;
 
-/// A probability measured from the nearer end, so that values as small as 2⁻⁶⁴ are as accurate at
-/// the top as at the bottom.
+/// A probability measured from the nearer end of the distribution, so that a probability as small
+/// as 2⁻⁶⁴ is as accurate near the greatest values as near the smallest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
-    /// The probability of smaller values.
+    /// The probability of a value below the one in question.
     Low(f64),
-    /// The probability of greater values.
+    /// The probability of a value above the one in question.
     High(f64),
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Law {
         scale: f64,
         shape: f64,
     },
-    /// The mean and deviation of the logarithm.
+    /// `mu` and `sigma` are the mean and the deviation of the value's logarithm.
     Lognormal {
         mu: f64,
         sigma: f64,
@@ -70,8 +70,8 @@ impl Law {
         }
     }
 
-    /// The negative logarithm of the probability above `x`, from a closed formula if the law has
-    /// one.
+    /// The negative logarithm of the probability of a value above `x`, from a closed formula if the
+    /// law has one.
     fn hazard(&self, x: f64) -> f64 {
         match *self {
             Self::Exponential { mean } => (x / mean).max(0.0),
@@ -83,7 +83,8 @@ impl Law {
         }
     }
 
-    /// The value beyond which `tail` lies.
+    /// The value for which the probability on the side given by `tail` is the probability in
+    /// `tail`.
     fn quantile(&self, tail: Tail) -> f64 {
         let hazard = match tail {
             Tail::Low(p) => -libm::log1p(-p),
@@ -109,7 +110,8 @@ impl Law {
         }
     }
 
-    /// Whether the mean and the deviation exist if the law is not truncated above.
+    /// Returns whether the mean, and whether the deviation, is finite if the law is not truncated
+    /// above.
     pub(super) fn has_moments(&self) -> (bool, bool) {
         match *self {
             Self::Pareto { shape, .. } => (shape > 1.0, shape > 2.0),
@@ -118,31 +120,31 @@ impl Law {
     }
 }
 
-/// A law under the condition that its value is between `low` and `high`: every probability is that
-/// of the law divided by the mass of the range.
+/// A law under the condition that its value is between `low` and `high`: every probability is the
+/// probability of the law, divided by the law's probability of this range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TruncatedLaw {
     pub(super) law: Law,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The law's probability below the range, and above it.
+    /// The law's probability below the range; `cut_above` is the probability above it.
     cut_below: f64,
     cut_above: f64,
     mass: f64,
 }
 
 impl TruncatedLaw {
-    /// The smallest part of a law that a range may keep. A smaller one is probably a mistake, such
-    /// as a minimum far beyond the mean.
+    /// The smallest probability that a range may have under the law. A smaller one is probably a
+    /// mistake, such as a minimum far beyond the mean.
     const MIN_MASS: f64 = 1e-9;
 
     /// Truncates `law` to `low..=high`; `high` may be infinite.
     ///
     /// # Errors
-    /// Returns an error if the range keeps less than [`Self::MIN_MASS`] of the law.
+    /// Returns an error if the law's probability of the range is less than [`Self::MIN_MASS`].
     pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
         let (cut_below, cut_above) = (law.below(low), law.above(high));
-        // The difference of the smaller pair loses no digits.
+        // Subtracting the pair of smaller probabilities loses no digits.
         let mass =
             if cut_below < 0.5 { law.below(high) - cut_below } else { law.above(low) - cut_above };
         let must_be = "at least a billionth of the distribution";
@@ -150,7 +152,8 @@ impl TruncatedLaw {
         Ok(Self { law, low, high, cut_below, cut_above, mass })
     }
 
-    /// The value beyond which `tail` lies.
+    /// The value for which the probability on the side given by `tail` is the probability in
+    /// `tail`.
     pub(super) fn quantile(&self, tail: Tail) -> f64 {
         let (p, q) = match tail {
             Tail::Low(p) => (p, 1.0 - p),

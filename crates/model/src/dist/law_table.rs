@@ -1,11 +1,11 @@
-//! A fast continuous law: its quantile function in a table.
+//! A continuous law that is fast to draw from: its quantile function in a table.
 //!
 //! The 2⁶⁴ equally likely draws are folded at the median. Each half is divided into octaves towards
-//! its end, each with [`CELLS_PER_OCTAVE`] equal cells. The table holds the exact quantiles at the
-//! edges; within a cell the quantile is a straight line. Cells shrink with the remaining
-//! probability, so a line is off by less than 1e-4 deviations, or 5e-4 of the value in the heaviest
-//! tails. Below the last octave, once in 2¹⁶ draws, the value comes from the law itself: the tails
-//! are exact.
+//! its end, and each octave into [`CELLS_PER_OCTAVE`] equal cells. The table holds the exact
+//! quantiles at the edges of the cells; within a cell the quantile is a straight line. Cells get
+//! narrower towards the tails, so a line is off by less than 1e-4 deviations, or 5e-4 of the value
+//! in the heaviest tails. Draws beyond the last octave, once in 2¹⁶ draws, are computed from the
+//! law itself: the tails are exact.
 //!
 //! ```text
 //!   draw  0 ............................ 2⁶² ............ 2⁶³ (median)
@@ -24,7 +24,7 @@ const CELLS_PER_OCTAVE: u32 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 5;
 /// Octaves in the table on each side of the median.
 const OCTAVES: u32 = 16;
-/// The exponent of the first draw of the lowest octave.
+/// Binary logarithm of the first draw of the lowest octave.
 const MIN_EXPONENT: u32 = 63 - OCTAVES;
 /// Edges on each side of the median: one more than cells.
 const EDGES_PER_HALF: usize = (OCTAVES * CELLS_PER_OCTAVE) as usize + 1;
@@ -39,8 +39,8 @@ pub(super) const MAX_NS: u64 = (1 << 53) - 1;
 pub(super) struct LawTable {
     pub(super) law: TruncatedLaw,
     pub(super) offset_ns: u64,
-    /// The edges of the lower half from the tail to the median, then those of the upper
-    /// half, likewise.
+    /// Quantiles at the cell edges, in units of 2⁻¹⁰ ns: first from the lower tail to the median,
+    /// then from the upper tail to the median.
     table: Box<[u64; 2 * EDGES_PER_HALF]>,
 }
 
@@ -58,26 +58,27 @@ impl LawTable {
         Self { law, offset_ns, table }
     }
 
-    /// The value at `draw` of 2⁶⁴, in whole ns.
+    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in whole ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let side = draw >> 63;
-        // Counted from the nearer end.
+        // The number of the draw, counted from the nearer end.
         let folded = draw ^ side.wrapping_neg();
-        // The lowest bit has no effect here, and leading zeros of a nonzero number are counted
-        // faster.
+        // The lowest bit has no effect here. Setting it makes the number nonzero, for which leading
+        // zeros are counted faster.
         let zeros = (folded | 1).leading_zeros();
         if zeros > OCTAVES {
             return self.exact(draw);
         }
         let octave = 63 - MIN_EXPONENT - zeros;
-        // From the top: the leading one, the bits of the cell, and the offset within it.
+        // From its top, `aligned` holds the leading one, the index of the cell, and the offset
+        // within the cell.
         let aligned = folded << zeros;
         let cell = (aligned >> (63 - CELL_BITS)) as u32 & (CELLS_PER_OCTAVE - 1);
         let inside = (aligned << (1 + CELL_BITS)) >> 1;
         let edge = (octave * CELLS_PER_OCTAVE + cell) as usize + side as usize * EDGES_PER_HALF;
         let (from, to) = (self.table[edge], self.table[edge + 1]);
-        // In the upper half, values decrease towards the median, so the step has a sign.
+        // In the upper half, values decrease towards the median, so the step is negative.
         let step = i128::from(to.wrapping_sub(from) as i64) * i128::from(inside as i64);
         let value = from.wrapping_add((step >> 63) as u64);
         (value + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
@@ -95,10 +96,11 @@ impl LawTable {
         self.law.quantile(tail) + self.offset_ns as f64
     }
 
-    /// Mean and variance, integrated over straight lines between quantiles as the draws are, down
-    /// to the last of the 2⁶⁴.
+    /// Mean in ns and variance in ns². As for draws, the quantile function is straight lines
+    /// between exact quantiles; the integration goes to the outermost of the 2⁶⁴ draws.
     pub(super) fn moments(&self) -> (f64, f64) {
-        // Computed about the median, so that little precision is lost if the mean is far from 0.
+        // The moments are computed about the median, so that little precision is lost if the mean
+        // is far from 0.
         let about = self.quantile_ns(Tail::High(0.5));
         let (mut first, mut second) = (0.0, 0.0);
         let mut add = |weight: f64, a: f64, b: f64| {
@@ -123,17 +125,17 @@ impl LawTable {
     }
 }
 
-/// Lines per octave in the integration of moments.
+/// Number of straight lines per octave in the integration of moments.
 const STEPS_PER_OCTAVE: u32 = 32;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
-/// The first draw of the cell above `edge`.
+/// The first draw of the cell that begins at edge number `edge`, counted from the tail.
 fn edge_draw(edge: u32) -> u64 {
     let (octave, cell) = (edge / CELLS_PER_OCTAVE, edge % CELLS_PER_OCTAVE);
     u64::from(CELLS_PER_OCTAVE + cell) << (MIN_EXPONENT - CELL_BITS + octave)
 }
 
-/// The tail beyond the middle of `draw`.
+/// The probability between the middle of `draw` and the nearer end of the distribution.
 pub(super) fn tail_of(draw: u64) -> Tail {
     if draw >> 63 == 0 {
         Tail::Low((draw as f64 + 0.5) / TWO_64)

@@ -1,9 +1,9 @@
 //! Distributions of a random time.
 //!
-//! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely
-//! numbers into a time in whole nanoseconds. The numbers come from a
-//! [`Stream`], where draws are independent, or from a [`Correlated`] process,
-//! where they drift with time; the distribution is the same for both.
+//! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely numbers (a draw) into a
+//! time in whole nanoseconds. The draws come from a [`Stream`], where they are independent, or from
+//! a [`Correlated`] process, where they change slowly with time; the distribution is the same for
+//! both.
 //!
 //! # Guarantees
 //! 1. Times are never negative. The part of a normal law below 0 is never drawn.
@@ -11,11 +11,11 @@
 //!    if values outside were drawn again until one fits. Values do not accumulate at the ends, as
 //!    they would with clamping. Mean and deviation change; [`Dist::mean_ns`] and [`Dist::sd_ns`]
 //!    return the new ones.
-//! 3. One draw takes exactly one number from its stream for any law, so another law does not change
-//!    later decisions of that stream.
-//! 4. The same numbers give the same times on every machine.
+//! 3. Each time takes exactly one number from its stream, whatever the law, so another law does not
+//!    change later decisions made with the same stream.
+//! 4. The same draws give the same times on every machine.
 //!
-//! Tables in netem's format are the only exception to 2, at zero: as in netem, entries below 0
+//! Tables in netem's format are an exception to guarantee 2, at zero: as in netem, entries below 0
 //! become 0.
 //!
 //! Not for correlation between draws (see [`Correlated`]), or values that are played back in order
@@ -62,7 +62,7 @@ use crate::Stream;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dist(DistKind);
 
-/// How a draw becomes a time.
+/// The computation that turns a draw into a time.
 #[derive(Clone, Debug, PartialEq)]
 enum DistKind {
     Constant(u64),
@@ -77,24 +77,24 @@ enum DistKind {
 }
 
 impl Dist {
-    /// Draws a time.
+    /// Draws a time, in ns.
     #[inline]
     pub fn sample_ns(&self, stream: &mut Stream) -> u64 {
         self.at(stream.next_u64())
     }
 
-    /// Converts draws to times, each as [`Self::at`] does.
+    /// Replaces each draw in `draws` by its time in ns, as [`Self::at`] does.
     #[inline]
     pub fn all_at(&self, draws: &mut [u64]) {
         match &self.0 {
-            // The common case, with the dispatch outside the loop.
+            // The common case: the kind of distribution is dispatched on outside the loop.
             DistKind::Law(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
             _ => draws.iter_mut().for_each(|draw| *draw = self.at(*draw)),
         }
     }
 
-    /// The time at number `draw` of 2⁶⁴ equally likely ones, smallest first: the quantile function
-    /// in integers, rounded to the nearest nanosecond.
+    /// The time for the draw `draw`, in ns. Greater draws give greater or equal times: this is the
+    /// quantile function in integers, rounded to the nearest nanosecond.
     #[inline]
     #[must_use]
     pub fn at(&self, draw: u64) -> u64 {

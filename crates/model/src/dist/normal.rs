@@ -2,19 +2,21 @@
 
 use super::Tail;
 
-/// The probability of a value of at most `z`, with full relative accuracy however small.
+/// The probability of a value of at most `z`, with full relative accuracy even for tiny
+/// probabilities.
 pub(crate) fn below(z: f64) -> f64 {
     0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The density at `z`.
+/// The probability density at `z`.
 pub(crate) fn density(z: f64) -> f64 {
     const INV_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
     INV_SQRT_TAU * libm::exp(-0.5 * z * z)
 }
 
-/// The value beyond which `tail` lies. Uses rational approximations with a relative error near
-/// 1e-16 (M. Wichura, algorithm AS 241, Applied Statistics 37, 1988).
+/// The value for which the probability on the side given by `tail` is the probability in `tail`.
+/// Uses rational approximations with a relative error near 1e-16 (M. Wichura, algorithm AS 241,
+/// Applied Statistics 37, 1988).
 pub(crate) fn quantile(tail: Tail) -> f64 {
     let (p, sign) = match tail {
         Tail::Low(p) => (p, 1.0),
@@ -35,7 +37,7 @@ pub(crate) fn quantile(tail: Tail) -> f64 {
     sign * z
 }
 
-/// The polynomial with these coefficients, lowest power first, at `x`.
+/// The value at `x` of the polynomial with these coefficients, lowest power first.
 fn horner(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, &c| sum * x + c)
 }
@@ -110,7 +112,7 @@ mod tests {
         let mut p = 0.5;
         while p > 1e-40 {
             let z = quantile(Tail::Low(p));
-            // The condition number of the tail is about z squared.
+            // A relative error in z is amplified by about z squared in the tail's probability.
             let error = below(z) / p - 1.0;
             assert!(error.abs() < 6e-16 * (8.0 + z * z), "{p:e} {z}: {error:e}");
             assert_eq!(quantile(Tail::High(p)), -z);

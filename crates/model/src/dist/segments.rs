@@ -15,15 +15,16 @@ pub struct CdfPoint {
     pub p: f64,
 }
 
-/// A distribution function in points, with an index for fast lookup.
+/// A cumulative distribution function given by points, with an index for fast lookup.
 ///
 /// # Invariants
 /// 1. Values and probabilities never decrease; the first probability is 0, the last 1.
-/// 2. `guide[b]` is the first segment that reaches draws whose top byte is `b`.
+/// 2. `guide[b]` is the index of the first segment that contains a draw whose top byte is `b` or
+///    greater.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CdfSegments {
     pub(super) points: Box<[CdfPoint]>,
-    /// The last draw in each segment.
+    /// For each segment, its last draw, of 2⁶⁴ draws.
     ends: Box<[u64]>,
     /// Nanoseconds per unit of probability in each segment; 0 where the probability does not rise.
     slopes: Box<[f64]>,
@@ -33,18 +34,19 @@ pub(super) struct CdfSegments {
 impl CdfSegments {
     pub(super) fn new(points: &[CdfPoint]) -> Result<Self, ParameterError> {
         check(points)?;
-        // Any probability at the first point is a step up from 0.
+        // A probability above 0 at the first point is a step up from 0.
         let step = points.first().filter(|first| first.p > 0.0);
         let step = step.map(|first| CdfPoint { p: 0.0, ..*first });
         Ok(Self::tabulate(step.into_iter().chain(points.iter().copied()).collect()))
     }
 
     fn tabulate(points: Vec<CdfPoint>) -> Self {
-        // Points that no draw reaches are left out, because they would only widen the bounds.
+        // Points outside the range of all draws are left out, because they would only widen the
+        // bounds.
         let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
         let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
         let points: Box<[CdfPoint]> = points[first..=last].into();
-        // The cast saturates at the last draw, where p is 1.
+        // Where p is 1, the cast saturates at the last draw.
         let ends: Box<[u64]> = points[1..].iter().map(|point| (point.p * TWO_64) as u64).collect();
         let slopes = points.windows(2).map(|pair| slope(pair[0], pair[1])).collect();
         let reaches = |byte: u64| ends.partition_point(|&end| end < byte << 56) as u32;
@@ -52,7 +54,7 @@ impl CdfSegments {
         Self { points, ends, slopes, guide }
     }
 
-    /// The value at `draw` of 2⁶⁴, in whole ns.
+    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in whole ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let byte = (draw >> 56) as usize;
@@ -61,7 +63,7 @@ impl CdfSegments {
         (self.inside(segment, draw as f64 / TWO_64) + 0.5) as u64
     }
 
-    /// The value below which the share `p` of all values lies.
+    /// The value in ns below which the share `p` of all values is.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let segment = self.points[1..].partition_point(|point| point.p < p);
         self.inside(segment.min(self.ends.len() - 1), p)
@@ -73,7 +75,7 @@ impl CdfSegments {
         (from.ns + self.slopes[segment] * (p - from.p)).clamp(from.ns, to.ns)
     }
 
-    /// The probability of a value below `ns`, or of at most `ns` if `with`.
+    /// The probability of a value below `ns`, or, if `with` is true, of at most `ns`.
     fn below(&self, ns: f64, with: bool) -> f64 {
         let next = self.points.partition_point(|point| point.ns < ns || (with && point.ns == ns));
         match (next.checked_sub(1), self.points.get(next)) {
@@ -86,7 +88,7 @@ impl CdfSegments {
         }
     }
 
-    /// The same function under the condition that the value is in `min_ns..=max_ns`.
+    /// The same distribution under the condition that the value is in `min_ns..=max_ns`.
     pub(super) fn within(&self, min_ns: f64, max_ns: f64) -> Result<Self, ParameterError> {
         let (low, high) = (self.below(min_ns, false), self.below(max_ns, true));
         let must_be = "at least a billionth of the distribution";
@@ -101,7 +103,7 @@ impl CdfSegments {
         Ok(Self::tabulate(scaled.collect()))
     }
 
-    /// The same function with every value raised by `offset_ns`.
+    /// The same distribution with every value raised by `offset_ns`.
     pub(super) fn plus(&self, offset_ns: f64) -> Self {
         let mut moved = self.clone();
         for point in &mut moved.points {
@@ -110,7 +112,7 @@ impl CdfSegments {
         moved
     }
 
-    /// Mean and variance.
+    /// Mean in ns and variance in ns².
     pub(super) fn moments(&self) -> (f64, f64) {
         let pairs = || self.points.windows(2).map(|pair| (pair[1].p - pair[0].p, pair));
         let mean = pairs().map(|(weight, pair)| weight * (pair[0].ns + pair[1].ns) / 2.0).sum();

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::FormatError;
 
-/// Parses a pattern: `1` lets a packet through, `0` loses it, and other characters are separators
-/// or comments. `true` in the result means lost.
+/// Parses a pattern with one result per packet: `1` means that the packet passes (`false` in the
+/// result), `0` that it is lost (`true`). Other characters are separators or comments.
 ///
 /// # Errors
 /// Returns an error if there is neither a `0` nor a `1`.

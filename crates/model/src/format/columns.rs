@@ -1,5 +1,5 @@
-//! Files in columns, separated by comma, semicolon or white space, with an optional header that
-//! has units.
+//! Files in columns, separated by comma, semicolon or white space. An optional header names the
+//! columns and their units.
 //!
 //! ```text
 //! # measured on a train            comment
@@ -40,7 +40,7 @@ impl<'t, const N: usize> Columns<'t, N> {
         Ok(Self { kinds, units, lines })
     }
 
-    /// The rows; each has as many words as there are columns.
+    /// The rows, each with `N` words, or an error for a row with more or fewer words.
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<[FormatWord<'t>; N], FormatError>> {
         self.lines.iter().map(|fields| {
             fields.as_slice().try_into().map_err(|_| {
@@ -53,7 +53,7 @@ impl<'t, const N: usize> Columns<'t, N> {
         })
     }
 
-    /// The value of a word in column `column`, in ns or bit/s.
+    /// The value, in ns or bit/s, of a word in column number `column`.
     pub(super) fn value(&self, column: usize, word: &FormatWord<'_>) -> Result<u64, FormatError> {
         word.quantity(self.kinds[column], self.units[column])
     }
@@ -81,15 +81,15 @@ fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
         .collect()
 }
 
-/// Whether a line names columns: no field starts like a number.
+/// Returns whether a line is a header, which names columns: no field starts like a number.
 fn is_header(fields: &[FormatWord<'_>]) -> bool {
     let names = |word: &FormatWord<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
-    // `nan,inf` are wrong values, not names.
+    // `nan` and `inf` are invalid values, not names.
     let number = |word: &FormatWord<'_>| word.text.parse::<f64>().is_ok();
     fields.iter().all(|word| names(word) && !number(word))
 }
 
-/// The unit in a column's name: after its last underscore, or in brackets.
+/// The unit in a column's name, after its last underscore or in brackets; `None` if it has none.
 fn unit_of(kind: ColumnQuantity, name: &str) -> Option<u64> {
     let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
     let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;

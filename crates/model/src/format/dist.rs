@@ -5,16 +5,17 @@ use alloc::vec::Vec;
 
 use super::{FormatError, words};
 
-/// Maximum number of entries that netem's tools accept.
+/// Maximum number of entries in a table that netem's tools accept.
 const MAX_ENTRIES: usize = 16_384;
 
 const ALLOWED: &str = "whole numbers from -32768 to 32767, up to 16384 of them";
 
-/// Reads a netem table: an inverse distribution function at equal steps of probability, in units of
-/// 1/8192 of a standard deviation from the mean. `#` starts a comment.
+/// Reads a netem table: the inverse of a distribution function, at equal steps of the probability.
+/// Entries are distances from the mean, in units of 1/8192 of a standard deviation. `#` starts a
+/// comment.
 ///
 /// # Errors
-/// Returns an error if a word is not such a number, or there are none or too many.
+/// Returns an error if a word is not a 16-bit integer, or there are no entries or too many.
 pub fn netem_table(text: &str) -> Result<Vec<i16>, FormatError> {
     let mut table = Vec::new();
     for word in words(text) {

@@ -9,7 +9,7 @@ use super::{FormatError, FormatWord, words_of};
 /// The unit of a bare number in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Milliseconds, as in mahimahi.
+    /// Milliseconds, as in mahimahi's own traces.
     Millis,
     /// Times in microseconds.
     Micros,
@@ -29,13 +29,13 @@ impl TimeUnit {
 
 const ALLOWED: &str = "one time per line, never before the line above";
 
-/// Parses a trace: each line is a time at which one packet may leave, in ns from the start. A
-/// repeated line permits another packet. Unlike in mahimahi, times may have decimals or a unit
-/// (`us`, `ns`).
+/// Parses a trace and returns times in ns. Each line is a time, from the start, at which one packet
+/// may leave; a repeated line lets another packet leave at this time. Unlike in mahimahi, times may
+/// have decimals or a unit (`us`, `ns`).
 ///
 /// # Errors
-/// Returns an error if a line is empty or not a time, time goes backwards, or the trace ends at 0
-/// (its length is the period of its repetition).
+/// Returns an error if a line is empty or not a time, times decrease, or the last time is 0 (the
+/// last time is the period with which the trace repeats).
 pub fn opportunities(text: &str, unit: TimeUnit) -> Result<Vec<u64>, FormatError> {
     let mut times = Vec::new();
     for (line, number) in text.lines().zip(1..) {

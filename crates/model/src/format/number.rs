@@ -1,4 +1,4 @@
-//! Decimal numbers and units in the files.
+//! Decimal numbers and units in the files that describe links.
 
 use super::{FormatError, FormatWord};
 use alloc::format;
@@ -11,7 +11,7 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// More digits than any value here needs; further decimals are dropped.
+    /// Greatest mantissa, with more digits than any value here needs; further decimals are dropped.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
     /// Splits a number off the front of a text; `None` unless the text starts with a digit, so a
@@ -45,7 +45,8 @@ impl ParsedDecimal {
         (!digits.is_empty()).then_some(rest)
     }
 
-    /// Parses `e-3`, `E+6`, `e9`; an `e` without digits belongs to the remaining text.
+    /// Parses an exponent such as `e-3`, `E+6` or `e9` into `self` and returns the text after it.
+    /// An `e` without digits is no exponent and stays in the text.
     fn take_exponent<'t>(&mut self, text: &'t str) -> &'t str {
         let Some(rest) = text.strip_prefix(['e', 'E']) else { return text };
         let (negative, digits) = match rest.strip_prefix('-') {
@@ -62,7 +63,8 @@ impl ParsedDecimal {
         &digits[end..]
     }
 
-    /// The number times `per_unit`, rounded to the nearest integer; `None` if it does not fit.
+    /// The number times `per_unit`, rounded to the nearest integer; `None` if the result does not
+    /// fit in 64 bits.
     pub(super) fn times(self, per_unit: u64) -> Option<u64> {
         let product = self.mantissa.checked_mul(u128::from(per_unit));
         if self.mantissa == 0 {
@@ -72,7 +74,7 @@ impl ParsedDecimal {
         let scaled = match (self.exponent >= 0, power) {
             (true, Some(power)) => product?.checked_mul(power)?,
             (true, None) => return None,
-            // Rounds half up.
+            // Adding half of the divisor rounds halves up.
             (false, Some(power)) => product?.checked_add(power / 2)? / power,
             (false, None) => 0,
         };
@@ -80,7 +82,7 @@ impl ParsedDecimal {
     }
 }
 
-/// The quantity in a column.
+/// The kind of quantity that a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnQuantity {
     /// A time in nanoseconds.
@@ -100,7 +102,7 @@ impl ColumnQuantity {
         }
     }
 
-    /// The size of the named unit, in ns or bit/s.
+    /// The size of the unit `name`, in ns or bit/s; `None` if this quantity has no such unit.
     pub(super) fn unit(self, name: &str) -> Option<u64> {
         match self {
             Self::Time => Some(match name {
@@ -133,7 +135,8 @@ fn rate_unit(name: &str) -> Option<u64> {
 }
 
 impl FormatWord<'_> {
-    /// The value in ns or bit/s; `unit` is the unit from the column's header.
+    /// The value in ns or bit/s. `unit` is the unit from the column's header, used if the value has
+    /// none.
     pub(super) fn quantity(
         &self,
         what: ColumnQuantity,
@@ -155,7 +158,7 @@ impl FormatWord<'_> {
             .ok_or_else(|| self.error(format!("`{}` is too large", self.text), what.allowed()))
     }
 
-    /// A number from 0 to 1.
+    /// The word as a number from 0 to 1, or an error.
     pub(super) fn probability(&self) -> Result<f64, FormatError> {
         let allowed = ColumnQuantity::Probability.allowed();
         let (_, rest) = self.number(allowed)?;

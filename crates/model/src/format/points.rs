@@ -9,12 +9,12 @@ use super::FormatError;
 use super::columns::Columns;
 use super::number::ColumnQuantity;
 
-/// Parses rows of `delay,probability`. Neither may decrease (a step if only the probability rises,
-/// a gap if only the delay rises), and the last probability is 1.
+/// Parses rows of `delay,probability`. Neither may decrease from row to row, and the last
+/// probability is 1. Two rows with equal delays are a step, two with equal probabilities a gap.
 ///
 /// # Errors
-/// Returns an error if a row is not such a pair, a value decreases, or the last probability is
-/// not 1.
+/// Returns an error if a row is not a delay and a probability, either decreases, or the last
+/// probability is not 1.
 pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
     let columns = Columns::read(text, [ColumnQuantity::Time, ColumnQuantity::Probability])?;
     let mut points: Vec<CdfPoint> = Vec::new();

@@ -12,7 +12,7 @@ use super::number::ColumnQuantity;
 pub struct TraceStep {
     /// The time in ns from the start of the file.
     pub from_ns: u64,
-    /// In bit/s or ns, depending on the file.
+    /// The value in bit/s or ns, depending on the reader.
     pub value: u64,
 }
 
@@ -20,8 +20,8 @@ pub struct TraceStep {
 /// the values.
 ///
 /// # Errors
-/// Returns an error if a row is not such a pair, a unit is missing, or times do not rise from row
-/// to row.
+/// Returns an error if a row is not a time and a rate, a unit is missing, or times do not increase
+/// from row to row.
 pub fn rate_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
     steps(text, ColumnQuantity::Rate)
 }

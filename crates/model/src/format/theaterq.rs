@@ -1,17 +1,17 @@
 //! Trace files of the TheaterQ queueing discipline.
 //!
-//! A row applies for the time in its first field, in µs, and has five fields,
-//! `keep,latency,rate,loss,limit`, or ten,
-//! `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that do not
-//! start with a digit are headers and comments. Loss is in units of 1/2^32 (all ones: every
-//! packet), the rate in bit/s with -1 for no limit.
+//! Each row applies for the time in its first field, in µs. A row has five fields,
+//! `keep,latency,rate,loss,limit`, or ten fields,
+//! `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Lines that do not
+//! start with a digit are headers and comments. Loss is in units of 1/2^32 (2^32 - 1: every
+//! packet), the rate in bit/s, with -1 for no limit.
 
 use alloc::format;
 use alloc::vec::Vec;
 
 use super::FormatError;
 
-/// Link parameters that hold for some time.
+/// Link parameters that apply for `keep_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TheaterqRow {
     /// How long the row applies, in ns.
@@ -20,17 +20,17 @@ pub struct TheaterqRow {
     pub latency_ns: u64,
     /// Standard deviation of the delay, in ns.
     pub jitter_ns: u64,
-    /// The rate in bit/s; `None` without a limit.
+    /// The rate in bit/s; `None` if unlimited.
     pub bits_per_sec: Option<u64>,
-    /// Share of lost packets, in 1/2^32; all ones means every packet.
+    /// Share of lost packets, in units of 1/2^32; 2^32 - 1 means every packet.
     pub loss: u32,
     /// Maximum number of packets in the queue.
     pub limit: u64,
-    /// Share of packets duplicated, as `loss`.
+    /// Share of packets duplicated, in the unit of `loss`.
     pub duplicated: u32,
     /// The delay between a packet and its duplicate, in ns.
     pub duplicate_delay_ns: u64,
-    /// The path of the packets; packets of one path keep their order.
+    /// Number of the path that the packets take; packets on the same path keep their order.
     pub route: u32,
 }
 
@@ -39,8 +39,8 @@ const ALLOWED: &str = "5 or 10 whole numbers separated by commas; only the rate 
 /// Reads a trace.
 ///
 /// # Errors
-/// Returns an error if a row has another number of fields, a field is not a number in its range, or
-/// no time passes.
+/// Returns an error if a row has neither five nor ten fields, a field is not a number in its range,
+/// or the total time is zero.
 pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
     let mut rows = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -58,7 +58,7 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // Positions that the fields of a row of ten have in a row of five.
+    // For each of the first nine fields of a long row, its index in a row of this length.
     let indices = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),

@@ -14,8 +14,8 @@ use crate::{Chance, ParameterError, Stream};
 ///   4 lost in gap
 /// ```
 ///
-/// A new chain is in state 1. It makes one step before each packet; the new state decides whether
-/// the packet is lost.
+/// A new chain is in state 1. The chain makes one step before each packet; the state after the step
+/// decides whether the packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FourState {
     state: MarkovLossState,
@@ -35,7 +35,7 @@ enum MarkovLossState {
 }
 
 impl FourState {
-    /// Makes a chain from its transition probabilities, in netem's order.
+    /// Creates a chain from its transition probabilities, in netem's order.
     ///
     /// # Errors
     /// Returns an error if the transitions out of one state have a total probability above 1: `p13`
@@ -56,13 +56,13 @@ impl FourState {
         Ok(Self { state: MarkovLossState::Gap, p13, p31, p32, p23, p14 })
     }
 
-    /// Whether the next packet is lost. Draws exactly once.
+    /// Returns whether the next packet is lost. Draws exactly once.
     #[inline]
     pub fn lost(&mut self, stream: &mut Stream) -> bool {
         self.lost_by(stream.next_u64())
     }
 
-    /// Whether the next packet is lost, for a draw of [`Stream::next_u64`].
+    /// Returns whether the next packet is lost; `draw` is a number from [`Stream::next_u64`].
     #[inline]
     pub fn lost_by(&mut self, draw: u64) -> bool {
         let transitions = match self.state {
@@ -93,8 +93,8 @@ impl FourState {
         in_burst + in_gap
     }
 
-    /// The mean number of packets lost in a row in the long run; 0 if none are lost, infinite if
-    /// all are.
+    /// The mean number of packets lost in a row in the long run; 0 if no packet is ever lost,
+    /// infinite if every packet is.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [gap, received, ..] = self.shares();
@@ -115,7 +115,7 @@ impl FourState {
         }
         let received = if p32 > 0.0 { p32 / p23 } else { 0.0 };
         if p31 == 0.0 {
-            // A chain in a burst never returns to the gap.
+            // Once in a burst, the chain never returns to states 1 and 4.
             return normalised([0.0, received, 1.0, 0.0]);
         }
         let lost = p13 / p31;

@@ -17,32 +17,34 @@ use crate::{Chance, Stream};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// Probabilities of the good state, then of the bad one.
+    /// Probabilities of leaving the good state, then of leaving the bad state; `lose` likewise for
+    /// losing a packet.
     leave: [Chance; 2],
     lose: [Chance; 2],
     bad: bool,
 }
 
 impl GilbertElliott {
-    /// Creates a chain that turns bad with probability `p` and good with `r` after each packet.
-    /// Packets are lost with probability `bad` in the bad state (often written 1 - h) and with
-    /// `good` in the good state (1 - k).
+    /// Creates a chain that after each packet turns from good to bad with probability `p`, and from
+    /// bad to good with probability `r`. A packet is lost with probability `bad` in the bad state
+    /// (often written 1 - h), and with probability `good` in the good state (1 - k).
     #[must_use]
     pub const fn new(p: Chance, r: Chance, bad: Chance, good: Chance) -> Self {
         Self { leave: [p, r], lose: [good, bad], bad: false }
     }
 
-    /// Whether the next packet is lost. Draws exactly twice.
+    /// Returns whether the next packet is lost. Draws exactly twice.
     #[inline]
     pub fn lost(&mut self, stream: &mut Stream) -> bool {
         self.lost_by(stream.next_u64(), stream.next_u64())
     }
 
-    /// Whether the next packet is lost, for two draws of [`Stream::next_u64`]: one for the loss,
-    /// one for the state change after it.
+    /// Returns whether the next packet is lost. `loss` and `change` are numbers from
+    /// [`Stream::next_u64`]: `loss` decides about the packet, `change` about the state change after
+    /// it.
     #[inline(always)]
     pub fn lost_by(&mut self, loss: u64, change: u64) -> bool {
-        // Computes both results without a branch, so that no branch is mispredicted.
+        // Both results are computed without a branch, so that no branch is mispredicted.
         let [good, bad] = self.lose.map(|chance| chance.covers(loss));
         let [leave, recover] = self.leave.map(|chance| chance.covers(change));
         let lost = if self.bad { bad } else { good };
@@ -56,7 +58,7 @@ impl GilbertElliott {
         self.bad
     }
 
-    /// The share of packets in the bad state in the long run.
+    /// The share of packets, in the long run, that find the chain in the bad state.
     #[must_use]
     pub fn bad_share(&self) -> f64 {
         let [p, r] = self.leave.map(Chance::to_f64);
@@ -71,14 +73,14 @@ impl GilbertElliott {
         bad_share * bad + (1.0 - bad_share) * good
     }
 
-    /// The mean number of packets lost in a row in the long run; 0 if none are lost, infinite if
-    /// all are.
+    /// The mean number of packets lost in a row in the long run; 0 if no packet is ever lost,
+    /// infinite if every packet is.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [p, r] = self.leave.map(Chance::to_f64);
         let [good, bad] = self.lose.map(Chance::to_f64);
         let bad_share = self.bad_share();
-        // A burst starts where a packet is lost and the one before was not.
+        // A burst starts with a lost packet whose predecessor was not lost.
         let starts = (1.0 - bad_share) * (1.0 - good) * ((1.0 - p) * good + p * bad)
             + bad_share * (1.0 - bad) * ((1.0 - r) * bad + r * good);
         super::burst(self.expected_loss(), starts)

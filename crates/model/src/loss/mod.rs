@@ -1,4 +1,4 @@
-//! Loss in bursts: Markov chains that lose packets in some of their states.
+//! Losses in bursts: Markov chains that lose packets in some of their states.
 //!
 //! Not for: independent losses, for which [`Stream::chance`](crate::Stream::chance) suffices.
 
@@ -12,8 +12,8 @@ pub use four_state::FourState;
 pub use gilbert::GilbertElliott;
 pub use timed::TimedGilbertElliott;
 
-/// The mean length of bursts, from the number of bursts that start per packet and the share `lost`
-/// of all packets.
+/// The mean length of bursts, from `lost`, the share of packets that are lost, and `starts`, the
+/// share of packets that start a burst.
 fn burst(lost: f64, starts: f64) -> f64 {
     if lost == 0.0 { 0.0 } else { lost / starts }
 }

@@ -1,10 +1,10 @@
 //! The Gilbert-Elliott model in continuous time.
 //!
-//! The state is a function of time: it does not depend on which packets query it or how often. So
-//! that the first packet after a long pause need not step through all states of the pause, time is
-//! divided into spans of about a thousand changes. Each span starts with a state drawn from the
-//! long-run shares. A state ends at the latest with its span, so about one state in a thousand is
-//! shortened.
+//! The state is a function of time: it does not depend on which packets query it or how often. To
+//! avoid that the first packet after a long pause steps through all state changes of the pause,
+//! time is divided into spans of about a thousand changes. The state at the start of each span is
+//! drawn from the long-run shares of the states. A state ends at the latest with its span, so about
+//! one state in a thousand is shortened.
 
 use crate::{Chance, Draws, ParameterError, Stream};
 
@@ -19,10 +19,11 @@ pub struct TimedGilbertElliott {
     lose: [Chance; 2],
     start_bad: Chance,
     bad: bool,
-    /// When the current state ends.
+    /// Time at which the current state ends, in ns.
     until_ns: u64,
     span_ns: u64,
-    /// The current span and its random stream; `None` before the first packet.
+    /// Number of the current span, and the random stream that draws its states; `None` before the
+    /// first packet.
     span: Option<(u64, Stream)>,
 }
 
@@ -30,8 +31,8 @@ pub struct TimedGilbertElliott {
 const CYCLES_PER_SPAN: f64 = 512.0;
 
 impl TimedGilbertElliott {
-    /// Creates a chain from the mean durations of its states. Packets are lost with probability
-    /// `bad` in the bad state and with `good` in the good state.
+    /// Creates a chain from the mean durations of its states. A packet is lost with probability
+    /// `bad` in the bad state, and with probability `good` in the good state.
     ///
     /// # Errors
     /// Returns an error if a mean time is not positive, or not a number.
@@ -55,9 +56,9 @@ impl TimedGilbertElliott {
         })
     }
 
-    /// Whether a packet at `now_ns` is lost. `states` are the draws for the states, and `draw` is
-    /// the draw for the packet. Times must not decrease; an earlier time uses the state that was
-    /// already reached.
+    /// Returns whether a packet at `now_ns` is lost. `states` are the draws for the states, and
+    /// `draw` is the draw for the packet. Times must not decrease; for an earlier time the state
+    /// reached at the latest time applies.
     #[inline]
     pub fn lost_at(&mut self, now_ns: u64, states: Draws, draw: u64) -> bool {
         if self.until_ns <= now_ns || self.span.is_none() {
@@ -78,15 +79,16 @@ impl TimedGilbertElliott {
         self.start_bad.to_f64()
     }
 
-    /// The share of packets lost in the long run, if their times are independent of the states.
+    /// The share of packets lost in the long run if packets arrive at times that are independent of
+    /// the states.
     #[must_use]
     pub fn expected_loss(&self) -> f64 {
         let [good, bad] = self.lose.map(Chance::to_f64);
         self.bad_share() * bad + (1.0 - self.bad_share()) * good
     }
 
-    /// The mean number of packets lost in a row in a flow with one packet every `gap_ns`; 0 if none
-    /// are lost, infinite if all are.
+    /// The mean number of packets lost in a row, in a flow with one packet every `gap_ns`; 0 if no
+    /// packet is ever lost, infinite if every packet is.
     #[must_use]
     pub fn mean_burst(&self, gap_ns: f64) -> f64 {
         let share = self.bad_share();
@@ -115,12 +117,13 @@ impl TimedGilbertElliott {
             self.bad = !self.bad;
             self.until_ns = self.last(self.until_ns, &mut stream);
         }
-        // The next span draws its own first state.
+        // A state ends with its span, because the next span draws the state at its start
+        // separately.
         self.until_ns = self.until_ns.min(end_ns);
         self.span = Some((number, stream));
     }
 
-    /// When the state that starts at `start_ns` ends: at `start_ns` or later.
+    /// Draws the end, in ns, of the state that starts at `start_ns`; never earlier than the start.
     fn last(&self, start_ns: u64, stream: &mut Stream) -> u64 {
         let time_ns = -self.mean_ns[usize::from(self.bad)] * libm::log(1.0 - stream.next_f64());
         start_ns.saturating_add(libm::rint(time_ns) as u64)

@@ -20,8 +20,8 @@ fn push<A: Aqm + Clone>(fair: &mut FairQueue<u32, A>, entry: QueuedPacket<u32>) 
     fair.enqueue(entry.arrival_ns, entry, &mut random, &mut |lost, _| panic!("lost {lost:?}"));
 }
 
-/// Dequeues `count` packets at time zero, when no queue has been above the target long enough
-/// for drops.
+/// Dequeues `count` packets at time zero, when no delay has been above the target for long enough
+/// to cause a drop.
 fn pop(fair: &mut FqCoDel<u32>, count: usize) -> Vec<QueuedPacket<u32>> {
     let mut out = Vec::new();
     for _ in 0..count {
@@ -46,7 +46,8 @@ fn flows_share_bytes_evenly_whatever_their_packets() {
         *sent.entry(out.flow).or_insert(0i64) += i64::from(out.len);
         if departed > 100 {
             let (min, max) = (sent.values().min().unwrap(), sent.values().max().unwrap());
-            // One quantum, plus the amount by which the last packet may exceed it, at either end.
+            // At the start and at the end, flows may differ by one quantum plus the amount by which
+            // the last packet of a turn may exceed the quantum.
             assert!(max - min <= 1514 + 1500, "{sent:?}");
         }
     }
@@ -68,7 +69,7 @@ fn flow_that_sends_one_packet_at_a_time_is_not_new_for_ever() {
     pop(&mut fair, 5);
     let (mut pushed, mut served, mut just_served) = (0, 0, false);
     for n in 0..1000 {
-        // The next packet arrives after a dequeue has found the queue empty.
+        // The next packet arrives only after a call of `dequeue` has found the flow's queue empty.
         if served == pushed && !just_served {
             push(&mut fair, entry(2, n, 1500, 0));
             pushed += 1;
@@ -128,7 +129,8 @@ fn codel_acts_on_the_flow_that_stands_and_not_on_others() {
     let mut fair = fq_codel(FairSpec::default());
     let (mut lost, mut random) = (Vec::new(), Stream::new(1, "fair"));
     let mut next = 0;
-    // 10 Mbit/s: 1000 bytes each 0.8 ms. Flow 1 offers 9.7, flow 2 1 Mbit/s.
+    // The link sends 1000 bytes every 0.8 ms, which is 10 Mbit/s. Flow 1 offers 9.7 Mbit/s, flow 2
+    // offers 1 Mbit/s.
     for slot in 0..5000u64 {
         let now_ns = slot * 800_000;
         let bulk = 1 + u32::from(slot % 100 < 7) + u32::from(slot == 0) * 50;

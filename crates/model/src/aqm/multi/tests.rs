@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::aqm::{CoDelSpec, DualPi2Spec, Ecn, FairSpec, PieSpec};
 
-/// Disciplines with limits and targets so small that all kinds of loss happen.
+/// One of each discipline, with limits and targets so small that packets are lost for every cause.
 fn disciplines() -> [MultiQueue<u32>; 3] {
     let limits =
         FairSpec { flows: 8, limit_packets: 40, limit_bytes: 30_000, ..FairSpec::default() };
@@ -39,7 +39,7 @@ fn disciplines() -> [MultiQueue<u32>; 3] {
     ]
 }
 
-/// The outcome of all entries, by handle.
+/// Counts what happened to the packets, and checks by handle that each one leaves only once.
 #[derive(Default)]
 struct Account {
     entered: u32,
@@ -74,7 +74,8 @@ impl Account {
 
 const FIELDS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
 
-/// Time passed, packets in (flow, length, ECN field), packets out.
+/// The time that passes in ns, the arriving packets as (flow, length, index of the ECN field), and
+/// the number of packets to dequeue.
 type Step = (u64, std::vec::Vec<(u32, u32, usize)>, usize);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -129,7 +130,7 @@ proptest! {
 fn random_traffic_meets_every_kind_of_loss() {
     let arrivals =
         |count: u64| (0..count).map(move |k| (((k % 3) << 29) as u32, 900, k as usize % 4));
-    // A burst beyond the limits, then 2 packets enter for 1 that leaves.
+    // The first step is a burst beyond the limits; in each later step 2 packets enter and 1 leaves.
     let burst: Step = (0, arrivals(60).collect(), 1);
     let rest = (0..3000u64).map(|n| (4_000, arrivals(n * 7 / 3 % 5).collect(), 1));
     let steps: std::vec::Vec<Step> = core::iter::once(burst).chain(rest).collect();

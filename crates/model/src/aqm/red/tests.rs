@@ -2,7 +2,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// A RED whose average equals the queue at once, so that probabilities are known.
+/// Parameters with which the average equals the queue at once, so that probabilities are known.
 fn prompt() -> RedSpec {
     RedSpec { weight: 1.0, min: 10.0, max: 30.0, max_p: 0.1, ..RedSpec::default() }
 }
@@ -12,13 +12,13 @@ fn arriving(packets: u64, len: u32) -> AqmArrival {
     AqmArrival { now_ns: 0, len, queue }
 }
 
-/// Verdicts over `count` packets; each packet finds `packets` in the queue.
+/// The verdicts on `count` packets, each of which finds `packets` in the queue.
 fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<AqmVerdict> {
     let (mut red, mut random) = (Red::new(spec).unwrap(), Stream::new(17, "red"));
     (0..count).map(|_| red.admit(&arriving(packets, 500), || true, &mut random)).collect()
 }
 
-/// Packets from one hit to the next, the hit included.
+/// For each hit, the number of packets since the previous hit, including the hit itself.
 fn gaps(verdicts: &[AqmVerdict]) -> Vec<usize> {
     let hits: Vec<usize> = verdicts
         .iter()
@@ -40,7 +40,8 @@ fn below_min_nothing_and_above_twice_max_everything_is_dropped() {
 
 #[test]
 fn distances_between_hits_are_uniform_up_to_one_over_p() {
-    // Queue 20 is half way: p = 0.05, so distances are uniform on 1..=20.
+    // A queue of 20 is halfway between `min` and `max`: p = 0.05, so distances are uniform on
+    // 1..=20.
     let gaps = gaps(&verdicts(&prompt(), 20, 400_000));
     let mut seen = [0.0f64; 20];
     for gap in &gaps {
@@ -49,7 +50,7 @@ fn distances_between_hits_are_uniform_up_to_one_over_p() {
     }
     let each = gaps.len() as f64 / 20.0;
     let chi2: f64 = seen.iter().map(|n| (n - each).powi(2) / each).sum();
-    // 19 degrees of freedom: above 43.8 once in a thousand.
+    // With 19 degrees of freedom, chi-square exceeds 43.8 once in a thousand runs.
     assert!(chi2 < 43.8, "{chi2}");
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
     assert!((mean - 10.5).abs() < 0.1, "{mean}");
@@ -57,7 +58,8 @@ fn distances_between_hits_are_uniform_up_to_one_over_p() {
 
 #[test]
 fn waiting_keeps_hits_at_least_one_over_p_apart() {
-    // Uniform on 21..=40 (p = 0.05: no hit for 20 packets, then as without `wait`).
+    // Distances are uniform on 21..=40: with p = 0.05 there is no hit for 20 packets, then as
+    // without `wait`.
     let gaps = gaps(&verdicts(&RedSpec { wait: true, ..prompt() }, 20, 400_000));
     assert!(gaps.iter().all(|gap| (21..=40).contains(gap)), "{:?}", gaps.iter().max());
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;

@@ -16,7 +16,8 @@ fn spec(kind: MeterKind, mode: ColourMode) -> TwoRateSpec {
     }
 }
 
-/// Colours of packets of 1000 bytes that arrive at once, with the colours in `came`.
+/// The resulting colours of packets of 1000 bytes that arrive at the same time with the colours in
+/// `came`.
 fn burst(spec: &TwoRateSpec, came: &[Colour]) -> Vec<Colour> {
     let mut meter = TwoRateThreeColour::new(spec, 0).unwrap();
     came.iter().map(|&came| meter.colour(0, 1000, came)).collect()
@@ -45,7 +46,7 @@ fn aware_meters_never_improve_a_colour() {
 #[test]
 fn yellow_on_arrival_leaves_the_committed_bucket_to_green() {
     let came = [Yellow, Yellow, Yellow, Yellow, Green, Green];
-    // The peak bucket is empty after three packets, for green packets as well.
+    // The peak bucket is empty after three packets, so even packets that arrive green become red.
     let peak = spec(MeterKind::Rfc2698, ColourMode::Aware);
     assert_eq!(burst(&peak, &came), [Yellow, Yellow, Yellow, Red, Red, Red]);
     let excess = spec(MeterKind::Rfc4115, ColourMode::Aware);
@@ -54,7 +55,7 @@ fn yellow_on_arrival_leaves_the_committed_bucket_to_green() {
 
 #[test]
 fn long_run_shares_are_the_rates() {
-    // 40 Mbit/s offered for 10 s, in packets of 1000 bytes each 200 us.
+    // For 10 s, a packet of 1000 bytes every 200 us is offered: 40 Mbit/s.
     for (kind, yellow_bps) in [(MeterKind::Rfc2698, 8_000_000u64), (MeterKind::Rfc4115, 16_000_000)]
     {
         let mut meter = TwoRateThreeColour::new(&spec(kind, ColourMode::Blind), 0).unwrap();
@@ -80,7 +81,7 @@ fn parameters_out_of_range_are_named() {
 }
 
 proptest! {
-    /// A worse colour on arrival never results in a better colour of the same packets.
+    /// If packets arrive with worse colours, none of them gets a better colour.
     #[test]
     fn colours_only_get_worse(
         kind in prop_oneof![Just(MeterKind::Rfc2698), Just(MeterKind::Rfc4115)],
