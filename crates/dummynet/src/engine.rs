@@ -1,4 +1,4 @@
-//! The engine: packets are submitted, and released at their release times.
+//! The engine: takes packets, and releases each one at its release time.
 //!
 //! ```text
 //!   submit --> flowset (by rule) --> instance (by mask) --> queue --.
@@ -6,8 +6,8 @@
 //!   release <-- delay <-- link <------------------------------------'
 //! ```
 //!
-//! The state only changes during calls. A call performs all that the links would have done since
-//! the last call, each packet at its own time.
+//! The state only changes during calls. A call performs everything that the links would have done
+//! since the previous call, with each packet at its own time.
 
 mod admission;
 mod configure;
@@ -47,10 +47,10 @@ use sink::EventSink;
 use crate::spec::ObjectNumber;
 use crate::text::QueueCaps;
 
-/// The result for the sender of a packet.
+/// What the engine reports to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitResult {
-    /// The packet was accepted, or lost silently (`noerror`).
+    /// The packet was accepted, or it was lost and the loss is not reported (`noerror`).
     Accepted,
     /// The packet was lost.
     Refused,
@@ -59,9 +59,10 @@ pub enum SubmitResult {
 /// Settings of the engine, with their sysctl names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperSettings {
-    /// `net.inet.ip.fw.one_pass`: whether released packets are accepted; true.
+    /// `net.inet.ip.fw.one_pass`: whether released packets are accepted without further rules;
+    /// true.
     pub one_pass: bool,
-    /// `net.inet.ip.dummynet.hash_size`: the default of `buckets`; 64.
+    /// `net.inet.ip.dummynet.hash_size`: number of buckets shown for objects without `buckets`; 64.
     pub hash_size: u32,
     /// Idle time in ns after which a dynamic queue or pipe is removed; 10 s. ([`u64::MAX`] is
     /// `net.inet.ip.dummynet.expire=0`.)
@@ -87,7 +88,7 @@ impl Default for ShaperSettings {
     }
 }
 
-/// dummynet.
+/// The engine: dummynet's pipes, queues and schedulers, with the packets inside.
 ///
 /// ```
 /// use slipring_dummynet::{Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
@@ -95,7 +96,9 @@ impl Default for ShaperSettings {
 /// use slipring_dummynet::text::DummynetCommand;
 ///
 /// let mut dummynet = Dummynet::new(7, [1, 2]);
-/// let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
+/// let Ok(DummynetCommand::Config(config)) =
+///     DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms")
+/// else {
 ///     unreachable!()
 /// };
 /// dummynet.configure(0, config, &mut |_| {})?;
@@ -112,9 +115,9 @@ impl Default for ShaperSettings {
 pub struct Dummynet<H> {
     settings: ShaperSettings,
     seed: u64,
-    /// Keys of the flow hashes.
+    /// Secret keys of the flow hashes.
     keys: [u64; 2],
-    /// The latest time of any call.
+    /// The latest time passed to any call, in ns.
     now_ns: u64,
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
@@ -122,15 +125,16 @@ pub struct Dummynet<H> {
     /// Number of instances created so far; it numbers their random streams.
     instances_created: u64,
     pool: PacketPool<H>,
-    /// When instances must be served.
+    /// Times at which instances must be served, with the index of the instance.
     events: Wheel<u32>,
     delay_lines: DelayLines<DelayedPacket<H>>,
     counters: ShaperCounters,
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Builds an engine without objects. The same seed gives the same losses. `keys` are the keys
-    /// of the flow hashes: a sender that does not know them cannot choose flows that share a queue.
+    /// Creates an engine without objects. The same seed gives the same losses. `keys` are the
+    /// secret keys of the flow hashes: a sender that does not know them cannot choose flows that
+    /// share a hash bucket.
     #[must_use]
     pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {
@@ -149,7 +153,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// The settings; changes apply from the next call on.
+    /// The settings, to be changed; changes apply from the next call on.
     pub const fn settings_mut(&mut self) -> &mut ShaperSettings {
         &mut self.settings
     }
@@ -161,7 +165,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the counters of the packets of `pipe N` rules, or of the queues of scheduler N,
-    /// since the object was created.
+    /// since the object was created; `None` if it does not exist.
     #[must_use]
     pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
@@ -173,8 +177,8 @@ impl<H: Copy> Dummynet<H> {
         Some(self.objects.sched(index).counters)
     }
 
-    /// When to call [`Self::release`] next: no packet is due before that time, but there may be
-    /// none due at that time.
+    /// The time of the next call of [`Self::release`], in ns: no packet is due earlier, but
+    /// possibly none is due at this time. `None` if no packet is inside.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -184,7 +188,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Emits the packets that are due by `now_ns`, in order of time.
+    /// Reports the packets that are due by `now_ns` to `tell`, in order of time.
     pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
@@ -192,7 +196,8 @@ impl<H: Copy> Dummynet<H> {
         let mut none = ShaperCounters::default();
         while let Some((at_ns, index, outgoing)) = self.delay_lines.pop(now_ns) {
             let DelayedPacket { handle, rule, lost } = outgoing;
-            // A packet in the delay outlives its scheduler.
+            // The scheduler was deleted while the packet was in the delay, so its counters no
+            // longer exist.
             none.delayed = 1;
             let own = self.objects.counters(index, &mut none);
             let mut sink = EventSink::new(&mut self.counters, own, tell);
@@ -210,7 +215,7 @@ impl<H: Copy> Dummynet<H> {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
-                // A stale event: the instance has a newer event.
+                // The event is stale, because the instance has a newer one.
                 continue;
             }
             instance.event_ns = NEVER_NS;
@@ -219,7 +224,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Runs the link of one instance until `now_ns`.
+    /// Runs the link of instance `at` until `now_ns`.
     #[inline]
     fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
@@ -235,7 +240,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Schedules the next event of an instance, if it needs one.
+    /// Schedules the next event of instance `at`, if a packet waits in it.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];
@@ -245,7 +250,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Advances the time, which never goes back.
+    /// Advances the time to `now_ns`, or keeps it if `now_ns` is earlier; returns the time.
     #[inline]
     fn tick(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);

@@ -1,9 +1,9 @@
-//! The identity of flows: the fields of a packet, and masks over them.
+//! Identifies flows by the fields of packets, and by masks that select bits of these fields.
 //!
 //! Not for parsing packets: the caller does that once, for its rules.
 
-/// The fields of a packet that masks can select. Fields that the packet does not have are 0; a
-/// frame without IP has none.
+/// The fields of a packet that masks can select. Fields that the packet does not have are 0; in a
+/// frame without IP, all are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowKey {
     /// Whether the packet is IPv6; otherwise it is IPv4 or has no IP.
@@ -18,21 +18,22 @@ pub struct ShaperFlowKey {
     pub flow_label: u32,
     /// Source address; an IPv4 address is in the low 32 bits.
     pub src: u128,
-    /// Destination address, likewise.
+    /// Destination address; an IPv4 address is in the low 32 bits.
     pub dst: u128,
 }
 
-/// A [`ShaperFlowKey`] after a [`FlowMask`]: packets with equal ids belong to one flow.
+/// A [`ShaperFlowKey`] to which a [`FlowMask`] was applied: packets with equal ids belong to the
+/// same flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowId {
-    /// The masked fields.
+    /// The fields, with all bits cleared that the mask does not select.
     pub key: ShaperFlowKey,
-    /// The object by which the packet came, if the mask has `queue`.
+    /// Number of the flowset by which the packet came if the mask has `queue`, otherwise 0.
     pub queue: u32,
 }
 
 impl ShaperFlowId {
-    /// Computes a well mixed hash; `keys` prevent others from choosing collisions.
+    /// Computes a well mixed hash. `keys` are secret, so senders cannot choose flows that collide.
     #[inline]
     pub(crate) fn hash(&self, keys: [u64; 2]) -> u64 {
         let ShaperFlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
@@ -45,14 +46,15 @@ impl ShaperFlowId {
     }
 }
 
-/// Multiplies to 128 bits and folds the halves, so that every bit affects every other.
+/// Multiplies to 128 bits and combines both halves, so that every input bit affects every bit of
+/// the result.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// The bits of each field that distinguish flows.
+/// The bits of each field in which packets of different flows differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMask {
     /// Bits of the protocol.
@@ -71,14 +73,15 @@ pub struct FlowMask {
     pub dst6: u128,
     /// Bits of the flow label.
     pub flow_label: u32,
-    /// `queue`: whether packets by different objects belong to different flows.
+    /// `queue`: whether packets that come by different flowsets belong to different flows.
     pub queue: bool,
-    /// Whether the last address named was IPv6: listings show the mask in that form.
+    /// Whether the address named last in the command was IPv6; listings show the mask in the form
+    /// of that family.
     pub shown_as_v6: bool,
 }
 
 impl FlowMask {
-    /// A mask with which all packets are one flow.
+    /// The mask with which all packets belong to one flow.
     pub const NONE: Self = Self {
         proto: 0,
         src_port: 0,
@@ -92,7 +95,7 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// `all`: all bits of all fields, but not the object.
+    /// `all`: all bits of all fields, but not `queue`.
     pub const ALL: Self = Self {
         proto: u8::MAX,
         src_port: u16::MAX,
@@ -106,14 +109,15 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// Whether the mask distinguishes no flows.
+    /// Returns whether the mask puts all packets into one flow.
     #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {
         Self { shown_as_v6: false, ..*self } == Self::NONE
     }
 
-    /// Returns the masked id of `key` for a packet that came by `queue`.
+    /// Returns the id of the flow of a packet with the fields `key`, which came by flowset number
+    /// `queue`.
     #[inline]
     #[must_use]
     pub fn apply(&self, key: &ShaperFlowKey, queue: u32) -> ShaperFlowId {
@@ -212,7 +216,7 @@ mod tests {
             low.insert(hash as u16 & 0xfff);
             high.insert(hash >> 52);
         }
-        // 4096 balls in 4096 bins hit 63 % of the bins.
+        // 4096 random values fall into 63 % of 4096 bins on average.
         assert!(low.len() > 2400 && high.len() > 2400, "{what}: {} {}", low.len(), high.len());
     }
 

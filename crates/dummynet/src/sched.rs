@@ -1,8 +1,8 @@
-//! Schedulers: which of many queues sends next.
+//! Schedulers: they decide which of many queues sends next.
 //!
-//! A scheduler knows queues by index, the share of each, and the length of the packet at each head.
-//! Packets, times and links are in the scheduler's owner. All schedulers are used through
-//! [`FlowScheduler`]:
+//! A scheduler knows the queues by index, and of each queue its share and the length of the packet
+//! at its head. Packets, times and links belong to the scheduler's owner. All schedulers are used
+//! through [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -34,8 +34,8 @@ use wf2q::Wf2q;
 use crate::spec::{SchedKind, ShareSpec};
 
 impl QueueShare {
-    /// Returns the share that a scheduler derives from `spec`; values out of range are clamped, as
-    /// in dummynet.
+    /// Returns the share for a scheduler of kind `kind` from `spec`. As in dummynet, values out of
+    /// range are clamped.
     pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
         let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
         let lmax = spec.lmax.unwrap_or(1500);
@@ -50,7 +50,7 @@ impl QueueShare {
     }
 }
 
-/// A scheduler of several queues.
+/// A scheduler that serves several queues by index.
 #[derive(Clone, Debug)]
 pub(crate) enum FlowScheduler {
     Wf2q(Wf2q),
@@ -71,7 +71,7 @@ macro_rules! each {
 }
 
 impl FlowScheduler {
-    /// Builds the scheduler of a kind; `None` for kinds that do not use queues by index.
+    /// Creates a scheduler of this kind; `None` for kinds that do not serve queues by index.
     pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
         match kind {
             SchedKind::Wf2q => Some(Self::Wf2q(Wf2q::default())),
@@ -82,7 +82,8 @@ impl FlowScheduler {
         }
     }
 
-    /// Sets the share of queue `index`; its head packet keeps its position. Indexes are dense.
+    /// Sets the share of queue `index`; the packet at its head keeps its position. Indexes should
+    /// be dense, because data of queues is stored by index.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }

@@ -32,33 +32,34 @@ pub struct LinkView {
     pub delay_ns: u64,
     /// Burst in bytes.
     pub burst_bytes: u64,
-    /// Profile: name, first lost entry, and number of entries.
+    /// Profile: its name, the index of the first entry that loses its packet, and the number of
+    /// entries.
     pub profile: Option<(String, u32, u32)>,
 }
 
 /// A flowset: a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetView {
-    /// The number; above 131072 for a scheduler that belongs to a pipe.
+    /// Number of the flowset; above 131072 for the FIFO of a pipe or scheduler.
     pub number: u32,
     /// Limits, losses and AQM.
     pub policy: PolicySpec,
-    /// Queues in use.
+    /// Number of queues in use.
     pub flows: u32,
     /// The configured number of hash buckets.
     pub buckets: u32,
-    /// Number of the scheduler.
+    /// Number of the scheduler that the flowset belongs to.
     pub sched: u32,
-    /// `weight`, `lmax`, `pri`.
+    /// `weight`, `lmax` and `pri`, in this order.
     pub share: [u32; 3],
-    /// The mask that distinguishes its flows.
+    /// The mask that distinguishes the flows of the flowset.
     pub mask: FlowMask,
 }
 
 /// A scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedView {
-    /// The number; above 65536 for those of pipes.
+    /// Number of the scheduler; above 65536 for the FIFO scheduler of a pipe.
     pub number: u32,
     /// The kind of scheduler.
     pub kind: SchedKind,
@@ -66,18 +67,18 @@ pub struct SchedView {
     pub flags: u32,
     /// The configured number of hash buckets.
     pub buckets: u32,
-    /// Instances in use.
+    /// Number of instances in use.
     pub active: u32,
-    /// The mask that distinguishes its instances.
+    /// The mask that distinguishes the instances of the scheduler.
     pub mask: FlowMask,
 }
 
-/// A row for a queue, or for an instance of a scheduler.
+/// A row of a listing, for a queue or for an instance of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
-    /// The low byte of the hash.
+    /// The low byte of the flow's hash.
     pub bucket: u8,
-    /// The masked flow.
+    /// The flow's fields after the mask was applied.
     pub id: ShaperFlowId,
     /// Packets received.
     pub packets: u64,
@@ -91,44 +92,44 @@ pub struct FlowRow {
     pub drops: u64,
 }
 
-/// One pipe of `pipe show`.
+/// A pipe in `pipe show`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeView {
-    /// The link.
+    /// The link of the pipe.
     pub link: LinkView,
-    /// The FIFO.
+    /// The flowset of the pipe's FIFO.
     pub flowset: FlowsetView,
-    /// The scheduler of the FIFO.
+    /// The scheduler of the pipe's FIFO.
     pub sched: SchedView,
-    /// The instances.
+    /// One row for each instance of this scheduler.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// One queue of `queue show`.
+/// A queue in `queue show`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShaperQueueView {
-    /// The queue.
+    /// The flowset of the queue.
     pub flowset: FlowsetView,
-    /// The flows of the queue.
+    /// One row for each flow of the queue.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// One scheduler of `sched show`.
+/// A scheduler in `sched show`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedListing {
-    /// The link.
+    /// The link of the scheduler.
     pub link: LinkView,
-    /// The scheduler.
+    /// The scheduler itself.
     pub sched: SchedView,
-    /// Numbers of the scheduler's queues.
+    /// Numbers of the flowsets that use the scheduler.
     pub children: alloc::vec::Vec<u32>,
-    /// The instances.
+    /// One row for each instance of the scheduler.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// The counter by which the rows of each object are sorted: ipfw's `-s`. 1 and 2 are waiting
-/// packets and bytes, 3 and 4 received packets and bytes. Positive numbers sort in descending
-/// order, negative ones in ascending order; 0 does not sort.
+/// The counter by which the rows of each object are sorted: the argument of ipfw's `-s`. 1 means
+/// waiting packets, 2 waiting bytes, 3 received packets, 4 received bytes. Positive numbers sort in
+/// descending order, negative numbers in ascending order; 0 keeps the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowOrder(pub i32);
 
@@ -149,7 +150,7 @@ impl RowOrder {
     }
 }
 
-/// Looks up the name of a protocol: `tcp` for 6.
+/// Returns the name of a protocol number, such as `tcp` for 6.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
 /// The contents of a listing.

@@ -22,48 +22,51 @@ pub type ObjectNumber = u16;
 pub struct PipeSpec {
     /// The link.
     pub link: PipeLinkSpec,
-    /// The policy of its FIFO.
+    /// Policy of the pipe's FIFO queue.
     pub policy: PolicySpec,
-    /// Flows that this mask distinguishes each have a separate link.
+    /// The mask of the pipe: each flow that it distinguishes has a separate link.
     pub mask: FlowMask,
-    /// `buckets`, only shown. Hash tables grow automatically.
+    /// `buckets`: only shown in listings. Hash tables grow automatically.
     pub buckets: Option<u32>,
-    /// `type` of the scheduler for queues; `None` keeps the current kind. As in dummynet, packets
-    /// of `pipe N` rules always pass the FIFO.
+    /// `type`: the kind of the scheduler for queues; `None` keeps the current kind. As in dummynet,
+    /// packets of `pipe N` rules always pass the FIFO.
     pub kind: Option<SchedKind>,
 }
 
-/// A link.
+/// Parameters of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeLinkSpec {
     /// Bandwidth in bit/s; 0 is unlimited.
     pub bits_per_sec: u64,
     /// Additional delay of every packet, in ns.
     pub delay_ns: u64,
-    /// Bytes that an idle link sends at once.
+    /// Bytes that a link sends at once after it was idle.
     pub burst_bytes: u64,
-    /// Random extra time on the link.
+    /// Random extra time of each packet on the link.
     pub profile: Option<PipeProfile>,
 }
 
-/// A parsed delay profile.
+/// A parsed profile of extra transmission time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeProfile {
     /// Name of the profile, truncated to 31 bytes.
     pub name: String,
-    /// Extra time in ms; all entries are equally likely.
+    /// Extra transmission times in ms, one of which is drawn for each packet; all are equally
+    /// likely.
     pub extra_ms: Vec<u32>,
-    /// Index of the first entry that loses its packet.
+    /// Index in `extra_ms` of the first entry that loses its packet; all later entries lose theirs
+    /// too.
     pub first_lost: u32,
 }
 
 impl PipeProfile {
-    /// Maximum length of a name.
+    /// Maximum length of a profile's name, in bytes.
     pub(crate) const MAX_NAME_BYTES: usize = 31;
-    /// Maximum number of entries, as in dummynet.
+    /// Maximum number of entries in a profile, as in dummynet.
     pub(crate) const MAX_ENTRIES: usize = 1024;
 
-    /// Converts a profile file. The caller applies its bandwidth ([`PipeSpec::load`]).
+    /// Converts the contents of a profile file. The bandwidth in it is not part of the result;
+    /// [`PipeSpec::load`] applies it.
     #[must_use]
     pub fn new(file: &DummynetProfile) -> Self {
         let mut name = file.name.clone().unwrap_or_default();
@@ -71,14 +74,15 @@ impl PipeProfile {
             .rev()
             .find(|&end| name.is_char_boundary(end));
         name.truncate(end.unwrap_or(0));
-        // Rounded down to a whole entry, as in dummynet: 0.86 of 10 entries are 8.
+        // The product is rounded down to a whole entry, as in dummynet: 0.86 of 10 entries are 8
+        // entries.
         let first_lost = (file.loss_level * file.extra_ms.len() as f64) as u32;
         Self { name, extra_ms: file.extra_ms.clone(), first_lost }
     }
 }
 
 impl PipeSpec {
-    /// Applies a profile; a bandwidth in it overrides the pipe's.
+    /// Loads a profile file into the pipe; a bandwidth in the file replaces the pipe's bandwidth.
     pub fn load(&mut self, file: &DummynetProfile) {
         if let Some(bits_per_sec) = file.bits_per_sec {
             self.link.bits_per_sec = bits_per_sec;
@@ -87,30 +91,33 @@ impl PipeSpec {
     }
 }
 
-/// `queue N config`: flows that share a scheduler with others, by weight.
+/// `queue N config`: a set of flows that share a scheduler with the flows of other queues, by
+/// weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShaperQueueSpec {
-    /// The scheduler: `sched N`, or its synonym `pipe N`. `None` keeps the current one.
+    /// Number of the scheduler, by `sched N` or its synonym `pipe N`. `None` keeps the current
+    /// scheduler.
     pub parent: Option<ObjectNumber>,
     /// `weight`, `lmax`, `pri`.
     pub share: ShareSpec,
-    /// Limits, losses, active queue management.
+    /// Limits, losses and active queue management.
     pub policy: PolicySpec,
-    /// Flows that this mask distinguishes each have a separate queue.
+    /// The mask of the queue: each flow that it distinguishes has a separate queue.
     pub mask: FlowMask,
-    /// `buckets`, only shown.
+    /// `buckets`: only shown in listings.
     pub buckets: Option<u32>,
 }
 
-/// The scheduling parameters of a queue. Omitted parameters are kept, or get the scheduler's
-/// default.
+/// The scheduling parameters of a queue. A parameter that is `None` keeps its value; in a new queue
+/// it gets the scheduler's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
-    /// The flow's share of a scheduler (`weight`).
+    /// `weight`: the share that each flow of the queue gets of the scheduler's link, relative to
+    /// the other flows.
     pub weight: Option<u32>,
-    /// `lmax`, in bytes.
+    /// `lmax`: the maximum packet length in bytes.
     pub lmax: Option<u32>,
-    /// `pri`; lower is served first.
+    /// `pri`: the priority; the lowest number is served first.
     pub priority: Option<u32>,
 }
 
@@ -119,9 +126,9 @@ pub struct ShareSpec {
 pub struct SchedSpec {
     /// The kind of scheduler; `None` keeps the current kind.
     pub kind: Option<SchedKind>,
-    /// Flows that this mask distinguishes each have a separate link.
+    /// The mask of the scheduler: each flow that it distinguishes has a separate link.
     pub mask: FlowMask,
-    /// `buckets`, only shown.
+    /// `buckets`: only shown in listings.
     pub buckets: Option<u32>,
     /// Policy of the single queue of a FIFO scheduler.
     pub policy: PolicySpec,
@@ -130,7 +137,7 @@ pub struct SchedSpec {
 /// The scheduling algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SchedKind {
-    /// A single queue.
+    /// A single FIFO queue.
     Fifo,
     /// Worst-case fair weighted fair queueing: shares by `weight`, 1 to 100.
     #[default]
@@ -139,7 +146,8 @@ pub enum SchedKind {
     Rr,
     /// Quick fair queueing: shares by `weight`, 1 to 65536, at constant cost.
     Qfq,
-    /// Strict priority by `pri`, or by `weight` without `pri`; 0 is served first.
+    /// Strict priority by `pri`, or by `weight` in a queue without `pri`; priority 0 is served
+    /// first.
     Prio,
     /// Flow queueing with CoDel.
     FqCodel(FairSpec, CoDelSpec),
@@ -148,13 +156,13 @@ pub enum SchedKind {
 }
 
 impl SchedKind {
-    /// Whether the kind has parameters of CoDel or PIE.
+    /// Returns whether the kind has parameters of CoDel or PIE.
     #[must_use]
     pub(crate) const fn manages_queues(&self) -> bool {
         matches!(self, Self::FqCodel(..) | Self::FqPie(..))
     }
 
-    /// The name in listings.
+    /// The name of the kind in listings.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -178,7 +186,7 @@ pub struct PolicySpec {
     pub loss: ShaperLoss,
     /// Active queue management.
     pub aqm: AqmSpec,
-    /// Whether drops are reported to the sender as success.
+    /// `noerror`: whether drops are reported to the sender as success.
     pub noerror: bool,
 }
 
@@ -187,7 +195,8 @@ pub struct PolicySpec {
 pub enum QueueLimit {
     /// Maximum number of packets.
     Slots(u32),
-    /// Number of bytes at which the queue is full; one packet may exceed it.
+    /// Number of bytes; a queue is full when it holds more, so the last packet may exceed
+    /// the limit.
     Bytes(u32),
 }
 
@@ -197,7 +206,7 @@ impl Default for QueueLimit {
     }
 }
 
-/// Random losses, as multiples of 1 / (2^31 - 1).
+/// Random losses; probabilities are in units of 1 / (2^31 - 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShaperLoss {
     /// No losses.
@@ -211,17 +220,17 @@ pub enum ShaperLoss {
     GilbertElliott {
         /// Loss probability in the good state.
         good: u32,
-        /// Probability to go from good to bad.
+        /// Probability of the change from good to bad.
         to_bad: u32,
         /// Loss probability in the bad state.
         bad: u32,
-        /// Probability to go from bad to good.
+        /// Probability of the change from bad to good.
         to_good: u32,
     },
 }
 
 impl ShaperLoss {
-    /// The value that represents certain loss.
+    /// The value that means probability 1.
     pub const SCALE: u32 = 0x7fff_ffff;
 }
 
@@ -235,7 +244,7 @@ pub enum AqmSpec {
     Red(ShaperRedSpec),
     /// CoDel, by the `codel` option.
     CoDel(CoDelSpec),
-    /// `pie`. A `wake_bytes` other than 0 means `onoff`.
+    /// `pie`; with `onoff`, `wake_bytes` is not 0.
     Pie(PieSpec),
 }
 
@@ -244,28 +253,29 @@ pub enum AqmSpec {
 pub struct ShaperRedSpec {
     /// Weight of the newest length in the average, in 1/65536.
     pub weight: u32,
-    /// Average from which packets are hit: in packets, or in bytes if the queue's limit is in
-    /// bytes.
+    /// Average queue length from which packets may be hit: in packets, or in bytes if the queue's
+    /// limit is in bytes.
     pub min: u32,
-    /// Average from which all packets are hit.
+    /// Average queue length from which all packets are hit, in the unit of `min`; with `gentle` see
+    /// below.
     pub max: u32,
     /// Probability at `max`, in 1/65536.
     pub max_p: u32,
     /// `gred`: above `max` the probability rises to 1 at twice `max`.
     pub gentle: bool,
-    /// Whether every packet above `min` is marked, or dropped if it cannot be marked, as in
-    /// dummynet.
+    /// `ecn`: as in dummynet, every packet above `min` is marked, or dropped if it cannot be
+    /// marked.
     pub ecn: bool,
 }
 
 impl AqmSpec {
-    /// Whether this is CoDel or PIE, whose parameters extend to the end of a command.
+    /// Returns whether this is CoDel or PIE, whose parameters extend to the end of a command.
     pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }
 }
 
 impl ShaperRedSpec {
-    /// The value that represents 1.
+    /// The value of `weight` and `max_p` that means 1.
     pub const SCALE: u32 = 1 << 16;
 }

@@ -1,19 +1,19 @@
 //! `pipe`, `queue` and `sched` commands as text: parsed, checked, printed canonically.
 //!
 //! ```text
-//! pipe N config [bw R] [delay T] [burst S] [profile FILE] [profile-values …] [queue …] [plr …] [mask …] [red …] …
+//! pipe N config [bw R] [delay T] [burst S] [profile FILE] [profile-values …]
+//!                [queue …] [plr …] [mask …] [red …] …
 //! queue N config pipe|sched N [weight W] [lmax L] [pri P] [mask …] [queue …] …
 //! sched N config [type fifo|wf2q+|rr|qfq|prio|fq_codel|fq_pie …] [mask …] …
 //! pipe|queue|sched delete N|N-M … · show [N|N-M …] · list · flush
 //! ```
 //!
-//! The words are dummynet's. In addition, rates and times may have a fraction and any of the units
-//! (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
+//! The words are dummynet's. Unlike in dummynet, rates and times may have a fraction and any of the
+//! units (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
 //!
-//! The output of [`core::fmt::Display`] parses to the same configuration.
+//! The text printed by [`core::fmt::Display`] parses to the same configuration.
 //!
-//! Not for: files. The caller loads the `profile` that [`DummynetCommand::ConfigWithProfile`]
-//! names.
+//! Not for files: the caller loads the file that [`DummynetCommand::ConfigWithProfile`] names.
 
 mod aqm;
 mod caps;
@@ -37,22 +37,23 @@ pub use error::ShaperTextError;
 use crate::spec::ObjectNumber;
 use crate::{ObjectKind, ShaperConfig};
 
-/// A command.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DummynetCommand {
     /// Creates or changes an object.
     Config(ShaperConfig),
-    /// Like [`Self::Config`] of a pipe, after this profile has been loaded into the pipe
-    /// ([`crate::spec::PipeSpec::load`]).
+    /// Like [`Self::Config`] of a pipe, but the caller must first load the profile file with this
+    /// name into the pipe ([`crate::spec::PipeSpec::load`]).
     ConfigWithProfile(ShaperConfig, String),
-    /// Deletes objects.
+    /// Deletes the objects of a kind with numbers in these ranges.
     Delete(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
-    /// Lists objects; all without ranges.
+    /// Lists the objects of a kind with numbers in these ranges; all objects if there are no
+    /// ranges.
     Show(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
-    /// Deletes everything.
+    /// Deletes all objects.
     Flush,
-    /// Reads or sets the sysctl with [`crate::SYSCTL_PREFIX`] and this name; all sysctls if the
-    /// name is empty. [`Self::parse`] never returns this.
+    /// Reads, or sets to a value, the sysctl with this name after [`crate::SYSCTL_PREFIX`]; reads
+    /// all sysctls if the name is empty. [`Self::parse`] never returns this.
     Sysctl(String, Option<u32>),
 }
 
@@ -65,7 +66,7 @@ impl DummynetCommand {
         Self::parse_within(text, &QueueCaps::default())
     }
 
-    /// Parses a command with other limits than the default ones.
+    /// Parses a command with `caps` instead of the default limits on queue sizes.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -88,7 +89,7 @@ fn kind(cursor: &mut ShaperCursor<'_>) -> Result<ObjectKind, ShaperTextError> {
     })
 }
 
-/// Parses `N config …` and `config N …`, and other verbs in the same two forms.
+/// Parses a verb and the number before or after it: `N config …` or `config N …`.
 fn verb(
     cursor: &mut ShaperCursor<'_>,
     kind: ObjectKind,

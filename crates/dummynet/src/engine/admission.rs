@@ -1,5 +1,5 @@
-//! The admission of a queue: random losses, limits and active queue management, in dummynet's
-//! order.
+//! Decides whether a packet may enter a queue: random losses, limits and active queue management,
+//! in dummynet's order.
 //!
 //! ```text
 //!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel asks on the way out
@@ -17,12 +17,12 @@ use super::counters::ShaperDropCause;
 use super::pool::PooledPacket;
 use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
 
-/// Packet sizes that RED uses, with their sysctl names. A queue keeps the values it was configured
-/// with, as in dummynet.
+/// Packet sizes that RED uses, with their sysctl names. As in dummynet, a queue keeps the sizes
+/// that were set when it was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedSizes {
-    /// `net.inet.ip.dummynet.red_avg_pkt_size`; default 512. The average of an idle queue decays
-    /// once for each time that a packet of this many bytes would take on the link.
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`; default 512. While a queue is idle, its average
+    /// decays once per time that a packet of this many bytes takes on the link.
     pub mean_len: u32,
     /// `net.inet.ip.dummynet.red_max_pkt_size`; default 1500. In a queue limited in bytes, a packet
     /// of this length is dropped with the full probability, and a shorter packet with a
@@ -39,7 +39,7 @@ impl Default for RedSizes {
 /// Length in bytes that PIE's `onoff` assumes for a packet, in a queue limited in slots.
 const PIE_MEAN_LEN: u64 = 1000;
 
-/// The state that all queues of a flowset share.
+/// The admission state that all queues of a flowset share.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePolicy {
     pub(crate) spec: PolicySpec,
@@ -49,7 +49,8 @@ pub(crate) struct QueuePolicy {
     aqm_draws: Stream,
 }
 
-/// The state of a single queue; queues with neither AQM nor a chain of losses have none.
+/// The admission state of a single queue. A queue with neither AQM nor the Gilbert-Elliott model
+/// has none.
 #[derive(Clone, Debug)]
 pub(crate) struct AdmissionState {
     aqm: FifoAqm,
@@ -93,8 +94,8 @@ impl QueuePolicy {
         Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
     }
 
-    /// Updates the admission state of a queue to this policy; an algorithm that does not change
-    /// keeps its state.
+    /// Brings the admission state of a queue in line with this policy. If the algorithm stays the
+    /// same, it keeps its state.
     pub(crate) fn update_admission(
         &self,
         gate: &mut Option<Box<AdmissionState>>,
@@ -118,12 +119,12 @@ impl QueuePolicy {
         *gate = Some(fresh);
     }
 
-    /// The random draws of active queue management.
+    /// The stream of random numbers for active queue management.
     pub(crate) const fn aqm_draws(&mut self) -> &mut Stream {
         &mut self.aqm_draws
     }
 
-    /// Draws whether a packet is lost, before all other tests.
+    /// Draws whether `plr` drops a packet; this comes before all other tests.
     #[inline]
     pub(crate) fn loses(&mut self, gate: Option<&mut AdmissionState>) -> bool {
         match self.spec.loss {
@@ -136,7 +137,8 @@ impl QueuePolicy {
         }
     }
 
-    /// Decides on a packet that arrives at a queue in the state `queue`.
+    /// Decides whether a packet that arrives at a queue enters it. `queue` is the contents of the
+    /// queue before.
     #[inline]
     pub(crate) fn admit<H>(
         &mut self,
@@ -206,7 +208,7 @@ fn chance(loss: u32) -> Chance {
     Chance::from_ratio(loss.into(), ShaperLoss::SCALE.into()).unwrap_or(Chance::ALWAYS)
 }
 
-/// Builds the algorithm of a policy.
+/// Builds the queue management algorithm of a policy.
 ///
 /// # Errors
 /// If a parameter is out of range.
@@ -234,7 +236,8 @@ fn red_model(
     let scale = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
     let in_bytes = matches!(limit, QueueLimit::Bytes(_));
     let min = f64::from(red.min);
-    // With `ecn` all packets above min are hit: as if max immediately followed min.
+    // With `ecn`, every packet is hit while the average is above `min`, as if `max` immediately
+    // followed `min`.
     let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
     RedModel {
         unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
@@ -252,13 +255,14 @@ fn red_model(
     }
 }
 
-/// How long a packet of the mean size takes on the link; 0 if the rate is unlimited.
+/// Time in ns that a packet of the mean size takes on the link; 0 if the rate is unlimited.
 fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
     let ns = (u128::from(sizes.mean_len) * 8_000_000_000).checked_div(bits_per_sec.into());
     ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Returns PIE's parameters: with `onoff`, PIE becomes active when a third of the queue is in use.
+/// Returns PIE's parameters. With `onoff`, PIE becomes active when a third of the queue's limit is
+/// in use.
 fn pie_model(pie: &PieSpec, limit: QueueLimit) -> PieSpec {
     let bytes = match limit {
         QueueLimit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,

@@ -22,7 +22,7 @@ use crate::spec::{
     ShareSpec,
 };
 
-/// The object to create or change.
+/// A parsed `config` command: the object to create or change, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShaperConfig {
     /// `pipe N config`.
@@ -34,8 +34,8 @@ pub enum ShaperConfig {
 }
 
 impl ShaperConfig {
-    /// Splits the configuration into commands that can be printed. Parameters of CoDel and PIE
-    /// extend to the end of a command, so an object that has such parameters both for its flows and
+    /// Splits the configuration into commands that can be printed. All words after a parameter of
+    /// CoDel or PIE belong to this parameter, so an object with CoDel or PIE both for its flows and
     /// for its queue needs two commands.
     #[must_use]
     pub fn into_commands(self) -> Vec<Self> {
@@ -62,7 +62,7 @@ impl ShaperConfig {
     }
 }
 
-/// Kinds of objects.
+/// Kinds of objects, by the command that configures them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// The `pipe` command.
@@ -74,7 +74,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// The command word.
+    /// The word that starts the command, such as `pipe`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,16 +101,16 @@ pub enum ShaperConfigError {
     /// The object to delete does not exist.
     #[error("there is no {} {number}", kind.name())]
     NotFound {
-        /// The kind that was named.
+        /// The kind in the command.
         kind: ObjectKind,
-        /// The number that was named.
+        /// The number in the command.
         number: ObjectNumber,
     },
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Creates or changes an object. As in dummynet, a pipe is configured as a whole: omitted
-    /// parameters get their defaults.
+    /// Creates or changes an object. As in dummynet, a pipe is configured as a whole: parameters
+    /// that the command omits get their defaults.
     ///
     /// Effects of a change on the packets inside:
     /// - Waiting packets keep waiting, in their order; a change loses none.
@@ -120,12 +120,14 @@ impl<H: Copy> Dummynet<H> {
     ///   change, and starts fresh if another algorithm is chosen.
     /// - Queues keep their order of service when weights change; the next packet uses the new
     ///   weight.
-    /// - With another scheduler, waiting packets leave first, in the order of the old one.
-    /// - With another mask, old dynamic queues and pipes drain in parallel with the new ones. A
-    ///   queue that moves to another parent leaves its packets to the old one.
+    /// - After a change of the scheduler, waiting packets leave first, in the order of the old
+    ///   scheduler.
+    /// - After a change of the mask, old dynamic queues and pipes drain in parallel with the new
+    ///   ones. The packets of a queue that moves to another parent stay with the old parent.
     ///
     /// # Errors
-    /// [`ShaperConfigError`] if a parameter is out of range or something is missing.
+    /// [`ShaperConfigError`] if a parameter is out of range, or the parent of a new queue is
+    /// missing.
     pub fn configure(
         &mut self,
         now_ns: u64,
@@ -224,7 +226,8 @@ impl<H: Copy> Dummynet<H> {
                 sweep_position: 0,
                 counters: ShaperCounters::default(),
             };
-            // Packets in the delay are counted by the index of their scheduler.
+            // Packets in the delay are counted by their scheduler's index, so an index is reused
+            // only when none of them refers to it.
             let delayed = &self.delay_lines;
             return self.objects.add_sched(sched, |index| delayed.is_clear(index));
         };
@@ -275,7 +278,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Updates the queues of a scheduler to the algorithms of their policies.
+    /// Brings the queues of a scheduler in line with the policies of their flowsets.
     fn apply_policies(&mut self, index: u32) {
         let sched = self.objects.sched(index);
         let bits_per_sec = sched.link.spec.bits_per_sec;
@@ -342,8 +345,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the parameters of an instance's scheduler; `false` if the scheduler is of another
-    /// kind.
+    /// Changes the parameters of an instance's flow queueing. Returns false if the instance has no
+    /// flow queueing, or one of another kind than `kind`.
     fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
         let InstanceQueues::Fair(fair) = &mut self.instances[at as usize].queues else {
             return false;
@@ -359,8 +362,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Replaces the queues of an instance after its scheduler has changed; waiting packets leave
-    /// first.
+    /// Replaces the queues of an instance after its scheduler has changed. Packets that wait in the
+    /// old queues leave before all later packets.
     fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
         let own = &mut self.objects.sched_mut(instance.sched).counters;
@@ -376,17 +379,18 @@ impl<H: Copy> Dummynet<H> {
             Some(flowset) => queues(sched, flowset),
             None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
         };
-        // Without flowsets no packet can arrive until a flowset is added, and the queues are then
-        // rebuilt.
+        // Without a flowset no packet can arrive. When a flowset is added, a new instance with new
+        // queues is created.
         if flowset.is_none() {
             self.unlist(at);
         }
     }
 
-    /// Deletes objects. Packets that wait in them are lost; packets in the delay are not.
+    /// Deletes the objects of a kind in `ranges`. Packets that wait in them are lost; packets in
+    /// the delay are not.
     ///
-    /// If a pipe or scheduler is deleted, its queues stay, and drop all packets until it is created
-    /// again.
+    /// If a pipe or scheduler is deleted, its queues remain; they drop all packets until it is
+    /// created again.
     ///
     /// # Errors
     /// [`ShaperConfigError::NotFound`] if none of the objects exists.
@@ -422,7 +426,7 @@ impl<H: Copy> Dummynet<H> {
         Ok(())
     }
 
-    /// Deletes everything (`pipe flush`, `queue flush` and `sched flush` are the same).
+    /// Deletes all objects (`pipe flush`, `queue flush` and `sched flush` do the same).
     pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
@@ -491,7 +495,7 @@ fn check_number(number: ObjectNumber) -> Result<u32, ShaperConfigError> {
     if number == 0 { Err(ShaperConfigError::NumberZero) } else { Ok(number.into()) }
 }
 
-/// Whether two masks distinguish the same flows.
+/// Returns whether two masks distinguish the same flows.
 fn same_flows(one: &FlowMask, other: &FlowMask) -> bool {
     FlowMask { shown_as_v6: false, ..*one } == FlowMask { shown_as_v6: false, ..*other }
 }

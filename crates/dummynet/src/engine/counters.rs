@@ -1,10 +1,11 @@
-//! The fate of packets, and their counters.
+//! Counts packets accepted, sent and dropped, by cause.
 
 /// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ShaperDropCause {
-    /// The rule names a pipe or queue that does not exist, or a queue without its scheduler.
+    /// The rule names a pipe or queue that does not exist, or a queue whose scheduler does not
+    /// exist.
     NoObject,
     /// Random loss, as configured by `plr`.
     Loss,
@@ -14,14 +15,14 @@ pub enum ShaperDropCause {
     Aqm,
     /// The profile of the link lost the packet, at the end of its delay.
     Profile,
-    /// There was no space for another flow.
+    /// There was no space for another dynamic queue or instance.
     NoRoom,
     /// The packet's pipe, queue or scheduler was deleted.
     Deleted,
 }
 
 impl ShaperDropCause {
-    /// All causes.
+    /// All causes, in the order of their values.
     pub const ALL: [Self; 7] = [
         Self::NoObject,
         Self::Loss,
@@ -32,7 +33,7 @@ impl ShaperDropCause {
         Self::Deleted,
     ];
 
-    /// The name in reports.
+    /// The name of the cause in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +83,7 @@ pub struct ShaperCounters {
     pub marked: u64,
     /// Packets lost.
     pub drops: ShaperDrops,
-    /// Packets that wait in queues.
+    /// Packets that are waiting in queues.
     pub queued: u64,
     /// Packets on links and in their delay lines.
     pub delayed: u64,

@@ -1,13 +1,14 @@
-//! Packets in the delays: one delay line per scheduler, emitted in order of time.
+//! The packets that are in the delay: one delay line per scheduler, emitted in order of time.
 //!
-//! All instances of a scheduler have the same delay. So without a mask, packets of a scheduler
-//! never overtake each other, and its line is a FIFO queue. With a mask, links with different load
-//! finish out of order, and the line is a timing wheel.
+//! All instances of a scheduler have the same delay. Without a mask there is one instance, so
+//! packets of the scheduler never overtake each other, and the line is a FIFO queue. With a mask,
+//! packets of links with different load finish out of order, and the line is a timing wheel.
 //!
 //! # Invariants
-//! 1. Each line with packets has an entry at its `head_ns`, which is when its first packet is due.
-//!    Other entries are stale and are skipped.
-//! 2. The earliest entry is `first`, all others are in `heads`: a single pipe needs no heap.
+//! 1. Each line with packets has an entry with its `head_ns`, the time at which its first packet is
+//!    due. All other entries of a line are stale and are skipped.
+//! 2. The earliest entry is `first`, and all others are in `heads`: with a single pipe, the heap is
+//!    empty.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -19,14 +20,14 @@ use slipring_model::{DelayLine, Wheel};
 
 use super::instance::NEVER_NS;
 
-/// When to check a line, and the line's index.
+/// An entry: the time in ns at which a line must be checked, and the line's index.
 type LineEvent = (u64, u32);
 
-/// The lines, by the index of their scheduler.
+/// The delay lines; a line has the index of its scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayLines<T> {
     lines: Vec<SchedDelayLine<T>>,
-    /// The earliest entry; at [`NEVER_NS`] there is none.
+    /// The earliest entry; its time is [`NEVER_NS`] if there is none.
     first: LineEvent,
     heads: BinaryHeap<Reverse<LineEvent>>,
 }
@@ -34,7 +35,7 @@ pub(crate) struct DelayLines<T> {
 #[derive(Clone, Debug)]
 struct SchedDelayLine<T> {
     packets: LinePackets<T>,
-    /// When the first packet is due, or [`NEVER_NS`].
+    /// Time in ns at which the first packet is due; [`NEVER_NS`] if the line is empty.
     head_ns: u64,
 }
 
@@ -79,19 +80,19 @@ impl<T: Copy> DelayLines<T> {
         Self { lines: Vec::new(), first: (NEVER_NS, 0), heads: BinaryHeap::new() }
     }
 
-    /// Whether a line is empty.
+    /// Returns whether the line of scheduler `sched` is empty.
     pub(crate) fn is_clear(&self, sched: u32) -> bool {
         self.lines.get(sched as usize).is_none_or(|line| line.head_ns == NEVER_NS)
     }
 
-    /// The earliest time at which a packet may be due.
+    /// The earliest time at which a packet may be due, in ns; `None` if all lines are empty.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         (self.first.0 != NEVER_NS).then_some(self.first.0)
     }
 
-    /// Adds a packet that is due at `out_ns`. `overtakes`: the packet may be due before earlier
-    /// packets of this scheduler.
+    /// Adds a packet that is due at `out_ns`. `overtakes` is true if it may be due before packets
+    /// that were added earlier for the same scheduler.
     #[inline]
     pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
         if self.lines.len() <= sched as usize {
@@ -118,7 +119,8 @@ impl<T: Copy> DelayLines<T> {
             return;
         }
         let first = core::mem::replace(&mut self.first, entry);
-        // The line has a later entry, so this one is stale.
+        // If the replaced entry is of the same line, it is later than the new one, so it is stale
+        // and dropped.
         if first.0 != NEVER_NS && first.1 != entry.1 {
             self.heads.push(Reverse(first));
         }
@@ -138,7 +140,7 @@ impl<T: Copy> DelayLines<T> {
             if packet.is_some() {
                 line.head_ns = line.packets.first_ns().unwrap_or(NEVER_NS);
             }
-            // A line with a stale entry has another entry with the correct time.
+            // If the entry is stale, the line has another entry with the correct time.
             let next_ns = if packet.is_some() { line.head_ns } else { NEVER_NS };
             if next_ns != at_ns {
                 self.reenter((next_ns, sched));
@@ -149,7 +151,7 @@ impl<T: Copy> DelayLines<T> {
         }
     }
 
-    /// Replaces the first entry by `entry`, which is not earlier.
+    /// Replaces the first entry by `entry`, which is not earlier than it.
     #[inline]
     fn reenter(&mut self, entry: LineEvent) {
         self.first = match self.heads.peek_mut() {
@@ -186,7 +188,7 @@ mod tests {
             let mut now_ns = 0;
             for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
                 if step > 0 {
-                    // Lines 0 and 1 may overtake; all times are from now on.
+                    // In lines 0 and 1 packets may overtake. The times are offsets from now.
                     delays.push(sched, now_ns + ns, (sched, number), sched < 2);
                     list.push((now_ns + ns, sched, number));
                 } else {
@@ -194,7 +196,8 @@ mod tests {
                     while let Some((at_ns, index, (sched, number))) = delays.pop(now_ns) {
                         prop_assert_eq!(index, sched);
                         prop_assert_eq!(Some(at_ns), list.iter().map(|one| one.0).min());
-                        // Of equal times, each line keeps its order.
+                        // Packets of one line with equal times leave in the order in which they
+                        // were added.
                         let first = list.iter().filter(|one| (one.0, one.1) == (at_ns, sched));
                         prop_assert_eq!(first.map(|one| one.2).min(), Some(number));
                         list.retain(|one| one.2 != number);

@@ -5,7 +5,7 @@ use slipring_model::aqm::Ecn;
 use super::counters::ShaperDropCause;
 use crate::spec::ObjectNumber;
 
-/// The object to which a rule sends a packet.
+/// The object to which a rule sends a packet, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShaperTarget {
     /// `pipe N`.
@@ -19,29 +19,29 @@ pub enum ShaperTarget {
 pub struct ShaperPacket<H> {
     /// The caller's handle for the packet.
     pub handle: H,
-    /// The caller's number of the rule that sent the packet.
+    /// Number of the rule that sent the packet, chosen by the caller.
     pub rule: u32,
-    /// Number of bytes that the packet counts.
+    /// Length in bytes, for bandwidth, limits and counters.
     pub len: u32,
     /// The packet's ECN field.
     pub ecn: Ecn,
 }
 
-/// An event of a packet.
+/// What happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShaperEvent<H> {
-    /// The packet has passed its pipe.
+    /// The packet has passed the link and the delay.
     Released {
-        /// The packet.
+        /// The caller's handle of the packet.
         handle: H,
-        /// When the event was due, in ns; not after the time of the call.
+        /// Time of the release, in ns; at or before the time of the call.
         at_ns: u64,
         /// What the caller must do with the packet.
         next: ReleaseAction,
     },
-    /// The packet is lost.
+    /// The packet was lost.
     Dropped {
-        /// The packet.
+        /// The caller's handle of the packet.
         handle: H,
         /// Time of the loss, in ns.
         at_ns: u64,
@@ -51,21 +51,21 @@ pub enum ShaperEvent<H> {
     /// The packet's ECN field must be set to "congestion experienced"; the packet stays in the
     /// engine.
     Marked {
-        /// The packet.
+        /// The caller's handle of the packet.
         handle: H,
     },
 }
 
-/// What happens to a packet after its release.
+/// What the caller must do with a released packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// The packet is accepted: `one_pass` is on.
+    /// Accept the packet: `one_pass` is on.
     Accept,
-    /// The search continues after this rule.
+    /// Continue with the rules after the rule with this number.
     After(u32),
 }
 
-/// A packet inside the delay.
+/// A packet that is in the delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DelayedPacket<H> {
     pub(super) handle: H,

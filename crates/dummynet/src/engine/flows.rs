@@ -1,8 +1,10 @@
-//! The queues of one scheduler instance: found by flow, served by the scheduler, removed when idle.
+//! The queues of one scheduler instance. Queues are found by flow, served by the scheduler, and
+//! removed when idle.
 //!
 //! # Invariants
-//! 1. A queue in `index` is in use; a queue that is neither in `index` nor in `free` only drains.
-//! 2. `scheduler` has exactly the queues in use, and knows which of them have packets.
+//! 1. A queue in `index` is in use. A queue that is neither in `index` nor in `free` gets no new
+//!    packets and is removed once it is empty.
+//! 2. `scheduler` contains exactly the queues in use, and knows which of them have packets.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,15 +19,15 @@ use super::sink::EventSink;
 use crate::flow::ShaperFlowId;
 use crate::sched::{FlowScheduler, QueueShare};
 
-/// One queue.
+/// The queue of one flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowQueue {
     pub(crate) chain: PacketChain,
     pub(crate) admission: Option<Box<AdmissionState>>,
     pub(crate) totals: FlowTotals,
-    /// When the last packet arrived.
+    /// Time at which the last packet arrived, in ns.
     pub(crate) last_ns: u64,
-    /// The flowset that the queue belongs to.
+    /// Index of the flowset that the queue belongs to.
     pub(crate) flowset: u32,
     pub(crate) state: FlowQueueState,
 }
@@ -42,18 +44,18 @@ pub(crate) enum FlowQueueState {
 pub(crate) struct FlowQueues {
     pub(crate) scheduler: FlowScheduler,
     flows: Vec<FlowQueue>,
-    /// Cold data: identity and hash of each queue.
+    /// Masked flow and hash of each queue, kept apart from `flows` because they are rarely read.
     names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
-    /// Where the search for idle queues continues.
+    /// The position in `flows` at which the search for idle queues continues.
     sweep_position: usize,
-    /// Packets in all queues.
+    /// Number of packets in all queues.
     queued: u32,
 }
 
 impl FlowQueue {
-    /// Removes the next packet that the AQM does not drop.
+    /// Removes and returns the next packet that the AQM does not drop.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -100,7 +102,7 @@ impl FlowQueues {
         self.index.find(hash, is_it).copied()
     }
 
-    /// Creates a queue.
+    /// Creates a queue and returns its index.
     pub(crate) fn make(
         &mut self,
         flow: FlowQueue,
@@ -146,7 +148,7 @@ impl FlowQueues {
         }
     }
 
-    /// Removes the next packet in the scheduler's order.
+    /// Removes and returns the next packet in the scheduler's order.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -172,8 +174,8 @@ impl FlowQueues {
         }
     }
 
-    /// Checks two queues and removes those without a packet for `idle_ns`. Called whenever a queue
-    /// is created, so there are at most twice as many queues as are in use.
+    /// Checks two queues, and removes each one that has had no packet for `idle_ns`. Every creation
+    /// of a queue calls this first, so there are at most twice as many queues as are in use.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
             if self.flows.is_empty() {
@@ -184,7 +186,7 @@ impl FlowQueues {
         }
     }
 
-    /// Removes all queues without a packet for `idle_ns`.
+    /// Removes all queues that have had no packet for `idle_ns`.
     pub(crate) fn expire_all(&mut self, now_ns: u64, idle_ns: u64) {
         for at in 0..self.flows.len() as u32 {
             self.expire(at, now_ns, idle_ns);
@@ -199,7 +201,7 @@ impl FlowQueues {
         }
     }
 
-    /// Lets the queues of a flowset drain; new packets get new queues.
+    /// Takes the queues of a flowset out of use: they drain, and new packets get new queues.
     pub(crate) fn retire(&mut self, flowset: u32) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
@@ -248,7 +250,7 @@ impl FlowQueues {
         }
     }
 
-    /// Gives all queues of a flowset a new share.
+    /// Sets the share of all queues of a flowset.
     pub(crate) fn share(&mut self, flowset: u32, share: QueueShare) {
         for at in 0..self.flows.len() as u32 {
             let flow = &self.flows[at as usize];
@@ -258,7 +260,7 @@ impl FlowQueues {
         }
     }
 
-    /// Iterates over the queues in use, with their identity and hash.
+    /// Iterates over the queues in use, with the masked flow and the hash of each.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&FlowQueue, &ShaperFlowId, u64)> {
         let used =
             |(flow, _): &(&FlowQueue, &(ShaperFlowId, u64))| flow.state == FlowQueueState::Used;
@@ -270,13 +272,13 @@ impl FlowQueues {
         self.flows.iter_mut().filter(|flow| flow.state != FlowQueueState::Free)
     }
 
-    /// Whether no packet waits.
+    /// Returns whether no packet waits in any queue.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.queued == 0
     }
 
-    /// Packets and bytes that wait.
+    /// Returns the number of waiting packets, and of their bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let add = |(packets, bytes), flow: &FlowQueue| {
             (packets + u64::from(flow.chain.packets()), bytes + flow.chain.bytes())
@@ -284,7 +286,7 @@ impl FlowQueues {
         self.flows.iter().fold((0, 0), add)
     }
 
-    /// Number of queues in use.
+    /// Returns the number of queues in use.
     pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }

@@ -1,5 +1,4 @@
-//! Creation and removal of instances: which instances new packets use, and which instances are
-//! idle.
+//! Decides which instances new packets use, and removes idle instances and queues.
 
 use alloc::vec::Vec;
 
@@ -7,17 +6,19 @@ use super::Dummynet;
 use super::flows::FlowQueue;
 use super::instance::{InstanceQueues, NEVER_NS};
 
-/// The `sched` of a slot without an instance.
+/// Value of `Instance::sched` in a slot without an instance.
 const NO_SCHED: u32 = u32::MAX;
 
 impl<H: Copy> Dummynet<H> {
-    /// Returns every instance of a scheduler, including those that only drain.
+    /// Returns the indexes of all instances of a scheduler, including those that get no new
+    /// packets.
     pub(super) fn instances_of(&self, sched: u32) -> Vec<u32> {
         let numbered = (0u32..).zip(&self.instances);
         numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
     }
 
-    /// Makes new packets create new instances; the old ones drain.
+    /// Hides all instances of a scheduler, so that new packets create new instances; the old ones
+    /// drain.
     pub(super) fn unlist_all(&mut self, sched: u32) {
         for at in self.instances_of(sched) {
             self.unlist(at);
@@ -36,7 +37,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Frees the slot of an empty instance.
+    /// Frees slot `at`, whose instance must be empty.
     pub(super) fn free_instance(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];
         instance.due_ns = NEVER_NS;
@@ -45,8 +46,9 @@ impl<H: Copy> Dummynet<H> {
         self.free.push(at);
     }
 
-    /// Checks two instances of a scheduler and removes those that are idle. Called whenever an
-    /// instance is created, so there are at most twice as many instances as are in use.
+    /// Checks two slots of the instance table, and removes an instance in them that is idle. Every
+    /// creation of an instance calls this first, so there are at most twice as many instances as
+    /// are in use.
     pub(super) fn expire_some_instances(&mut self, sched: u32) {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {

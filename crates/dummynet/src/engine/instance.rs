@@ -1,8 +1,9 @@
 //! One instance of a scheduler: its queues and the link that they share.
 //!
 //! # Invariants
-//! 1. `due_ns` is when the link is free, if a packet waits; otherwise [`NEVER_NS`].
-//! 2. An instance has an event at or before `due_ns`, unless `due_ns` is [`NEVER_NS`].
+//! 1. `due_ns` is the time at which the link becomes free, if a packet waits; otherwise it is
+//!    [`NEVER_NS`].
+//! 2. If `due_ns` is not [`NEVER_NS`], the instance has an event at `due_ns` or earlier.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,21 +23,21 @@ pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SchedInstance<H> {
-    /// The scheduler that the instance belongs to.
+    /// Index of the scheduler that the instance belongs to.
     pub(crate) sched: u32,
     pub(crate) id: ShaperFlowId,
     pub(crate) hash: u64,
     pub(crate) line: PipeLinkState,
     pub(crate) due_ns: u64,
-    /// When the instance's event is due; [`NEVER_NS`] if it has none.
+    /// Time at which the instance's event is due, in ns; [`NEVER_NS`] if it has none.
     pub(crate) event_ns: u64,
-    /// When the last packet arrived.
+    /// Time at which the last packet arrived, in ns.
     pub(crate) last_ns: u64,
     pub(crate) totals: FlowTotals,
-    /// Packets that waited when the scheduler changed; they leave first.
+    /// Packets that waited when the scheduler was changed; they leave before all others.
     pub(crate) leftover: PacketChain,
     pub(crate) queues: InstanceQueues<H>,
-    /// Whether new packets find the instance.
+    /// Whether new packets can use the instance; otherwise it only drains.
     pub(crate) is_listed: bool,
 }
 
@@ -47,20 +48,20 @@ pub(crate) enum InstanceQueues<H> {
     Fifo(FlowQueue),
     /// One queue for each flow.
     Flows(Box<FlowQueues>),
-    /// The queues of flow queueing.
+    /// The queues of FQ-CoDel or FQ-PIE, which own their packets.
     Fair(Box<FairQueues<H>>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueues<H> {
-    /// Entries are handles and rules.
+    /// The queues; the handle of an entry is the packet's handle and its rule.
     pub(crate) multi: MultiQueue<(H, u32)>,
-    /// For the random losses of the flowset.
+    /// State of the random losses (`plr`) of the flowset.
     pub(crate) admission: Option<Box<super::admission::AdmissionState>>,
 }
 
 impl<H: Copy> SchedInstance<H> {
-    /// Packets and bytes that wait.
+    /// Returns the number of waiting packets, and of their bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let (packets, bytes) = match &self.queues {
             InstanceQueues::Fifo(flow) => (flow.chain.packets().into(), flow.chain.bytes()),
@@ -70,13 +71,13 @@ impl<H: Copy> SchedInstance<H> {
         (packets + u64::from(self.leftover.packets()), bytes + self.leftover.bytes())
     }
 
-    /// Whether no packet waits and the link is free.
+    /// Returns whether no packet waits and the link is free.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
         self.due_ns == NEVER_NS && self.line.free_ns() <= now_ns
     }
 
-    /// Whether no packet waits.
+    /// Returns whether no packet waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let is_empty = match &self.queues {
@@ -87,7 +88,8 @@ impl<H: Copy> SchedInstance<H> {
         is_empty && self.leftover.is_empty()
     }
 
-    /// Sends packets as long as the link becomes free by `now_ns`, each at its own time.
+    /// Sends waiting packets as long as the link becomes free by `now_ns`, each at the time at
+    /// which the link is free.
     pub(crate) fn serve(
         &mut self,
         now_ns: u64,
@@ -108,7 +110,7 @@ impl<H: Copy> SchedInstance<H> {
         }
     }
 
-    /// Puts a packet on the link, which is free.
+    /// Puts a packet on the link, which must be free.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -154,7 +156,8 @@ impl<H: Copy> SchedInstance<H> {
                 all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
             }
             InstanceQueues::Flows(flows) => {
-                // Algorithms that drop on dequeue are not consulted, since no packet leaves yet.
+                // The algorithms that drop packets on dequeue are removed first, because these
+                // packets do not leave yet.
                 flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
             }
@@ -182,7 +185,7 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Returns the packet of a departure, and marks it if required.
+/// Returns the packet that flow queueing dequeued; reports a mark if the packet must be marked.
 #[inline]
 fn pooled_packet<H: Copy>(
     departure: &DequeuedPacket<(H, u32)>,

@@ -10,24 +10,25 @@ use crate::spec::{PipeLinkSpec, PipeProfile};
 pub(crate) struct PipeLink {
     pub(crate) spec: PipeLinkSpec,
     rate: Option<BitRate>,
-    /// Transmission time of the burst at the bandwidth.
+    /// Time in ns that the burst takes at the bandwidth.
     burst_ns: u64,
 }
 
 /// The state of one instance's link.
 #[derive(Clone, Debug)]
 pub(crate) struct PipeLinkState {
-    /// `None` if the bandwidth is unlimited.
+    /// The time at which the line becomes free; `None` if the bandwidth is unlimited.
     clock: Option<LineClock>,
-    /// When the last packet leaves the delay; no packet overtakes it.
+    /// Time at which the last packet leaves the delay, in ns; later packets leave at this time or
+    /// later.
     last_out_ns: u64,
-    /// Draws of the profile; `None` without one.
+    /// The random stream that draws from the profile; `None` if there is no profile.
     draws: Option<Stream>,
 }
 
 /// The result of sending a packet.
 pub(crate) struct LinkTransmission {
-    /// When the packet leaves the delay.
+    /// Time at which the packet leaves the delay, in ns.
     pub(crate) out_ns: u64,
     /// Whether the profile lost the packet.
     pub(crate) lost: bool,
@@ -41,14 +42,14 @@ impl PipeLink {
         Self { spec: spec.clone(), rate, burst_ns }
     }
 
-    /// Builds a line that has been idle forever.
+    /// Creates the state of a line that has always been idle. `stream` creates the random stream.
     pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> PipeLinkState {
         let clock = self.rate.map(|rate| LineClock::new(rate, 0));
         PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
-    /// Changes the link state to this link at `now_ns`. A packet on the line finishes at its old
-    /// time; later packets use the new bandwidth.
+    /// Changes the state of a line to this link's parameters at `now_ns`. A packet on the line
+    /// finishes at the time computed for it; later packets use the new bandwidth.
     pub(crate) fn relink(
         &self,
         line: &mut PipeLinkState,
@@ -70,7 +71,7 @@ impl PipeLink {
         }
     }
 
-    /// Sends `len` bytes at `now_ns`, when the line is free.
+    /// Sends `len` bytes at `now_ns`; the line must be free.
     #[inline]
     pub(crate) fn send(&self, line: &mut PipeLinkState, now_ns: u64, len: u32) -> LinkTransmission {
         let (extra_bits, lost) = match (&self.spec.profile, &mut line.draws) {
@@ -80,7 +81,8 @@ impl PipeLink {
         let sent_ns = match &mut line.clock {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
-                // A line that has just become free keeps its fraction of a nanosecond.
+                // A line that became free within the burst time keeps its exact time, with the
+                // fraction of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }
@@ -101,7 +103,7 @@ impl PipeLink {
         (u64::try_from(bits).unwrap_or(u64::MAX >> 8), index >= profile.first_lost)
     }
 
-    /// Whether a line has been idle for so long that it is in the state of a new one.
+    /// Returns whether a line has been idle for so long that it behaves like a new one.
     pub(crate) fn is_as_new(&self, line: &PipeLinkState, now_ns: u64) -> bool {
         let rested = now_ns.saturating_sub(self.burst_ns);
         line.last_out_ns <= now_ns
@@ -110,7 +112,7 @@ impl PipeLink {
 }
 
 impl PipeLinkState {
-    /// When the line is free.
+    /// Time at which the line becomes free, in ns, rounded up.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
         self.clock.as_ref().map_or(0, LineClock::free_ns)

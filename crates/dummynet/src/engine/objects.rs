@@ -16,19 +16,19 @@ use crate::flow::FlowMask;
 use crate::sched::QueueShare;
 use crate::spec::{SchedKind, ShareSpec};
 
-/// Added to the number of a pipe, gives the number of its FIFO scheduler.
+/// Number of a pipe's FIFO scheduler, minus the pipe's number.
 pub(crate) const FIFO_SCHED: u32 = 1 << 16;
-/// Added to the number of a pipe, gives the flowset of its FIFO.
+/// Number of the flowset of a pipe's FIFO, minus the pipe's number.
 pub(crate) const FIFO_FLOWSET: u32 = 1 << 17;
 const NO_FLOWSET: u32 = u32::MAX;
 
-/// A source of packets for a scheduler.
+/// A source of packets for a scheduler: a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug)]
 pub(crate) struct Flowset {
     pub(crate) number: u32,
-    /// Number of its scheduler, which need not exist.
+    /// Number of the scheduler, which need not exist.
     pub(crate) parent: u32,
-    /// Index of the flowset's scheduler, if it exists.
+    /// Index of the scheduler, if it exists.
     pub(crate) sched: Option<u32>,
     pub(crate) policy: QueuePolicy,
     pub(crate) share: ShareSpec,
@@ -41,26 +41,27 @@ pub(crate) struct Sched {
     pub(crate) number: u32,
     pub(crate) kind: SchedKind,
     pub(crate) link: PipeLink,
-    /// Policy of the single queue of a FIFO that is not a pipe's.
+    /// Policy from `sched N config`, for the single queue of a FIFO that is not a pipe's.
     pub(crate) policy: Option<QueuePolicy>,
     pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
-    /// The instance, if there is no mask.
+    /// Index of the only instance, if there is no mask.
     pub(crate) single: Option<u32>,
-    /// The instances, by masked flow.
+    /// Indexes of the instances, by the hash of their masked flow.
     pub(crate) index: HashTable<u32>,
-    /// Where the search for idle instances continues.
+    /// Index at which the search for idle instances continues.
     pub(crate) sweep_position: u32,
-    /// The counters of its packets.
+    /// Counters of the packets that came to this scheduler.
     pub(crate) counters: ShaperCounters,
 }
 
-/// All objects. Indexes are reused.
+/// All flowsets and schedulers. The indexes of deleted objects are reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
     scheds: Vec<Option<Sched>>,
-    /// Indexes of the flowsets that `pipe N` rules refer to, by N.
+    /// The index of the flowset for `pipe N` rules is at position N; likewise in `queues` for
+    /// `queue N` rules.
     pipes: Vec<u32>,
     queues: Vec<u32>,
     pub(crate) sched_indices: BTreeMap<u32, u32>,
@@ -68,14 +69,14 @@ pub(crate) struct ShaperObjectTable {
 }
 
 impl Flowset {
-    /// Returns its share under a scheduler of this kind.
+    /// Returns the flowset's share under a scheduler of this kind.
     pub(crate) fn share_in(&self, kind: &SchedKind) -> QueueShare {
         QueueShare::new(kind, &self.share)
     }
 }
 
 impl ShaperObjectTable {
-    /// Returns the index of the flowset that a rule refers to.
+    /// Returns the index of the flowset for the object in a rule; `None` if it does not exist.
     #[inline]
     pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
         let (indices, number) = match object {
@@ -97,7 +98,7 @@ impl ShaperObjectTable {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
-    /// Returns the counters of a scheduler, or `none` if it no longer exists.
+    /// Returns the counters of scheduler `sched`, or `none` if the scheduler no longer exists.
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
@@ -122,7 +123,8 @@ impl ShaperObjectTable {
         flowset.as_mut().expect("places are those of flowsets that exist")
     }
 
-    /// Returns a flowset, its scheduler and the scheduler's index.
+    /// Returns flowset number `index`, its scheduler, and the index of the scheduler; `None` if
+    /// there is no such scheduler.
     #[inline]
     pub(crate) fn pair_mut(&mut self, index: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
         let flowset = self.flowsets[index as usize].as_mut()?;
@@ -130,9 +132,11 @@ impl ShaperObjectTable {
         Some((flowset, self.scheds[sched_place as usize].as_mut()?, sched_place))
     }
 
-    /// Adds a scheduler and attaches the flowsets that name it; returns its index.
+    /// Adds a scheduler, and attaches the flowsets that have its number as their parent; returns
+    /// its index.
     ///
-    /// `is_clear` returns whether an index may be reused.
+    /// `is_clear` returns whether an index may be reused, because no packet in the delay refers to
+    /// it.
     pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
         let index = put(&mut self.scheds, self.sched_indices.len(), sched, is_clear);
@@ -169,7 +173,7 @@ impl ShaperObjectTable {
         self.flowsets[index as usize].take()
     }
 
-    /// Makes a flowset visible to rules.
+    /// Lets rules find flowset `number`, which is at `index`.
     fn bind_number(&mut self, number: u32, index: u32) {
         let indices = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;
@@ -186,9 +190,10 @@ impl ShaperObjectTable {
     }
 }
 
-/// Stores an item in a free slot of `all`; `used` is the number of slots in use.
+/// Stores an item in a free slot of `all`, or in a new slot; returns the index. `used` is the
+/// number of slots in use; `is_clear` returns whether a free slot may be reused.
 fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T, is_clear: impl Fn(u32) -> bool) -> u32 {
-    // Free slots are rare, so a long list without a free slot is not searched.
+    // The list is searched only if it is known to contain a free slot.
     let mut holes = (0..all.len()).filter(|&at| all[at].is_none() && is_clear(at as u32));
     let at = if used < all.len() { holes.next() } else { None }.unwrap_or(all.len());
     if at == all.len() {

@@ -1,4 +1,4 @@
-//! Storage of waiting packets: one slab, with a chain through it for each queue.
+//! Storage of waiting packets: one slab of slots, linked into one chain per queue.
 //!
 //! # Invariants
 //! 1. Each slot is in exactly one chain or in the free list.
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use slipring_model::aqm::{AqmQueueView, Ecn};
 
-/// End of a chain, and of the free list.
+/// End of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
 /// A waiting packet.
@@ -25,7 +25,7 @@ pub(crate) struct PooledPacket<H> {
 
 #[derive(Clone, Debug)]
 struct PoolSlot<H> {
-    /// Stale while the slot is in the free list.
+    /// The packet; outdated while the slot is in the free list.
     packet: PooledPacket<H>,
     next: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct PacketPool<H> {
     free: u32,
 }
 
-/// A FIFO queue through the slab.
+/// A FIFO queue: a chain through the slab.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketChain {
     head: u32,
@@ -104,7 +104,7 @@ impl<H: Copy> PacketPool<H> {
         Some(held)
     }
 
-    /// Returns the length of the packet at the head.
+    /// Returns the length of the packet at the head, in bytes; `None` if the chain is empty.
     #[inline]
     pub(crate) fn first_len(&self, chain: &PacketChain) -> Option<u32> {
         self.slots.get(chain.head as usize).map(|slot| slot.packet.len)

@@ -1,4 +1,4 @@
-//! Emits and counts packet events, for the engine and for the scheduler.
+//! Reports and counts the events of packets, for the engine and for the packet's scheduler.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;
@@ -20,7 +20,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         Self { total, own, emit, handles: core::marker::PhantomData }
     }
 
-    /// Counts an arriving packet, which waits until it is lost or sent.
+    /// Counts an arriving packet as waiting, until it is lost or sent.
     #[inline]
     pub(crate) fn arrived(&mut self) {
         self.each(|counters| {
@@ -38,7 +38,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         });
     }
 
-    /// Counts and emits a released packet.
+    /// Counts and reports a released packet.
     #[inline]
     pub(crate) fn released(&mut self, event: ShaperEvent<H>) {
         self.each(|counters| {
@@ -54,7 +54,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Marked { handle });
     }
 
-    /// Counts and emits the loss of a waiting packet.
+    /// Counts and reports the loss of a waiting packet.
     pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.queued -= 1;
@@ -63,7 +63,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Counts and emits the loss of a packet that left the delay.
+    /// Counts and reports the loss of a packet at the end of the delay.
     pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.delayed -= 1;
@@ -72,7 +72,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Number of packets that AQM has dropped.
+    /// Number of packets that AQM has dropped so far, in the whole engine.
     pub(crate) const fn hits(&self) -> u64 {
         self.total.drops.of(ShaperDropCause::Aqm)
     }

@@ -1,4 +1,4 @@
-//! The data of listings, captured at one moment.
+//! Collects the data of listings.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,8 +21,8 @@ const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
     /// Returns the listing of `pipe show`, `queue show` or `sched show` for objects in `ranges`, or
-    /// for all without ranges. Queues are shown as the last [`Self::release`] or [`Self::submit`]
-    /// left them.
+    /// for all objects if `ranges` is empty. The listing shows queues as the last call of
+    /// [`Self::release`] or [`Self::submit`] left them.
     pub fn show(
         &mut self,
         now_ns: u64,
@@ -56,14 +56,14 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Returns the contents of `pipe show`, ordered by number.
+    /// Returns the contents of `pipe show` at `now_ns`, ordered by number.
     pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
         self.refresh(now_ns);
         let numbers: Vec<u32> = self.objects.sched_indices.range(FIFO_SCHED..).map(pair).collect();
         numbers.into_iter().filter_map(|number| self.pipe_view(number)).collect()
     }
 
-    /// Returns the contents of `queue show`, ordered by number.
+    /// Returns the contents of `queue show` at `now_ns`, ordered by number.
     pub fn show_queues(&mut self, now_ns: u64) -> Vec<ShaperQueueView> {
         self.refresh(now_ns);
         let indices = self.objects.flowset_indices.range(..FIFO_FLOWSET);
@@ -75,7 +75,7 @@ impl<H: Copy> Dummynet<H> {
         indices.map(view).collect()
     }
 
-    /// Returns the contents of `sched show`, ordered by number.
+    /// Returns the contents of `sched show` at `now_ns`, ordered by number.
     pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedListing> {
         self.refresh(now_ns);
         let indices = self.objects.sched_indices.range(..FIFO_SCHED);
@@ -92,7 +92,7 @@ impl<H: Copy> Dummynet<H> {
         indices.map(view).collect()
     }
 
-    /// Returns the commands that recreate all objects, in a valid order.
+    /// Returns the commands that recreate all objects, in an order in which they can be executed.
     #[must_use]
     pub fn configuration(&self) -> Vec<ShaperConfig> {
         let scheds = self.objects.sched_indices.range(..FIFO_SCHED);
@@ -110,14 +110,16 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        // The parameters of `sched N config` need a separate command.
+        // If the scheduler was configured by `sched N config`, this command is listed separately,
+        // so the pipe's command omits the kind.
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };
         Some(ShaperConfig::Pipe(sched.number as u16, spec))
     }
 
-    /// Returns the part of a scheduler's configuration that `pipe N config` alone would not create.
+    /// Returns the command `sched N config` for a scheduler that was configured by it; `None` if
+    /// `pipe N config` alone recreates the scheduler.
     fn sched_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let Sched { kind, mask, buckets, policy, .. } = sched;
         let policy = policy.as_ref()?.spec;
@@ -125,7 +127,7 @@ impl<H: Copy> Dummynet<H> {
         Some(ShaperConfig::Sched(sched.number as u16, spec))
     }
 
-    /// Updates all state to `now_ns` that changes without events.
+    /// Advances the time to `now_ns` and removes idle queues and instances.
     fn refresh(&mut self, now_ns: u64) {
         self.tick(now_ns);
         self.expire_all();
@@ -240,8 +242,8 @@ fn link_view(sched: &Sched) -> LinkView {
     }
 }
 
-/// Returns `weight`, `lmax`, `pri` as listings show them: values that the scheduler uses are
-/// clamped to its limits, others are shown as given.
+/// Returns `weight`, `lmax` and `pri` as listings show them. The values that the scheduler uses are
+/// clamped to its limits; the others are shown as configured.
 fn listed_share(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
     let QueueShare { weight, lmax, .. } = QueueShare::new(kind, spec);
     let given = [spec.weight, spec.lmax, spec.priority].map(Option::unwrap_or_default);

@@ -1,4 +1,4 @@
-//! The path of a packet from the rule to the queue.
+//! The path of a packet, from the rule that submits it to its queue.
 
 use alloc::boxed::Box;
 
@@ -22,9 +22,9 @@ use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
-    /// Takes a packet that a rule sends to `object`. This packet, or other packets instead, may be
-    /// lost: `tell` receives losses and marks. A time before the latest time of a call counts as
-    /// the latest time.
+    /// Takes a packet that a rule sends to `object`. This packet may be lost, or other packets may
+    /// be lost in its place; `tell` receives losses and marks. A time earlier than that of a
+    /// previous call counts as the latest time.
     ///
     /// With flow queueing the result is [`SubmitResult::Accepted`] even if the packet is lost.
     pub fn submit(
@@ -50,7 +50,7 @@ impl<H: Copy> Dummynet<H> {
         report
     }
 
-    /// Drops a packet without a valid target.
+    /// Drops a packet for which there is no pipe or queue.
     #[cold]
     fn refuse(
         &mut self,
@@ -73,7 +73,8 @@ impl<H: Copy> Dummynet<H> {
         report(noerror)
     }
 
-    /// Returns the instance for a packet of a flowset, which is created if needed.
+    /// Returns the index of the instance for a packet of a flowset; creates the instance if needed.
+    /// `None` if there is no space for another one.
     #[inline]
     fn instance(&mut self, index: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(index)?;
@@ -118,7 +119,8 @@ impl<H: Copy> Dummynet<H> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                // A stale event of its predecessor is harmless.
+                // An event of the instance that used this index before may be pending; it does no
+                // harm.
                 self.instances[at as usize] = instance;
                 at
             }
@@ -207,7 +209,7 @@ const fn report(noerror: bool) -> SubmitResult {
     if noerror { SubmitResult::Accepted } else { SubmitResult::Refused }
 }
 
-/// Admits the packets of a flowset to per-flow queues.
+/// Admits the packets of one flowset to per-flow queues.
 struct QueueAdmitter<'o> {
     flowset: &'o mut Flowset,
     kind: &'o SchedKind,
@@ -217,7 +219,7 @@ struct QueueAdmitter<'o> {
 }
 
 impl QueueAdmitter<'_> {
-    /// Admits a packet to its queue and enqueues it.
+    /// Finds or creates the queue of a packet's flow, and decides whether the packet enters it.
     #[inline]
     fn admit<H: Copy>(
         self,
@@ -247,7 +249,7 @@ impl QueueAdmitter<'_> {
         admission
     }
 
-    /// Creates a queue; `None` if there is no space.
+    /// Creates a queue and returns its index; `None` if there is no space for another queue.
     #[cold]
     fn make(
         &self,
@@ -274,7 +276,8 @@ impl QueueAdmitter<'_> {
 }
 
 impl<H: Copy> FairQueues<H> {
-    /// Admits a packet and enqueues it; this packet or other packets may be dropped.
+    /// Enqueues a packet, unless `plr` drops it. The limits may then drop this packet or other
+    /// packets.
     fn admit(
         &mut self,
         flow: u32,
@@ -300,7 +303,7 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Builds the queues of a new instance.
+/// Builds the queues of a new instance of `sched`.
 pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> InstanceQueues<H> {
     const JUDGED: &str = "parameters are judged when configured";
     let bits_per_sec = sched.link.spec.bits_per_sec;

@@ -5,10 +5,11 @@ use alloc::string::String;
 
 use super::{Dummynet, ShaperSettings};
 
-/// The prefix of all names.
+/// The prefix of the names of all sysctls here.
 pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 
-/// The value of `expire_ns` with which idle queues are never removed.
+/// The value of [`ShaperSettings::expire_ns`](super::ShaperSettings::expire_ns) with which idle
+/// queues are never removed.
 const NEVER_NS: u64 = u64::MAX;
 
 /// Name, minimum and maximum of each sysctl that can be set.
@@ -23,7 +24,7 @@ const SETTABLE: &[(&str, u32, u32)] = &[
     ("red_max_pkt_size", 1, u32::MAX),
 ];
 
-/// Names of read-only sysctls.
+/// Names of sysctls that can only be read.
 const READ_ONLY: &[&str] = &[
     "io_pkt",
     "io_pkt_fast",
@@ -35,24 +36,24 @@ const READ_ONLY: &[&str] = &[
     "tick_delta_sum",
 ];
 
-/// A sysctl that does not exist or cannot be set to a value.
+/// The sysctl does not exist, or cannot be set to the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShaperSysctlError {
     /// There is no sysctl with this name.
     #[error("unknown oid '{0}'")]
     Unknown(String),
-    /// The sysctl cannot be set, or not to this value.
+    /// The sysctl cannot be set at all, or not to this value.
     #[error("sysctl {name}: {reason}")]
     Value {
         /// The name of the sysctl.
         name: String,
-        /// The reason.
+        /// Why the sysctl cannot be set.
         reason: String,
     },
 }
 
-/// Sysctls with a fixed value: FreeBSD's default, and the reason. Setting that value has no effect
-/// and is allowed, so that scripts work.
+/// Name, only allowed value and reason, for sysctls with a fixed value, which is FreeBSD's default.
+/// Setting this value is allowed, so that scripts work, and has no effect.
 const FIXED_VALUES: &[(&str, u32, &str)] = &[
     ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
     (
@@ -63,10 +64,11 @@ const FIXED_VALUES: &[(&str, u32, &str)] = &[
 ];
 
 impl<H: Copy> Dummynet<H> {
-    /// Returns a sysctl (all if the name is empty), or sets one; the text is that of sysctl(8).
+    /// Sets a sysctl to `value`, or returns it if `value` is `None`; an empty name returns all
+    /// sysctls. The text has the format of sysctl(8).
     ///
     /// # Errors
-    /// [`ShaperSysctlError`]; the call had no effect.
+    /// [`ShaperSysctlError`] if the name or the value is invalid; nothing is changed then.
     pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
             let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());
@@ -107,7 +109,8 @@ impl<H: Copy> Dummynet<H> {
             "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
-            // No packet passes a link unpaced, and a clock in nanoseconds misses no tick.
+            // Counters of events that cannot happen here are 0: no packet passes a link unpaced,
+            // and a clock in nanoseconds misses no tick.
             name => return READ_ONLY.contains(&name).then_some(0),
         })
     }

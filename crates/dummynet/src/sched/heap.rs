@@ -1,5 +1,5 @@
-//! A min-heap of queues by key. Each node has four children, so that one cache line holds all of
-//! them and a heap of 10,000 is seven levels deep.
+//! A min-heap of queues by key. Each node has four children, which share one cache line, so a heap
+//! of 10,000 queues is seven levels deep.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ impl IndexHeap {
         self.0.is_empty()
     }
 
-    /// Returns the smallest key and its queue.
+    /// Returns the smallest key and the index of its queue.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         self.0.first().map(|item| (item.key, item.index))
@@ -51,7 +51,7 @@ impl IndexHeap {
         Some((first.key, first.index))
     }
 
-    /// Increases the key of the first item.
+    /// Sets the key of the first item to `key`, which must not be smaller than the old key.
     #[inline]
     pub(super) fn rekey_first(&mut self, key: u64) {
         if let Some(first) = self.0.first().copied() {
@@ -59,7 +59,7 @@ impl IndexHeap {
         }
     }
 
-    /// Subtracts `base` from all keys; smaller keys become 0.
+    /// Subtracts `base` from all keys; keys below `base` become 0.
     pub(super) fn rebase(&mut self, base: u64) {
         self.0.iter_mut().for_each(|item| item.key = item.key.saturating_sub(base));
     }

@@ -7,10 +7,10 @@ use super::queue_share::{QueueShare, grown};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prio {
-    /// Priority of each queue.
+    /// Priority of each queue, by index.
     priorities: Vec<u32>,
     levels: [VecDeque<u32>; LEVELS],
-    /// Levels with packets, one bit each.
+    /// Bit n is set if a queue of priority n has packets.
     busy: u64,
 }
 
@@ -63,7 +63,7 @@ impl Prio {
         self.busy |= 1 << priority;
     }
 
-    /// Removes a queue from its level; returns whether it was there.
+    /// Removes a queue from the list of its priority; returns whether the list contained it.
     fn take_out(&mut self, index: u32, priority: u32) -> bool {
         let level = &mut self.levels[priority as usize];
         let before = level.len();

@@ -1,9 +1,10 @@
 //! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), at constant cost.
 //!
 //! An approximation of WF2Q+ that deviates from fairness by at most a few packets. Queues are
-//! grouped by the logarithm of lmax / weight, the longest virtual time that one of their packets
-//! can take. Group g rounds virtual starts to slots of 2^g and keeps queues by slot. Whole groups
-//! are sorted by four bit masks, so picking the next queue takes a few bit scans:
+//! grouped by the logarithm of lmax / weight, which is the longest virtual time that a packet of
+//! the queue can take. Group g rounds virtual starts down to slots of length 2^g and keeps its
+//! queues by slot. Each group with queues is in one of four sets, stored as bit masks, so picking
+//! the next queue takes a few bit scans:
 //!
 //! | set | start of the group | earlier finish in a higher ready group |
 //! |---|---|---|
@@ -14,19 +15,22 @@
 //!
 //! # Invariants
 //! 1. A group with queues is in exactly one of the sets; an empty group is in none.
-//! 2. The finish times of the groups in `ready` increase with the group.
-//! 3. A group's start is a multiple of its slot; its finish is two slots later.
+//! 2. The finish times of the groups in `ready` increase with the number of the group.
+//! 3. A group's start is a multiple of its slot length; its finish is two slot lengths after its
+//!    start.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
-/// Virtual time per byte at weight 1, as a power of two: a byte is an integer at any weight.
+/// Binary logarithm of the virtual time per byte at weight 1: a byte takes an integer time at any
+/// weight.
 const FRACTION_BITS: u32 = 28;
-/// When the virtual time exceeds this, all virtual times are moved back.
+/// When V exceeds this, all virtual times are reduced by the same amount.
 const REBASE_THRESHOLD: u64 = 1 << 62;
-/// Slots per group, and the last slot that queues are put in.
+/// Number of slots per group; `LAST_SLOT` is the last slot, counted from the group's start, that
+/// gets queues.
 const SLOTS: u64 = 64;
 const LAST_SLOT: u64 = SLOTS - 2;
 const GROUPS: usize = 64;
@@ -51,7 +55,7 @@ struct QfqQueue {
     lmax: u32,
     head_len: u32,
     group: u32,
-    /// The next queue in the same slot.
+    /// Index of the next queue in the same slot.
     next: u32,
     has_packets: bool,
 }
@@ -60,13 +64,13 @@ struct QfqQueue {
 struct QfqGroup {
     start: u64,
     finish: u64,
-    /// Slots with queues: bit n is slot `front` + n.
+    /// Slots that contain queues: bit n is the slot at index `front` + n, modulo 64, in `heads`.
     full: u64,
     front: u64,
     heads: [u32; SLOTS as usize],
 }
 
-/// The sets; the bits of an index give the properties.
+/// Indexes of the sets; the bits of an index are the two properties, blocked and ineligible.
 const READY: usize = 0;
 const INELIGIBLE: usize = 1;
 const BLOCKED: usize = 2;
@@ -89,7 +93,7 @@ impl QfqQueue {
         (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
-    /// Returns the group for packets up to `lmax`.
+    /// Returns the number of the group for packets up to `lmax` at the queue's weight.
     fn home(&self) -> u32 {
         let longest = self.span(self.lmax.max(1));
         64 - longest.saturating_sub(1).leading_zeros()
@@ -100,7 +104,7 @@ const fn round_down(time: u64, group: u32) -> u64 {
     time >> group << group
 }
 
-/// Returns the bits of a set from `group` on.
+/// Returns the bits of a set for `group` and all higher groups.
 const fn bits_from(set: u64, group: u32) -> u64 {
     if group >= 64 { 0 } else { set >> group << group }
 }
@@ -156,7 +160,7 @@ impl Qfq {
         } else if let Some(next) = next
             && self.queues[index as usize].group != number
         {
-            // A packet longer than any before: the queue belongs to another group.
+            // The packet is longer than any packet before, so the queue moves to another group.
             self.activate(index, next);
         }
         self.catch_up(before);
@@ -165,8 +169,9 @@ impl Qfq {
         }
     }
 
-    /// Moves a queue from the head of its group's first slot to the slot of its next packet, if
-    /// that slot is in this group; returns whether it left the slot.
+    /// Takes a queue from the head of its group's first slot, and puts it into the slot of its next
+    /// packet, of `next` bytes, if this slot is in the same group. Returns false if the queue
+    /// stays where it is, because the slot is the same.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -196,7 +201,7 @@ impl Qfq {
         true
     }
 
-    /// Updates a group whose first slot may have become empty.
+    /// Updates start, finish and set of group `number`, whose first slot may have become empty.
     fn renew(&mut self, number: u32) {
         let Some(group) = &mut self.groups[number as usize] else { return };
         let old_finish = group.finish;
@@ -217,7 +222,7 @@ impl Qfq {
         self.unblock(number, old_finish);
     }
 
-    /// Puts a group into the set where it belongs.
+    /// Puts group `number` into the set that its start and finish require.
     fn file_group(&mut self, number: u32) {
         let Some(group) = &self.groups[number as usize] else { return };
         let is_later = group.start > self.now;
@@ -228,7 +233,7 @@ impl Qfq {
         self.sets[set] |= 1 << number;
     }
 
-    /// Unblocks the groups that group `number` blocked while its finish was `old_finish`.
+    /// Unblocks the groups that group `number` alone blocked while its finish was `old_finish`.
     fn unblock(&mut self, number: u32, old_finish: u64) {
         let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {
@@ -239,8 +244,8 @@ impl Qfq {
         self.move_groups(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
-    /// Updates the sets after V moved from `before`: groups whose start it reached become eligible.
-    /// If none is ready, V first jumps to the earliest start.
+    /// Updates the sets after V moved from `before`: groups whose start V has reached become
+    /// eligible. If no group is ready, V first jumps to the earliest start.
     fn catch_up(&mut self, before: u64) {
         let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
         if later == 0 {
@@ -252,8 +257,8 @@ impl Qfq {
         }
         let changed = self.now ^ before;
         if changed != 0 {
-            // A start of group g is a multiple of 2^g, so V can only have reached it if one of
-            // these bits changed.
+            // A start of group g is a multiple of 2^g. V reached it only if bit g of V, or a higher
+            // bit, changed.
             let reached = u64::MAX >> changed.leading_zeros();
             self.move_groups(reached, INELIGIBLE, READY);
             self.move_groups(reached, BLOCKED_INELIGIBLE, BLOCKED);
@@ -266,13 +271,13 @@ impl Qfq {
         self.sets[target] |= moved;
     }
 
-    /// Returns the lowest group of a set.
+    /// Returns the lowest group in `set`.
     #[inline]
     fn lowest(&self, set: u64) -> Option<&QfqGroup> {
         self.groups.get(set.trailing_zeros() as usize)?.as_deref()
     }
 
-    /// Adds a queue that had no packets.
+    /// Adds a queue that had no packets; its first packet has `len` bytes.
     fn activate(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
         queue.lmax = queue.lmax.max(len);
@@ -307,9 +312,9 @@ impl Qfq {
         }
     }
 
-    /// Returns the start of a queue whose last packet finished at `finish`: that time, unless it is
-    /// in the past or too far ahead; otherwise V, or the time that the ordering of the sets
-    /// requires.
+    /// Returns the virtual start of a queue whose previous packet finished at `finish`. This is
+    /// `finish`, unless it is in the past or too far ahead; then it is V, or the time that the
+    /// ordering of the sets requires.
     fn fresh_start(&self, number: u32, finish: u64) -> u64 {
         let limit = round_down(self.now, number) + (1 << number);
         let rounded = round_down(finish, number);
@@ -323,7 +328,7 @@ impl Qfq {
         }
     }
 
-    /// Rebuilds all sets, for rare changes that cannot be made incrementally.
+    /// Rebuilds all sets and groups, after rare changes that cannot be made incrementally.
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];
@@ -339,10 +344,10 @@ impl Qfq {
         self.catch_up(0);
     }
 
-    /// Moves all virtual times back, long before they would overflow.
+    /// Reduces all virtual times by the same amount, long before they would overflow.
     #[cold]
     fn rebase(&mut self) {
-        // A multiple of every slot.
+        // `base` is a multiple of the slot length of every group.
         let base = round_down(self.now - (REBASE_THRESHOLD >> 2), 56);
         self.now -= base;
         for queue in &mut self.queues {
@@ -356,12 +361,13 @@ impl Qfq {
     }
 }
 
-/// Puts a queue into the slot of its start.
+/// Puts a queue into the slot of its group that contains its start.
 fn insert(group: &mut QfqGroup, queues: &mut [QfqQueue], index: u32, number: u32) {
     let queue = &mut queues[index as usize];
     let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;
     if slot > LAST_SLOT {
-        // The queue is served slightly early instead of being lost.
+        // The start is beyond the last slot. The queue is put into the last slot and served
+        // slightly early.
         let early = (slot - LAST_SLOT) << number;
         queue.start -= early;
         queue.finish -= early;

@@ -1,10 +1,11 @@
 //! Code shared by the schedulers: limits, a queue's share, lists by queue.
 
-/// Virtual time per byte at weight 1, as a power of two: sums of rounding stay below 1e-4.
+/// Binary logarithm of the virtual time per byte at weight 1; it is large enough that rounding
+/// errors sum up to less than 1e-4.
 pub(super) const FRACTION_BITS: u32 = 20;
 
-/// Packets longer than this, in bytes, count as this long; no link has such packets. So virtual
-/// times cannot overflow, and each queue's turn ends.
+/// Maximum packet length in bytes. Longer packets, which no link has, count as this long, so that
+/// virtual times cannot overflow and each turn ends.
 pub(super) const MAX_PACKET_LEN: u32 = 1 << 20;
 
 /// The share of a queue, within the scheduler's limits.
@@ -15,7 +16,7 @@ pub(crate) struct QueueShare {
     pub(crate) priority: u32,
 }
 
-/// The element at `index`; extends the list if needed.
+/// Returns the element at `index`; extends the list with default values if needed.
 pub(super) fn grown<T: Clone + Default>(all: &mut alloc::vec::Vec<T>, index: u32) -> &mut T {
     let index = index as usize;
     if all.len() <= index {

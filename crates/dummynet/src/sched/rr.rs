@@ -1,8 +1,8 @@
 //! RR: deficit round robin (Shreedhar and Varghese, 1995), at constant cost.
 //!
-//! When its turn begins, a queue receives additional credit: a quantum of `weight` times `lmax`
-//! bytes. The turn ends when the remaining credit is less than the packet at its head. A queue that
-//! becomes empty loses its remaining credit.
+//! When its turn begins, a queue receives a quantum of `weight` times `lmax` bytes in addition to
+//! the credit it has left. The turn ends when the credit is less than the length of the packet at
+//! the queue's head. A queue that becomes empty loses its credit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

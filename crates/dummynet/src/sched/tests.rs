@@ -1,4 +1,5 @@
-//! Tests schedulers against fluid shares, in bytes instead of time.
+//! Tests that schedulers give queues their fluid shares; progress is measured in bytes sent, not in
+//! time.
 
 use std::collections::VecDeque;
 use std::vec;
@@ -13,7 +14,7 @@ mod models;
 
 const WEIGHTED: [SchedKind; 3] = [SchedKind::Wf2q, SchedKind::Rr, SchedKind::Qfq];
 
-/// A scheduler and the queues that it serves.
+/// A scheduler and the queues from which it sends.
 struct Bench {
     turns: FlowScheduler,
     queues: Vec<VecDeque<u32>>,
@@ -36,7 +37,7 @@ impl Bench {
         }
     }
 
-    /// Removes the next packet; returns its queue and its length.
+    /// Removes the next packet; returns the index of its queue, and its length.
     fn pop(&mut self) -> Option<(u32, u32)> {
         let index = self.turns.next()?;
         assert_eq!(self.turns.next(), Some(index), "asking changes nothing");
@@ -66,7 +67,7 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     for kind in WEIGHTED {
         let all = [1, 2, 7, 30, 60];
         let mut bench = Bench::new(&kind, &weights(&all));
-        // Short packets for the heavy queues: shares are of bytes.
+        // The heavy queues send short packets: shares are of bytes, not of packets.
         let len = |index| [1500, 1000, 700, 300, 64][index as usize];
         bench.backlog(60_000, len);
         let mut sent = [0u64; 5];
@@ -78,14 +79,15 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
         }
         for (sent, weight) in sent.iter().zip(all) {
             let share = *sent as f64 / total as f64 * 100.0 / f64::from(weight);
-            // A turn of RR here is 1500 * 100 bytes: 4 million are 27 turns.
+            // A turn of RR is up to 1500 * 100 bytes here, so 4 million bytes are about 27 turns.
             let bound = if kind == SchedKind::Rr { 0.05 } else { 0.02 };
             assert!((share - 1.0).abs() < bound, "{}: {weight} got {share}", kind.name());
         }
     }
 }
 
-/// One queue of weight 50 and fifty of weight 1, equal packets: returns the turns of the first.
+/// One queue of weight 50 and fifty queues of weight 1 send equal packets. Returns the positions,
+/// in the output, of the packets of the first queue.
 fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
@@ -106,8 +108,8 @@ fn wf2q_interleaves_as_its_authors_show() {
 
 #[test]
 fn qfq_interleaves_within_a_slot() {
-    // A slot of the heavy queue is up to two of its longest packets, as long as three of the
-    // packets sent.
+    // A slot of the heavy queue covers up to two packets of its maximum length, which are as long
+    // as three of the packets sent here.
     let turns = turns_of_the_heavy(SchedKind::Qfq);
     assert!((45..=55).contains(&turns.len()), "{turns:?}");
     let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
@@ -120,8 +122,9 @@ fn rr_sends_a_quantum_a_turn_and_keeps_what_is_left() {
     let mut bench = Bench::new(&SchedKind::Rr, &[share(1, 1000), share(2, 1000)]);
     bench.backlog(20, |_| 600);
     let order: Vec<u32> = (0..15).map(|_| bench.pop().unwrap().0).collect();
-    // 1000 bytes: one packet, 400 left; then two, 200 left. 2000 bytes: three, 200 left; then
-    // three, 400 left; then four.
+    // Queue 0 gets 1000 bytes per turn: it sends one packet and keeps 400 bytes, then sends two and
+    // keeps 200. Queue 1 gets 2000: it sends three and keeps 200, then three and keeps 400, then
+    // four.
     assert_eq!(order, [0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1]);
 }
 
@@ -142,7 +145,7 @@ fn prio_sends_nothing_of_a_later_priority_while_an_earlier_one_waits() {
     let mut order: Vec<u32> = (0..5).map(|_| bench.pop().unwrap().0).collect();
     bench.push(1, 100);
     order.extend(core::iter::from_fn(|| bench.pop()).map(|(index, _)| index));
-    // Queues of equal priority take turns; without `pri` the weight is the priority.
+    // Queues of equal priority take turns; a queue without `pri` uses its weight as the priority.
     assert_eq!(order, [1, 1, 1, 0, 3, 1, 0, 3, 0, 3, 2, 2, 2]);
 }
 
@@ -159,7 +162,8 @@ fn weights_out_of_range_are_clamped_as_dummynet_does() {
     assert_eq!(share(SchedKind::Prio, 1).priority, 63);
 }
 
-/// Returns the minimum and maximum that a backlogged queue got, relative to its fluid share.
+/// Returns, for each backlogged queue, the most bytes that it was behind (negative) and ahead of
+/// its fluid share.
 fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
     let mut stream = Stream::new(seed, "test/lag");
     let mut bench = Bench::new(kind, &weights(all));
@@ -187,8 +191,8 @@ fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)
 
 proptest! {
     /// Bennett and Zhang, theorem 4: a queue is behind its fluid share by at most its own longest
-    /// packet plus the longest packet of all queues; it is worst-case fair, so also ahead by at
-    /// most its own longest packet.
+    /// packet plus the longest packet of all queues. WF2Q+ is worst-case fair: a queue is ahead by
+    /// at most its own longest packet.
     #[test]
     fn wf2q_is_within_a_packet_of_the_fluid_share(
         queues in prop::collection::vec((1u32..=100, 64u32..=1500), 2..12), seed: u64,
@@ -201,8 +205,8 @@ proptest! {
         }
     }
 
-    /// Checconi, Rizzo and Valente, section IV: B-WFI = 3 slots of virtual time at the queue's
-    /// share, and a packet; the slot is less than twice lmax / weight.
+    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by a packet and three slots
+    /// of virtual time at its share (B-WFI). A slot is shorter than twice lmax / weight.
     #[test]
     fn qfq_is_within_its_bounds(
         queues in prop::collection::vec((1u32..=1000, 64u32..=1500), 2..12), seed: u64,
@@ -219,8 +223,8 @@ proptest! {
         }
     }
 
-    /// Shreedhar and Varghese, theorem 4.2: between two backlogged queues of equal weight the
-    /// difference is at most a quantum and two packets.
+    /// Shreedhar and Varghese, theorem 4.2: two backlogged queues of equal weight differ by at most
+    /// a quantum and two packets.
     #[test]
     fn rr_is_within_a_quantum_of_the_fluid_share(
         lens in prop::collection::vec(64u32..=1500, 2..12), seed: u64,
@@ -231,8 +235,8 @@ proptest! {
         prop_assert!(worst.iter().all(|(behind, ahead)| -behind <= bound && *ahead <= bound));
     }
 
-    /// Whatever arrives, leaves, changes or is dropped, every packet is sent once and the scheduler
-    /// never idles while a packet waits.
+    /// Whatever packets arrive, leave or are dropped, and whatever weights change, every packet is
+    /// sent once, and the scheduler never idles while a packet waits.
     #[test]
     fn schedulers_neither_lose_nor_invent_packets(
         steps in prop::collection::vec((0u8..10, 0u32..6, 1u32..3000), 1..400), kind in 0usize..4,
@@ -249,7 +253,8 @@ proptest! {
                     bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100)));
                 }
                 6 => if let Some(index) = bench.turns.next() {
-                    // All waiting packets are dropped, as an algorithm may do.
+                    // All waiting packets of the queue are dropped, as a queue management algorithm
+                    // may do.
                     bench.queues[index as usize].clear();
                     bench.turns.sent(index, 0, None);
                 }
@@ -270,11 +275,11 @@ fn a_queue_that_slept_is_owed_nothing_and_owes_nothing() {
         let mut bench = Bench::new(&kind, &weights(&[1, 1]));
         (0..1000).for_each(|_| bench.push(0, 1000));
         (0..500).for_each(|_| _ = bench.pop());
-        // The other queue comes late: from now on they alternate.
+        // Queue 1 becomes active late; from then on both queues alternate.
         (0..200).for_each(|_| bench.push(1, 1000));
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
         assert!((48..=52).contains(&first), "{}: {first}", kind.name());
-        // The same after a pause of all queues.
+        // The queues also alternate after both were empty.
         while bench.pop().is_some() {}
         bench.backlog(100, |_| 1000);
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();

@@ -29,27 +29,27 @@ pub(crate) struct Wf2q {
     waiting: IndexHeap,
     /// The virtual time V.
     now: u64,
-    /// The latest finish of any packet so far.
+    /// The latest virtual finish of any packet sent so far.
     latest: u64,
     weights: u64,
-    /// 2^40 / `weights`.
+    /// Virtual time per byte of V: 2^40 / `weights`.
     per_byte: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wf2qQueue {
-    /// 2^40 / weight.
+    /// Virtual time per byte of the queue: 2^40 / `weight`.
     per_byte: u64,
     start: u64,
-    /// Finish of the packet at the head, or of the last packet.
+    /// Virtual finish of the packet at the head, or of the last packet if the queue is empty.
     finish: u64,
     weight: u32,
     has_packets: bool,
 }
 
 const SCALE_BITS: u32 = 40;
-/// When the virtual time exceeds this, all virtual times are moved back; it is lower in tests, so
-/// that they reach it.
+/// When V exceeds this, all virtual times are reduced by the same amount. The limit is lower in
+/// tests, so that tests reach it.
 const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
 /// Returns the virtual time of `len` bytes; `per_byte` is 2^40 / weight.
@@ -65,7 +65,7 @@ impl Wf2q {
         queue.weight = share.weight;
         queue.per_byte = (1 << SCALE_BITS) / new;
         if queue.has_packets {
-            // The packet at the head keeps its position; the next one uses the new weight.
+            // The packet at the head keeps its virtual times; the next packet uses the new weight.
             self.set_weights(self.weights + new - old);
         }
     }
@@ -83,7 +83,7 @@ impl Wf2q {
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         if self.weights == 0 {
-            // No queue has packets, so no queue is entitled to service.
+            // All queues are empty, so no queue is ahead or behind: V jumps to the latest finish.
             self.now = self.latest;
             self.rebase();
         }
@@ -112,11 +112,12 @@ impl Wf2q {
 
     #[inline]
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
-        // Rounded up, so that rounding does not exclude a queue whose start was just reached.
+        // The sum is rounded up, so that rounding does not exclude a queue whose start V has just
+        // reached.
         self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
-        // Uses the length that was sent, which differs from the length of the head if the head was
+        // `len` is the length that was sent, which is not the length of the head if the head was
         // dropped.
         let finish = queue.start + span(len, queue.per_byte);
         self.latest = self.latest.max(finish);
@@ -154,13 +155,14 @@ impl Wf2q {
         self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
     }
 
-    /// Moves all virtual times back, long before they would overflow.
+    /// Reduces all virtual times by the same amount, long before they would overflow.
     #[cold]
     fn rebase(&mut self) {
         if self.now < REBASE_THRESHOLD {
             return;
         }
-        // Ready packets started before now, by at most the longest span.
+        // Packets in `ready` started before V, by at most the longest span of a packet, so their
+        // times stay positive.
         let base = self.now - (REBASE_THRESHOLD >> 2);
         self.now -= base;
         self.latest = self.latest.saturating_sub(base);

@@ -25,7 +25,7 @@ pub(super) fn fair(fair: &FairSpec) -> String {
     format!(" quantum {quantum} limit {limit_packets} flows {flows}")
 }
 
-/// Formats PIE's parameters; `fair` is inserted before the flags.
+/// Formats PIE's parameters; `fair`, the text of flow queueing, is inserted before the flags.
 pub(super) fn pie(pie: &PieSpec, fair: &str) -> String {
     let times = format!("target {} tupdate {}", time(pie.target_ns), time(pie.update_ns));
     let gains = format!("alpha {} beta {}", general(pie.alpha, 6), general(pie.beta, 6));

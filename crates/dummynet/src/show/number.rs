@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Formats a rate as `%7.3f` and a unit, with constant width.
+/// Formats a rate in the style of `%7.3f`, followed by a unit, with constant width.
 pub(super) fn rate(bits_per_sec: u64) -> String {
     let (scale, unit) = match bits_per_sec {
         0 => return "unlimited     ".into(),
@@ -15,12 +15,13 @@ pub(super) fn rate(bits_per_sec: u64) -> String {
     format!("{:7.3} {unit}", bits_per_sec as f64 / scale)
 }
 
-/// Formats milliseconds. Fractions, which dummynet does not have, are shown in full.
+/// Formats a time in ms. Fractions, which dummynet does not support, are shown with all digits.
 pub(super) fn milliseconds(ns: u64) -> String {
     (ns as f64 / 1e6).to_string()
 }
 
-/// Formats a number in at most nine digits, then a blank and K, M, G, … by 1024.
+/// Formats a number with at most nine digits, followed by a blank and K, M, G, … for powers of
+/// 1024.
 pub(super) fn humanized(number: u64) -> String {
     const MAX_SHOWN: u64 = 1_000_000_000;
     let (mut value, mut rest, mut prefix) = (number, 0, 0);
@@ -33,7 +34,8 @@ pub(super) fn humanized(number: u64) -> String {
     format!("{} {}", value + (rest + 512) / 1024, prefixes[prefix])
 }
 
-/// Formats a time in the largest unit in which the value is at least 1: `15ms`, `1.5fs` (sic).
+/// Formats a time in the largest unit in which the value is at least 1. As in ipfw, seconds are
+/// `fs`: `15ms`, `1.5fs`.
 pub(super) fn time(ns: u64) -> String {
     let us = ns / 1000;
     match us {
@@ -44,7 +46,7 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// C's `%g` with a precision, for numbers of ordinary size.
+/// Formats like C's `%g` with `digits` significant digits, for numbers that need no exponent.
 pub(super) fn general(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

@@ -35,7 +35,7 @@ fn send(dummynet: &mut Dummynet<u32>, object: ShaperTarget, key: &ShaperFlowKey,
     }
 }
 
-/// Buckets are hashes, so they are not compared.
+/// Removes the bucket numbers from a listing, because they depend on the hash function.
 fn without_buckets(text: &str) -> String {
     let line = |line: &str| match line.get(..4) {
         Some(start) if line.len() > 60 && start[..3].trim().parse::<u8>().is_ok() => {

@@ -1,5 +1,5 @@
-//! Parameters of CoDel, PIE and flow queueing. They come last: all following words are their
-//! parameters.
+//! Parameters of CoDel, PIE and flow queueing. They come last in a command: all words after them
+//! are parsed as such parameters.
 
 use alloc::format;
 
@@ -9,7 +9,7 @@ use super::cursor::{ShaperCursor, ShaperWord};
 use super::error::ShaperTextError;
 use super::number;
 
-/// Maximum of times; and the precision of PIE's gains, 13 bits after the binary point.
+/// Maximum of time parameters: 10 s in ns. `GAIN_SCALE` is the precision of PIE's gains.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 const GAIN_SCALE: f64 = 8192.0;
 
@@ -43,7 +43,7 @@ pub(super) fn codel_of(
     Ok(spec)
 }
 
-/// Returns dummynet's defaults: timestamps, no marks.
+/// Returns dummynet's defaults for PIE: delay from timestamps, and no marks.
 pub(super) fn default_pie() -> PieSpec {
     let max_ecn_p = fixed(0.1);
     PieSpec { delay_from: DelaySource::Timestamps, max_ecn_p, ..PieSpec::default() }
@@ -89,7 +89,7 @@ fn expected(words: &str, is_fair: bool) -> alloc::string::String {
     format!("{words}{more} (these come last)")
 }
 
-/// Parses a parameter of flow queueing.
+/// Parses one parameter of flow queueing.
 fn of_fair(
     word: ShaperWord<'_>,
     cursor: &mut ShaperCursor<'_>,
@@ -106,7 +106,7 @@ fn of_fair(
     Ok(true)
 }
 
-/// Parses a time other than zero.
+/// Parses a time in ns other than zero.
 fn time(cursor: &mut ShaperCursor<'_>) -> Result<u64, ShaperTextError> {
     let word = cursor.next("a time")?;
     let ns = number::time(word, MAX_TIME_NS)?;
@@ -119,7 +119,7 @@ fn gain(cursor: &mut ShaperCursor<'_>, most: f64) -> Result<f64, ShaperTextError
     value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))
 }
 
-/// Rounds a gain down to the stored precision.
+/// Rounds a gain down to the precision in which it is stored.
 pub(super) fn fixed(value: f64) -> f64 {
     libm::floor(value * GAIN_SCALE) / GAIN_SCALE
 }

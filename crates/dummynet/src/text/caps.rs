@@ -1,11 +1,11 @@
 //! Upper limits on the values in commands.
 
-/// Upper limits on configured values, with their names as sysctls.
+/// Upper limits on configured queue sizes, with their sysctl names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCaps {
-    /// `net.inet.ip.dummynet.pipe_slot_limit`: 100.
+    /// `net.inet.ip.dummynet.pipe_slot_limit`: maximum of a size in slots; 100.
     pub slots: u32,
-    /// `net.inet.ip.dummynet.pipe_byte_limit`: 1 MiB.
+    /// `net.inet.ip.dummynet.pipe_byte_limit`: maximum of a size in bytes; 1 MiB.
     pub bytes: u32,
 }
 
@@ -16,11 +16,11 @@ impl Default for QueueCaps {
 }
 
 impl QueueCaps {
-    /// No limits: values are checked elsewhere.
+    /// No limits, for values that are checked elsewhere.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
-    /// Returns these limits after the sysctl of this name, with or without its prefix, is set to
-    /// this value.
+    /// Returns these limits with the sysctl `name`, given with or without its prefix, set to
+    /// `value`.
     #[must_use]
     pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
         match name.rsplit('.').next() {

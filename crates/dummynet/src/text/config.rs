@@ -23,7 +23,7 @@ const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values
                           mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
                           lmax, pri, pipe, sched or type";
 
-/// The parameters of any object.
+/// Collects the parameters of a command, for any kind of object.
 #[derive(Default)]
 struct ParameterReader {
     link: PipeLinkSpec,
@@ -38,8 +38,8 @@ struct ParameterReader {
     ecn: bool,
 }
 
-/// RED's parameters, before it is known whether the queue is limited in bytes and whether packets
-/// are marked.
+/// RED's parameters as written. Their meaning depends on whether the queue is limited in bytes and
+/// whether packets are marked, which may follow later in the command.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,
@@ -152,7 +152,8 @@ impl ParameterReader {
         Ok(())
     }
 
-    /// Resolves parameters that depend on each other; `last` is the end of the command.
+    /// Resolves parameters that depend on each other; `last` is the last word, for the position of
+    /// errors.
     fn resolve(&mut self, last: ShaperWord<'_>) -> Result<(), ShaperTextError> {
         if let Some(UnresolvedRed { mut spec, column }) = self.red.take() {
             spec.ecn = self.ecn;
@@ -177,7 +178,7 @@ impl ParameterReader {
     }
 }
 
-/// Refuses parameters of other kinds of objects, by name.
+/// Returns an error for a parameter that belongs only to other kinds of objects.
 fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), ShaperTextError> {
     let only = match word.text {
         "bw" | "bandwidth" | "delay" | "burst" | "profile" | "profile-values"
@@ -198,7 +199,8 @@ fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), Shaper
     Err(word.error(what, format!("a parameter of a {}", kind.name())))
 }
 
-/// Parses `pipe N` of a scheduler, which always has the link of its own number.
+/// Parses `pipe N` in the command of a scheduler. N must be the scheduler's own number, because a
+/// scheduler always has the link of this number.
 fn own_pipe(cursor: &mut ShaperCursor<'_>, number: ObjectNumber) -> Result<(), ShaperTextError> {
     let word = cursor.next("a number")?;
     let pipe = number::object(word)?;
@@ -256,7 +258,7 @@ fn loss(word: ShaperWord<'_>) -> Result<ShaperLoss, ShaperTextError> {
     }
 }
 
-/// Parses a threshold of RED; K is 1024.
+/// Parses a threshold of RED, with an optional K for 1024.
 fn threshold(text: &str) -> Option<u32> {
     let (digits, scale) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 1024),
@@ -301,7 +303,8 @@ fn mask(cursor: &mut ShaperCursor<'_>) -> Result<FlowMask, ShaperTextError> {
                 cursor.take();
                 return Ok(FlowMask { queue: mask.queue, ..FlowMask::ALL });
             }
-            // A number after `queue` is the size of the queue, and not the end of the mask.
+            // `queue` followed by a size is the size of the queue. Otherwise it belongs to the
+            // mask.
             "queue" if !followed_by_size(cursor) => {
                 cursor.take();
                 mask.queue = true;
@@ -344,7 +347,7 @@ fn field(
     let most = (1u64 << bits) - 1;
     let length = value.text.strip_prefix('/').map(number::whole);
     let found = match length {
-        // A length means low bits, as in dummynet.
+        // `/N` means the N lowest bits, as in dummynet.
         Some(length) => length.filter(|&length| length <= bits).map(|n| (1u64 << n) - 1),
         None => number::whole(value.text).filter(|&value| value <= most),
     };

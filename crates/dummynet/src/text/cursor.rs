@@ -5,11 +5,11 @@ use alloc::string::String;
 
 use super::error::ShaperTextError;
 
-/// A word and its position.
+/// A word of a command, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShaperWord<'t> {
     pub(super) text: &'t str,
-    /// Column in characters, from 1.
+    /// Column in characters, counted from 1.
     pub(super) column: usize,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct ShaperCursor<'t> {
 
 impl<'t> ShaperCursor<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        // A comment ends the command.
+        // `#` starts a comment, so the command ends before it.
         let code = text.split_once('#').map_or(text, |(code, _)| code);
         Self { rest: code, column: 1 }
     }
 
-    /// Takes the next word, if there is one.
+    /// Takes the next word; `None` at the end of the command.
     pub(super) fn take(&mut self) -> Option<ShaperWord<'t>> {
         let start = self.rest.find(|c: char| !c.is_whitespace())?;
         let (blank, rest) = self.rest.split_at(start);
@@ -56,7 +56,8 @@ impl<'t> ShaperCursor<'t> {
         self.clone().take()
     }
 
-    /// Takes the next word, which must exist.
+    /// Takes the next word; at the end of the command, returns an error that names what is
+    /// `expected`.
     pub(super) fn next(&mut self, expected: &str) -> Result<ShaperWord<'t>, ShaperTextError> {
         let column = self.column;
         self.take().ok_or_else(|| ShaperTextError {

@@ -6,10 +6,10 @@ use alloc::string::String;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at column {column}; expected {expected}")]
 pub struct ShaperTextError {
-    /// Column in characters, from 1.
+    /// Column in characters, counted from 1.
     pub column: usize,
-    /// The error.
+    /// What is wrong, in words.
     pub what: String,
-    /// What would be valid instead.
+    /// What would be valid at this position, in words.
     pub expected: String,
 }

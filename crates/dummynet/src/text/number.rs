@@ -8,13 +8,13 @@ use super::cursor::ShaperWord;
 use super::error::ShaperTextError;
 use crate::spec::ObjectNumber;
 
-/// Parses the number of an object.
+/// Parses the number of an object, 1 to 65535.
 pub(super) fn object(word: ShaperWord<'_>) -> Result<ObjectNumber, ShaperTextError> {
     let number = word.text.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| word.wrong("a number from 1 to 65535"))
 }
 
-/// Parses `N`, `N-M`, or several of them separated by commas.
+/// Parses the numbers of objects: `N`, `N-M`, or a list of both, separated by commas.
 pub(super) fn range(
     word: ShaperWord<'_>,
 ) -> Result<Vec<RangeInclusive<ObjectNumber>>, ShaperTextError> {
@@ -34,7 +34,7 @@ pub(super) fn whole(text: &str) -> Option<u64> {
         None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
         None => (text, 10),
     };
-    // `from_str_radix` would accept a sign.
+    // A sign is refused here, because `from_str_radix` would accept it.
     let is_plain = digits.starts_with(|c: char| c.is_ascii_hexdigit());
     u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
 }
@@ -50,20 +50,22 @@ pub(super) fn within(
         .ok_or_else(|| word.wrong(format!("{name} from {} to {}", range.start(), range.end())))
 }
 
-/// Parses a decimal number without sign or exponent; returns it and the rest of the text.
+/// Parses a decimal number without sign or exponent from the start of `text`; returns it and the
+/// text after it.
 pub(super) fn decimal(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     digits.parse().ok().map(|value| (value, rest))
 }
 
-/// Parses a decimal number in a range; no text may follow it.
+/// Parses a decimal number within `range`; `None` if text follows the number.
 pub(super) fn share(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
     let (value, rest) = decimal(text)?;
     (rest.is_empty() && range.contains(&value)).then_some(value)
 }
 
-/// Parses K, M, G or T: returns the power of 1000 (or 1024) and the rest.
+/// Parses a prefix K, M, G or T; returns its power (1 for K to 4 for T, 0 without a prefix) and the
+/// text after it.
 fn prefix(unit: &str) -> (i32, &str) {
     let power = match unit.bytes().next() {
         Some(b'k' | b'K') => 1,
@@ -95,11 +97,11 @@ pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     if rate >= 1e18 {
         return Err(word.error(format!("`{}` is beyond all links", word.text), EXPECTED));
     }
-    // 0.3 Gbit/s is an integer except for the last bits of the product.
+    // Rounding corrects the last bits of the product: 0.3 Gbit/s is an integer.
     Ok(libm::round(rate) as u64)
 }
 
-/// Parses a time in `ns`, `us`, `ms` or `s`; milliseconds without a unit.
+/// Parses a time in `ns`, `us`, `ms` or `s`, at most `most_ns`; a number without a unit is in ms.
 pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperTextError> {
     let most_ms = most_ns / 1_000_000;
     let wrong = || word.wrong(format!("a time up to {most_ms}ms, such as 250ms, 50us or 1s"));
@@ -115,7 +117,7 @@ pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperText
     if ns > most_ns as f64 { Err(wrong()) } else { Ok(ns as u64) }
 }
 
-/// Parses bytes with k, M, G by 1024, below 2^48.
+/// Parses a number of bytes, with k, M or G for powers of 1024; it must be below 2^48.
 pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     let wrong = || word.wrong("bytes below 2^48, with k, M or G");
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
@@ -125,13 +127,13 @@ pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     if is_unit && bytes < (1u64 << 48) as f64 { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
-/// The size of a queue: slots, or bytes with a unit.
+/// The size of a queue: a number of slots, or of bytes if the text has a unit.
 pub(super) enum ParsedSize {
     Slots(u64),
     Bytes(u64),
 }
 
-/// Parses `50`, `50KBytes`, `5000B`; `K` without a unit means kilobytes.
+/// Parses the size of a queue: `50` (slots), `50KBytes`, `5000B`; `50K` means 50 KBytes.
 pub(super) fn size(word: ShaperWord<'_>) -> Result<ParsedSize, ShaperTextError> {
     let wrong = || word.wrong("slots, or bytes such as 50KBytes or 5000B");
     let end = word.text.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.text.len());

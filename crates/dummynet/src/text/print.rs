@@ -1,5 +1,5 @@
 //! Prints configurations as the commands that create them. Numbers are printed as people type them:
-//! the shortest text that parses to the same value.
+//! as the shortest text that parses to the same value.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,8 +17,8 @@ use crate::spec::{
     ShaperQueueSpec, ShaperRedSpec, ShareSpec,
 };
 
-/// Prints the canonical command. The output of [`ShaperConfig::into_commands`] can be parsed again.
-/// A profile is printed with its values, since it no longer has a file.
+/// Prints the canonical command. The commands of [`ShaperConfig::into_commands`] can be parsed
+/// again. A profile is printed with all its values, because its file may no longer exist.
 impl Display for ShaperConfig {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,7 +56,7 @@ fn time(ns: u64) -> String {
     decimal::in_units(ns, TIME_UNITS)
 }
 
-/// Formats bytes with M or K if that leaves an integer, followed by `unit`.
+/// Formats a number of bytes with M or K if the result is an integer, followed by `unit`.
 fn bytes(count: u64, unit: &str) -> String {
     let is_whole = |shift: u32| count > 0 && count.trailing_zeros() >= shift;
     match [(20, "M"), (10, "K")].into_iter().find(|(shift, _)| is_whole(*shift)) {
@@ -115,7 +115,7 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
         ("dst-ip6", v6(mask.dst6), "/"),
         ("flow-id", mask.flow_label.into(), ""),
     ];
-    // Listings show the address family that is named last.
+    // A listing shows the address family that was named last, so the printed order matters.
     let (first, last) = (&of_v4[..], &of_v6[..]);
     let (first, last) = if mask.shown_as_v6 { (first, last) } else { (last, first) };
     for (name, value, prefix) in fields.iter().chain(first).chain(last) {
@@ -128,7 +128,8 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
     if mask.queue { f.write_str(" queue") } else { Ok(()) }
 }
 
-/// All words after the parameters of CoDel and PIE count as theirs, so an object prints these last.
+/// All words after the parameters of CoDel or PIE are parsed as more of them, so these parameters
+/// are printed last.
 fn kind_and_policy_of(
     f: &mut Formatter<'_>,
     kind: Option<&SchedKind>,
@@ -180,7 +181,8 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     }
 }
 
-/// A stored fraction, in units of the second number; parsing rounds down.
+/// A stored fraction as numerator and denominator. Parsing the printed text rounds down to the same
+/// numerator.
 struct ExactFraction(u32, u32);
 
 impl Display for ExactFraction {
@@ -191,7 +193,7 @@ impl Display for ExactFraction {
     }
 }
 
-/// Formats a number with PIE's precision.
+/// Formats a number with the precision of PIE's gains, 13 bits after the binary point.
 fn gain(value: f64) -> String {
     decimal::shortest(value, |typed| fixed(typed) == value)
 }

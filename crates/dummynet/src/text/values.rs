@@ -1,10 +1,10 @@
-//! `profile-values`: the contents of a profile file in one word, so that the file is not needed.
+//! `profile-values`: the contents of a profile file as one word, so that the file is not needed.
 //!
 //! ```text
 //! bad_wireless/8/200x8,300x2      NAME/FIRST_LOST/MS[xTIMES],…
 //! ```
 //!
-//! Bytes of the name that cannot be in a word are written as `%` and two digits.
+//! Bytes of the name that a word cannot contain are written as `%` and two hexadecimal digits.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ use crate::spec::PipeProfile;
 
 const EXPECTED: &str = "NAME/FIRST_LOST/MS[xTIMES],..., as `save` writes it: wifi/8/200x8,300x2";
 
-/// Parses a profile written by `save`.
+/// Parses a profile in the form of [`write`].
 pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError> {
     let wrong = || word.wrong(EXPECTED);
     let mut parts = word.text.splitn(3, '/');
@@ -46,7 +46,7 @@ pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError>
     Ok(PipeProfile { name, extra_ms, first_lost: first_lost as u32 })
 }
 
-/// Prints the word.
+/// Prints a profile as one word.
 pub(super) fn write(f: &mut Formatter<'_>, profile: &PipeProfile) -> fmt::Result {
     for byte in profile.name.bytes() {
         match byte {

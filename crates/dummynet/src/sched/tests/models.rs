@@ -1,5 +1,5 @@
-//! Schedulers against plain models: the same definitions, with searches instead of heaps and bit
-//! masks, and exact numbers.
+//! Compares schedulers with plain models, which follow the same definitions with exact numbers, and
+//! with searches instead of heaps and bit masks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec;
@@ -11,8 +11,8 @@ use super::super::{FlowScheduler, QueueShare};
 use super::weight;
 use crate::spec::SchedKind;
 
-/// WF2Q+ as its paper defines it. Times are in 840ths of a byte at weight 1: exact, as long as the
-/// weights sum up to 8 or less.
+/// WF2Q+ as its paper defines it. Times are in units of 1/840 of a byte at weight 1, which is exact
+/// as long as the sum of the weights is 8 or less.
 #[derive(Default)]
 struct PlainWf2q {
     queues: [PlainWf2qQueue; 4],
@@ -45,7 +45,7 @@ impl PlainWf2q {
         queue.has_packets = true;
     }
 
-    /// Whether it may be the turn of this queue: none that may start finishes earlier.
+    /// Returns whether this queue may send next: no queue that is eligible finishes earlier.
     fn may_send(&mut self, index: usize) -> bool {
         let waiting: Vec<_> = self.queues.iter().filter(|queue| queue.has_packets).collect();
         let first = waiting.iter().map(|queue| queue.start).min().unwrap();
@@ -68,13 +68,13 @@ impl PlainWf2q {
     }
 }
 
-/// QFQ as its paper defines it: groups of slots, of which the group with the earliest finish among
-/// the eligible ones sends. The start of a queue that wakes is that of `dn_sched_qfq.c`. Queues of
-/// one slot are a stack there, so they are one here.
+/// QFQ as its paper defines it. Queues are in groups of slots; of the eligible groups, the one with
+/// the earliest finish sends. A queue that becomes active starts as in `dn_sched_qfq.c`. As there,
+/// a slot is a stack: the queue added last sends first.
 #[derive(Default)]
 struct PlainQfq {
     queues: Vec<PlainQfqQueue>,
-    /// The queues by group and by the start of their slot.
+    /// The queues, by the number of their group and by the start of their slot.
     groups: BTreeMap<u32, BTreeMap<u128, Vec<usize>>>,
     now: u128,
 }
@@ -94,7 +94,8 @@ impl PlainQfqQueue {
         (u128::from(len) << 28) / self.weight
     }
 
-    /// The group whose slot is the shortest power of two that fits a packet of `lmax` bytes.
+    /// The number of the queue's group: its slot length is the smallest power of two not less than
+    /// the virtual time of `lmax` bytes.
     fn group(&self) -> u32 {
         (0..).find(|&group| 1 << group >= self.span(self.lmax)).unwrap()
     }
@@ -109,7 +110,8 @@ impl PlainQfq {
         self.queues.iter().filter(|queue| queue.has_packets).map(|queue| queue.weight).sum()
     }
 
-    /// Finish and number of the eligible group from `first` on that finishes earliest.
+    /// Finish and number of the eligible group with the earliest finish, among the groups from
+    /// `first` on.
     fn ready(&self, first: u32) -> Option<(u128, u32)> {
         let starts = self
             .groups
@@ -138,7 +140,8 @@ impl PlainQfq {
         self.insert(index, group);
     }
 
-    /// `qfq_update_start`: where the last packet finished, unless that is past or too far ahead.
+    /// The start of a queue that becomes active, as in `qfq_update_start`: the finish of its last
+    /// packet, unless this is in the past or too far ahead.
     fn fresh_start(&self, group: u32, finish: u128) -> u128 {
         let (slot, limit) = (slot_of(finish, group), slot_of(self.now, group) + (1 << group));
         if finish > self.now && slot <= limit {
@@ -185,7 +188,8 @@ impl PlainQfq {
     }
 }
 
-/// Packets that arrive (queue and length), or `None` for one that leaves.
+/// A sequence of steps: a packet that arrives (queue and length), or `None` for a packet that
+/// leaves.
 fn traffic(
     queues: usize,
     lens: core::ops::Range<u32>,
@@ -292,7 +296,7 @@ proptest! {
     }
 }
 
-/// Enough bytes that virtual times are moved back several times.
+/// Sends so many bytes that virtual times are reduced several times.
 #[test]
 fn wf2q_keeps_its_order_when_virtual_times_are_moved_back() {
     let mut steps: Vec<_> = (0..12).map(|n| Some((n % 4, 840 * 1000))).collect();
