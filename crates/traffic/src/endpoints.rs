@@ -1,4 +1,4 @@
-//! Sets of (address, port) pairs, and their traditional notations.
+//! Sets of (address, port) pairs, and the notations in which users write them.
 //!
 //! ```text
 //!   10.0.0.1                        one address, port 1234
@@ -40,7 +40,7 @@ pub struct Endpoints {
     family: IpVersion,
 }
 
-/// Evenly spaced addresses times consecutive ports.
+/// A block: evenly spaced addresses, each with the same consecutive ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EndpointBlock {
     first: u128,
@@ -51,10 +51,10 @@ struct EndpointBlock {
 }
 
 impl Endpoints {
-    /// The port used if none is given.
+    /// The port of an endpoint without a port in its notation.
     pub const DEFAULT_PORT: u16 = 1234;
 
-    /// Creates a set of one address and port.
+    /// Creates a set with one pair: this address and port.
     #[must_use]
     pub fn one(address: IpAddr, port: u16) -> Self {
         let (family, first) = match address {
@@ -79,9 +79,9 @@ impl Endpoints {
         counts.fold(0, u128::saturating_add)
     }
 
-    /// Returns the set from which random addresses are drawn. A set of more than one pair stays
-    /// unchanged. A single pair becomes every port of every IPv4 address, or of all IPv6 addresses
-    /// with its first 64 bits.
+    /// Returns the set from which random endpoints are drawn. A set of more than one pair stays
+    /// unchanged. A single pair becomes all ports of all IPv4 addresses, or of all IPv6 addresses
+    /// whose first 64 bits are those of the pair's address.
     #[must_use]
     pub fn widened(self) -> Self {
         if self.count() > 1 {

@@ -1,5 +1,5 @@
 //! Compares the results of a run with required limits. All numbers are integers, so a result
-//! exactly at the limit always passes.
+//! exactly at a limit always passes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,7 +8,7 @@ use slipring_model::{NANOS_PER_SEC, Rate};
 
 use crate::fraction::Fraction;
 
-/// The requirements for a run. There are none by default.
+/// The requirements for a run. The default has no requirements.
 ///
 /// ```
 /// use slipring_traffic::{Expectations, TrafficOutcome};
@@ -24,22 +24,22 @@ use crate::fraction::Fraction;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expectations {
-    /// The greatest fraction of frames that may be lost.
+    /// The greatest fraction of the sent frames that may be lost.
     pub max_loss: Option<Fraction>,
-    /// The minimum average rate.
+    /// The minimum average rate of the run.
     pub min_rate: Option<Rate>,
 }
 
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficOutcome {
-    /// Frames that were sent, or were expected if only the receiver is known.
+    /// Number of frames sent; if only the receiver is known, the number expected by frame numbers.
     pub sent: u64,
-    /// The number of lost frames among them.
+    /// Number of these frames that were lost.
     pub lost: u64,
-    /// Frames that count for the rate.
+    /// Number of frames that count for the rate.
     pub packets: u64,
-    /// The bits of those frames.
+    /// Number of bits of the frames that count for the rate.
     pub bits: u64,
     /// How long the run took, in ns.
     pub elapsed_ns: u64,
@@ -56,14 +56,14 @@ pub enum UnmetExpectation {
         lost: u64,
         /// Frames sent.
         sent: u64,
-        /// The limit.
+        /// The greatest fraction that may be lost.
         allowed: Fraction,
     },
     /// The rate was too low.
     Rate {
-        /// Packets or bits per second, rounded down.
+        /// The average rate, in packets or bits per second as in `expected`, rounded down.
         reached: u64,
-        /// The limit.
+        /// The minimum rate.
         expected: Rate,
     },
 }

@@ -1,28 +1,29 @@
 //! The order in which a generator goes through its sources and destinations.
 //!
-//! A sweep counts the pair up like an odometer: source port first, then source address, destination
-//! port, destination address. A random side is drawn for every frame and is not counted.
+//! A sweep counts the pair of endpoints up like an odometer: the source port first, then the source
+//! address, the destination port, the destination address. A side with random order is drawn for
+//! every frame and is not counted.
 //!
 //! Several generators (one per thread or queue) divide the flows among them: each has a contiguous
-//! share, so a flow belongs to one generator and keeps its order. Generators share flows only if
-//! there are fewer flows than generators.
+//! share, so a flow belongs to one generator, and its frames keep their order. Flows are shared
+//! between generators only if there are fewer flows than generators.
 
 use slipring_model::Stream;
 
 use crate::endpoints::{EndpointCursor, Endpoints, TrafficEndpoint};
 use crate::pattern::TrafficPattern;
 
-/// How an endpoint of one side is chosen for each frame.
+/// How the endpoint of a side, source or destination, is chosen for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
-    /// One endpoint after another, repeatedly.
+    /// The endpoints take turns, again and again.
     #[default]
     Sweep,
-    /// At random for each frame.
+    /// The endpoint is drawn at random for each frame.
     Random,
 }
 
-/// The share of one generator among several that use the same pattern.
+/// The part of the flows that one of several generators with the same pattern sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorShare {
     index: u16,
@@ -30,10 +31,10 @@ pub struct GeneratorShare {
 }
 
 impl GeneratorShare {
-    /// The only generator of its pattern.
+    /// The share of the only generator of a pattern: all flows.
     pub const ONLY: Self = Self { index: 0, of: 1 };
 
-    /// Share number `index`, from 0, of `of` shares; `None` if there is no such share.
+    /// Share number `index`, counted from 0, of `of` shares; `None` if `index` is not below `of`.
     #[must_use]
     pub const fn new(index: u16, of: u16) -> Option<Self> {
         if index < of { Some(Self { index, of }) } else { None }
@@ -51,7 +52,8 @@ impl GeneratorShare {
         self.of
     }
 
-    /// The first and the number of the items in this share of `total` items (at least 1).
+    /// Index of the first item of this share, and the number of its items, of `total` items (at
+    /// least 1).
     fn share(self, total: u128) -> (u128, u128) {
         let (index, of) = (u128::from(self.index), u128::from(self.of));
         if total < of {
@@ -62,22 +64,23 @@ impl GeneratorShare {
     }
 }
 
-/// The pairs of endpoints that one generator goes through.
+/// The pairs of endpoints that one generator sends, one after another.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointPairs {
     src: EndpointSide,
     dst: EndpointSide,
-    /// `None` means all flows; the counting then wraps at the end.
+    /// The generator's part of the sweep. `None` means all positions: after the last one, the
+    /// endpoints start over by themselves.
     share: Option<SweepShare>,
     stream: Stream,
 }
 
-/// This generator's part of all swept positions.
+/// This generator's part of the positions in the sweep.
 #[derive(Clone, Debug)]
 struct SweepShare {
     first: u128,
     count: u128,
-    /// How many of these positions were visited in this round.
+    /// The number of these positions that were visited in the current round.
     done: u128,
 }
 
@@ -100,7 +103,7 @@ impl EndpointPairs {
         flows
     }
 
-    /// Whether every frame of this generator has the same endpoints.
+    /// Returns whether all frames of this generator have the same endpoints.
     pub(crate) fn is_single(&self) -> bool {
         let swept = match &self.share {
             Some(share) => share.count,
@@ -144,7 +147,7 @@ impl EndpointSide {
         Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
-    /// How many positions this side contributes to the sweep.
+    /// The number of positions in the sweep that this side contributes.
     fn swept(&self) -> u128 {
         match self.order {
             EndpointOrder::Sweep => self.endpoints.count(),
@@ -152,7 +155,7 @@ impl EndpointSide {
         }
     }
 
-    /// Whether each frame draws an endpoint.
+    /// Returns whether an endpoint of this side is drawn for each frame.
     fn is_drawn(&self) -> bool {
         self.order == EndpointOrder::Random && self.endpoints.count() > 1
     }
@@ -164,7 +167,7 @@ impl EndpointSide {
         };
     }
 
-    /// Moves to the next endpoint; returns whether the other side moves too.
+    /// Moves to the next endpoint of this side; returns whether the slower-counting side moves too.
     #[inline]
     fn advance(&mut self, stream: &mut Stream) -> bool {
         match self.order {
@@ -273,7 +276,7 @@ mod tests {
             let mut visits: BTreeMap<Pair, (u32, u16)> = BTreeMap::new();
             for index in 0..of {
                 let mut flows = flows((&src, SWEPT), (dst, SWEPT), GeneratorShare::new(index, of).unwrap());
-                // Two rounds also cover the wrap.
+                // Two rounds also cover the return to the first flow.
                 let share = flows.share.as_ref().map_or(total, |share| share.count as usize);
                 let rounds = 2 * share;
                 for pair in take(&mut flows, rounds) {

@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-/// A non-negative fraction of two whole numbers.
+/// A non-negative fraction with whole numbers as numerator and denominator.
 ///
 /// ```
 /// use slipring_traffic::Fraction;
@@ -23,10 +23,10 @@ pub struct Fraction {
 /// Why a text was not parsed as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FractionError {
-    /// Not of the form `0.1%`, `0.001` or `1/1000`.
+    /// The text is not of the form `0.1%`, `0.001` or `1/1000`.
     #[error("not a number like 0.1%, 0.001 or 1/1000")]
     Form,
-    /// Too many digits to be kept exactly.
+    /// The number has too many digits to be stored exactly.
     #[error("too many digits to be kept exactly")]
     Digits,
     /// The denominator is 0, as in `1/0`.
@@ -35,7 +35,7 @@ pub enum FractionError {
 }
 
 impl Fraction {
-    /// The fraction 1/1.
+    /// The number 1, as the fraction 1/1.
     pub const ONE: Self = Self { num: 1, den: NonZeroU64::MIN };
 
     /// `num / den`; `None` if `den` is zero.
@@ -59,8 +59,8 @@ impl Fraction {
         self.den.get()
     }
 
-    /// Whether this is `num / den` or more. If `den` is 0, the result is true only for a `num`
-    /// of 0.
+    /// Returns whether this fraction is `num / den` or more. If `den` is 0, returns true only if
+    /// `num` is 0 too.
     #[must_use]
     pub fn is_at_least(self, num: u64, den: u64) -> bool {
         u128::from(self.num) * u128::from(den) >= u128::from(num) * u128::from(self.den.get())
@@ -95,7 +95,7 @@ impl FromStr for Fraction {
         }
         let (whole, decimals) = match number.split_once('.') {
             None => (number, "0"),
-            // `.5` is a half; a lone `.` is an error.
+            // `.5` is a half; a `.` without digits is an error.
             Some(("", decimals)) if !decimals.is_empty() => ("0", decimals),
             Some(parts) => parts,
         };

@@ -1,21 +1,20 @@
 //! Writes one frame after another, at the speed of a copy.
 //!
 //! A generator keeps the first bytes of the next frame (headers and stamp, the *head*) up to date
-//! in place and copies them out; the other bytes never change. It does not recompute checksums over
-//! the frame: the constant parts are summed up once for each length, and each frame adds its few
-//! changing fields to that sum.
+//! in place, and copies them out; the bytes after the head are the same in all frames. Checksums
+//! are not computed over whole frames: the constant parts are summed up once for each length, and
+//! the few changing fields are added to this sum for each frame.
 //!
 //! ```text
 //!   | Ethernet, tags | IP | UDP, TCP or ICMP | stamp | fill ...            |
 //!   |<------------- head, written each time ------->|<- body, prepared ->  |
 //! ```
 //!
-//! # Invariants
-//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n* and the time
-//!    passed in for it.
+//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n*, and the time
+//!    that was passed in for this frame.
 //! 2. Every frame has valid checksums.
 //!
-//! Not for pacing (see `slipring_model::Pacer`) or splitting a frame over slots.
+//! Not for pacing (see `slipring_model::Pacer`), and not for splitting a frame over slots.
 
 mod head;
 mod shape;
@@ -32,7 +31,7 @@ use crate::stamp::StampForm;
 use head::FrameHead;
 use shape::{FrameShape, FrameShapes};
 
-/// The frames of one share of a [`TrafficPattern`], one after another.
+/// Writes the frames of one share of a [`TrafficPattern`], one after another.
 ///
 /// ```
 /// use slipring_traffic::{Generator, GeneratorShare, TrafficPattern, Stamp, StampCheck};
@@ -47,7 +46,7 @@ use shape::{FrameShape, FrameShapes};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// A frame of maximum length, with zeros where frames differ.
+    /// A frame of maximum length, with zeros in the fields that differ from frame to frame.
     template: Vec<u8>,
     head: FrameHead,
     number: u64,
@@ -59,7 +58,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares the frames of `lane`. The same seed gives the same frames.
+    /// Prepares the frames of the share `lane`. The same seed gives the same frames.
     ///
     /// # Errors
     /// [`PatternError`] if the pattern contradicts itself.
@@ -128,8 +127,8 @@ impl Generator {
         self.head.form()
     }
 
-    /// Writes the next frame, sent at `now_ns`, to the start of `out` and returns its length.
-    /// Returns `None` without effect if `out` is shorter.
+    /// Writes the next frame, with `now_ns` as its send time, to the start of `out` and returns its
+    /// length. Returns `None` and changes nothing if `out` is shorter than the frame.
     #[inline]
     pub fn write(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let (len, head_len) = (self.next_len(), self.head.bytes().len());
@@ -140,8 +139,8 @@ impl Generator {
         self.patch(now_ns, frame)
     }
 
-    /// As [`Self::write`], but writes only the head. The buffer must have been passed to
-    /// [`Self::prepare`] before, or contain a frame of this length from this generator.
+    /// Like [`Self::write`], but writes only the head. The buffer must have been passed to
+    /// [`Self::prepare`] before, or contain a frame of the same length from this generator.
     #[inline]
     pub fn patch(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let len = self.next_len();
@@ -155,14 +154,14 @@ impl Generator {
         Some(len)
     }
 
-    /// Writes the bytes that are the same in all frames, after which [`Self::patch`] is enough.
-    /// Writes nothing beyond the end of `out`.
+    /// Writes the bytes that are the same in all frames, as far as they fit in `out`. After that,
+    /// [`Self::patch`] completes a frame.
     pub fn prepare(&self, out: &mut [u8]) {
         let len = out.len().min(self.template.len());
         out[..len].copy_from_slice(&self.template[..len]);
     }
 
-    /// Updates the head for the following frame, except its stamp.
+    /// Updates the head for the frame after this one, except for the stamp.
     #[inline]
     fn advance(&mut self) {
         self.number += 1;

@@ -1,4 +1,4 @@
-//! The engine of the traffic generator: generates the frames to send and analyses received frames.
+//! The engine of the traffic generator: writes the frames to send, and analyses received frames.
 //!
 //! | part | purpose |
 //! |---|---|
@@ -14,10 +14,10 @@
 //! ping → `Tracker::observe`.
 //!
 //! Everything is a pure function of pattern, seed and the times passed in; the same arguments give
-//! the same bytes on every machine. Lengths are from the destination MAC address to the end of the
-//! payload, without the CRC: 60 here is 64 on the wire.
+//! the same bytes on every machine. Lengths are in bytes, from the destination MAC address to the
+//! end of the payload, without the CRC: a length of 60 here is 64 on the wire.
 //!
-//! Not for sockets, rings, threads, clocks, histograms. The caller provides those.
+//! Not for sockets, rings, threads, clocks or histograms: the caller provides them.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,4 +1,4 @@
-//! The description of the frames of a generator.
+//! Describes the frames that a generator sends.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ use crate::flows::EndpointOrder;
 use crate::sizes::Sizes;
 
 /// The frames to send. The default is the classic pkt-gen frame: 60 bytes of UDP from 10.0.0.1 to
-/// 10.1.0.1, both port 1234, to the broadcast address.
+/// 10.1.0.1, both with port 1234, to the broadcast MAC address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficPattern {
     /// Source MAC address.
@@ -24,23 +24,23 @@ pub struct TrafficPattern {
     pub dst_mac: MacAddr,
     /// VLAN tags, outermost first; at most two.
     pub tags: Vec<TagSpec>,
-    /// The sources of the packets.
+    /// Source addresses and ports of the packets.
     pub src: Endpoints,
-    /// The order of the sources.
+    /// How the source of each packet is chosen.
     pub src_order: EndpointOrder,
-    /// The destinations of the packets, of the same family as `src`.
+    /// Destination addresses and ports of the packets, of the same family as `src`.
     pub dst: Endpoints,
-    /// The order of the destinations.
+    /// How the destination of each packet is chosen.
     pub dst_order: EndpointOrder,
     /// The header above IP.
     pub protocol: TrafficProtocol,
     /// Lengths of the frames, without the CRC.
     pub sizes: Sizes,
-    /// Time to live (hop limit).
+    /// Time to live (IPv4) or hop limit (IPv6).
     pub ttl: u8,
-    /// Type of service (traffic class).
+    /// Type of service (IPv4) or traffic class (IPv6).
     pub tos: u8,
-    /// The payload after the stamp.
+    /// The contents of the payload after the stamp.
     pub fill: Fill,
 }
 
@@ -66,7 +66,7 @@ pub enum PatternError {
     /// Source and destination are of different families.
     #[error("source and destination must both be IPv4 or both IPv6")]
     MixedFamilies,
-    /// With the shortest or longest length, or with the tags, there is no valid frame.
+    /// No valid frame has the shortest or the longest length, or these tags.
     #[error(transparent)]
     Frame(#[from] BuildError),
 }
@@ -98,7 +98,7 @@ impl TrafficPattern {
     /// Checks the pattern as [`Generator::new`](crate::Generator::new) does.
     ///
     /// # Errors
-    /// [`PatternError`] names the contradiction.
+    /// [`PatternError`] if two parts of the pattern contradict each other.
     pub fn check(&self) -> Result<(), PatternError> {
         if self.src.family() != self.dst.family() {
             return Err(PatternError::MixedFamilies);
@@ -110,14 +110,14 @@ impl TrafficPattern {
         Ok(())
     }
 
-    /// Length of all headers in bytes: the shortest frame that can be sent.
+    /// Length of all headers in bytes; shorter frames cannot be sent.
     #[must_use]
     pub fn header_len(&self) -> usize {
         self.frame_spec().header_len()
     }
 
-    /// The specification of all frames without addresses and ports, which differ from frame
-    /// to frame.
+    /// The specification of all frames; the addresses and ports in it are replaced, because they
+    /// differ from frame to frame.
     pub(crate) fn frame_spec(&self) -> FrameSpec {
         FrameSpec {
             src_mac: self.src_mac,

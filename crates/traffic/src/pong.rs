@@ -1,4 +1,4 @@
-//! The far end of a ping: returns a frame to its sender.
+//! The far end of a ping: turns a frame into one for its sender.
 
 use slipring_neighbour::icmp::echo;
 use slipring_wire::assigned::IpProto;
@@ -6,12 +6,12 @@ use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
 /// Turns a frame around: swaps MAC addresses, IP addresses and ports, and turns an ICMP echo
-/// request into its reply. Checksums stay as valid or invalid as they were. Only the checksum of an
-/// echo changes, because all others are the same in both directions.
+/// request into its reply. A checksum stays valid or invalid as it was. Only the checksum of an
+/// echo message is updated, because swapping does not change the sums.
 ///
-/// A frame to a group address is answered from `own`, because no frame may have a group address as
-/// its source. Unknown payload stays unchanged; the MAC addresses are swapped in every frame.
-/// Returns `false` without effect if the frame is too short for them.
+/// A frame to a group address is answered with `own` as its source, because a source must not be a
+/// group address. In a frame with unknown payload, only the MAC addresses are swapped. Returns
+/// `false` and changes nothing if the frame is too short for MAC addresses.
 ///
 /// ```
 /// use slipring_traffic::turn_around;
@@ -55,8 +55,8 @@ fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     }
 }
 
-/// Swaps the `len` bytes at `a` with those at `b`, if the frame is long enough. `b` is at least `a
-/// + len`.
+/// Swaps the `len` bytes at `a` with the `len` bytes at `b`, if the frame is long enough. The two
+/// must not overlap: `b >= a + len`.
 fn swap(frame: &mut [u8], a: usize, b: usize, len: usize) {
     if let Some((left, right)) = frame.split_at_mut_checked(b)
         && let (Some(left), Some(right)) = (left.get_mut(a..a + len), right.get_mut(..len))

@@ -1,15 +1,15 @@
 //! Release times for the packets of a capture.
 //!
-//! A [`ReplayTimeline`] turns the timestamps of a capture, packet by packet, into release
-//! times that start at zero: scaled by a speed, with long pauses limited, for one or more
-//! passes over the capture. Time is summed up unscaled and scaled once for each packet, so
-//! errors do not accumulate.
+//! A [`ReplayTimeline`] turns the timestamps of a capture, packet by packet, into release times
+//! that start at zero. It scales them by a speed, limits long pauses, and makes one or more passes
+//! over the capture. The sum of the unscaled gaps is scaled once per packet, so errors do not
+//! accumulate.
 //!
-//! Not for: reading captures or storing packets.
+//! Not for: reading captures, or storing packets.
 
 use crate::fraction::Fraction;
 
-/// Release times for the packets of a capture.
+/// Computes release times for the packets of a capture.
 ///
 /// ```
 /// use slipring_traffic::ReplayTimeline;
@@ -28,9 +28,9 @@ pub struct ReplayTimeline {
     speed: Fraction,
     max_gap_ns: u64,
     pass_gap_ns: Option<u64>,
-    /// `None` means endlessly.
+    /// Number of passes that are still to be started; `None` means endlessly many.
     passes_left: Option<u64>,
-    /// Unscaled time since the first packet of the first pass.
+    /// Time since the first packet of the first pass, in ns, before scaling.
     elapsed_ns: u64,
     pass: ReplayPass,
     out_of_order: u64,
@@ -59,21 +59,21 @@ impl ReplayTimeline {
         }
     }
 
-    /// Sets how many times faster than captured the packets are sent. With 0, only the first packet
-    /// is ever due.
+    /// Sets the factor by which packets are sent faster than they were captured. With 0, only the
+    /// first packet is ever due.
     #[must_use]
     pub fn with_speed(self, speed: Fraction) -> Self {
         Self { speed, ..self }
     }
 
-    /// Limits pauses of the capture, before scaling, to `max_gap_ns`.
+    /// Limits the pauses between packets, before scaling, to `max_gap_ns`.
     #[must_use]
     pub fn with_max_gap(self, max_gap_ns: u64) -> Self {
         Self { max_gap_ns, ..self }
     }
 
-    /// Sets the pause, before scaling, from the last packet of a pass to the first of the next. The
-    /// default is the average gap of the pass.
+    /// Sets the pause, before scaling, from the last packet of a pass to the first packet of the
+    /// next pass. The default is the average gap between the packets of the pass.
     #[must_use]
     pub fn with_pass_gap(self, pass_gap_ns: u64) -> Self {
         Self { pass_gap_ns: Some(pass_gap_ns), ..self }
@@ -85,7 +85,7 @@ impl ReplayTimeline {
         Self { passes_left: passes, ..self }
     }
 
-    /// Starts the first or next pass; returns `false` when all are done.
+    /// Starts the first or the next pass; returns `false` if all passes are done.
     pub fn next_pass(&mut self) -> bool {
         match &mut self.passes_left {
             Some(0) => return false,
@@ -100,9 +100,10 @@ impl ReplayTimeline {
         true
     }
 
-    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the first
-    /// packet of the first pass. Times never decrease: a packet with an earlier timestamp than its
-    /// predecessor is sent together with it.
+    /// Returns the release time of the next packet of the pass, which was captured at
+    /// `captured_ns`. Release times are in ns after the first packet of the first pass and never
+    /// decrease: a packet with an earlier timestamp than the packet before it is released at the
+    /// same time as that packet.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);
@@ -113,7 +114,7 @@ impl ReplayTimeline {
         self.scaled(self.elapsed_ns)
     }
 
-    /// How many packets so far had an earlier timestamp than their predecessors.
+    /// Number of packets so far whose timestamp was earlier than that of the packet before.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
@@ -125,7 +126,7 @@ impl ReplayTimeline {
         length_ns.checked_div(gaps).unwrap_or(0)
     }
 
-    /// Rounds up, so that no packet is early.
+    /// Scales a time by the speed, rounded up, so that no packet is early.
     fn scaled(&self, elapsed_ns: u64) -> u64 {
         let scaled = u128::from(elapsed_ns) * u128::from(self.speed.den());
         match self.speed.num() {

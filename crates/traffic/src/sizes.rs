@@ -26,7 +26,7 @@ pub(crate) enum SizeKind {
         min: u16,
         max: u16,
     },
-    /// One round of lengths, repeated endlessly. Not empty.
+    /// One round of lengths, which repeats endlessly; never empty.
     Cycle(Vec<u16>),
 }
 
@@ -34,19 +34,20 @@ pub(crate) enum SizeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeError {
-    /// Not a number from 1 to 65535.
+    /// The length is not a number from 1 to 65535.
     #[error("a frame length is a number from 1 to 65535, at column {column}")]
     Length {
         /// Column of the faulty part, counted from 1.
         column: usize,
     },
-    /// Not a number from 1 to 65535.
+    /// The weight is not a number from 1 to 65535.
     #[error("a weight is a number from 1 to 65535, at column {column}")]
     Weight {
         /// Column of the faulty part, counted from 1.
         column: usize,
     },
-    /// The sum of the weights is too large even after division by their common factor.
+    /// The sum of the weights is greater than [`Sizes::MAX_ROUND`], even after division by their
+    /// common factor.
     #[error("weights sum to {sum}, at most {max} can be kept exactly", max = Sizes::MAX_ROUND)]
     Round {
         /// The sum of the reduced weights.
@@ -61,7 +62,7 @@ impl Sizes {
     /// Maximum number of frames in one round of a mix.
     pub const MAX_ROUND: u32 = 4096;
 
-    /// All frames have one length.
+    /// All frames have the length `len`, in bytes.
     ///
     /// # Errors
     /// [`SizeError::Length`] if `len` is 0.
@@ -75,7 +76,7 @@ impl Sizes {
         Self(SizeKind::Cycle(Vec::from([60])))
     }
 
-    /// Each length between two limits (in either order) is equally likely.
+    /// Each length from `a` to `b` (or from `b` to `a`) is equally likely.
     ///
     /// # Errors
     /// [`SizeError::Length`] if a limit is 0.
@@ -87,16 +88,16 @@ impl Sizes {
         Ok(Self(SizeKind::Random { min, max }))
     }
 
-    /// The classic Internet mix: 7 of 60, 4 of 590, 1 of 1514 (64, 594 and
-    /// 1518 with CRC).
+    /// The classic Internet mix: of 12 frames, 7 have 60 bytes, 4 have 590 and 1 has 1514 (with
+    /// CRC: 64, 594 and 1518).
     #[must_use]
     pub fn imix() -> Self {
         let round = smooth_round(&[(60, 7), (590, 4), (1514, 1)]);
         Self(SizeKind::Cycle(round))
     }
 
-    /// Lengths with weights. The weights are exact in every round, and each length is spread evenly
-    /// over the round.
+    /// A mix of lengths, each given with its weight. Every round contains each length exactly in
+    /// proportion to its weight, and spread evenly.
     ///
     /// # Errors
     /// [`SizeError`] if there is no length, a length or weight is 0, or a round would be longer
@@ -121,7 +122,7 @@ impl Sizes {
         Ok(Self(SizeKind::Cycle(smooth_round(&reduced))))
     }
 
-    /// The shortest length.
+    /// The shortest length, in bytes.
     #[must_use]
     pub fn min(&self) -> u16 {
         match &self.0 {
@@ -130,7 +131,7 @@ impl Sizes {
         }
     }
 
-    /// The longest length.
+    /// The longest length, in bytes.
     #[must_use]
     pub fn max(&self) -> u16 {
         match &self.0 {
@@ -140,8 +141,8 @@ impl Sizes {
     }
 }
 
-/// Orders a round so that each length is spread evenly. On every turn each length gains its weight;
-/// the length with the most credit is next and pays the sum of all weights.
+/// Orders the lengths of a round so that each is spread evenly. In every step each length gains its
+/// weight as credit; the length with the most credit is next and pays the sum of all weights.
 fn smooth_round(weighted: &[(u16, u16)]) -> Vec<u16> {
     let sum: i32 = weighted.iter().map(|&(_, weight)| i32::from(weight)).sum();
     let mut credit: Vec<i32> = weighted.iter().map(|_| 0).collect();

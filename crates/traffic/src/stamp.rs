@@ -7,13 +7,13 @@
 //!   `------------- numbered ---------`---- timed ------'
 //! ```
 //!
-//! The low half of the number comes first because netmap's `txseq` puts its number there, so a
-//! netmap `rxseq` can follow our frames. The mark distinguishes the two forms from each other and
-//! from other traffic. Numbers have 48 bits and wrap; at 10⁹ frames per second that takes three
-//! days.
+//! The low half of the number comes first because netmap's `txseq` puts its number there, so
+//! netmap's `rxseq` can follow frames with these stamps. The mark distinguishes the two forms from
+//! each other and from other traffic. Numbers have 48 bits and wrap; at 10⁹ frames per second that
+//! takes three days.
 //!
-//! The timed form exactly fits the smallest frame of the most common kind, 60 bytes of UDP over
-//! IPv4. Smallest frames (add 4 for each VLAN tag):
+//! The timed form exactly fits the smallest frame of UDP over IPv4, 60 bytes. Smallest frames in
+//! bytes (add 4 for each VLAN tag):
 //!
 //! | | numbered | timed |
 //! |---|---|---|
@@ -33,11 +33,11 @@ use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 /// The contents of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The generator that sent the frame.
+    /// The id of the stream: of the generator that sent the frame.
     pub stream: u16,
     /// The frame's number in its stream, modulo 2⁴⁸.
     pub number: u64,
-    /// When the stamp was written, in ns on the sender's clock, if the stamp is timed.
+    /// Send time in ns on the sender's clock; `None` in the numbered form.
     pub sent_ns: Option<u64>,
 }
 
@@ -53,19 +53,19 @@ pub enum StampForm {
 /// Why a frame has no valid stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampError {
-    /// The frame comes from another sender, or is too short for a stamp.
+    /// The frame has no mark, or is too short for a stamp: it comes from another sender.
     Foreign,
-    /// The frame has the mark, but its checksum is wrong or a part is missing.
+    /// The frame has the mark, but its checksum is wrong, or a part of it is missing.
     Corrupt,
 }
 
 /// How closely to check a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StampCheck {
-    /// Headers and mark. Takes about the same time for every length. Suitable if a frame continues
-    /// in other slots, or checksums are left to hardware.
+    /// Checks headers and mark, in about the same time for every length. Suitable for frames that
+    /// continue in further slots, or whose checksums are left to hardware.
     Mark,
-    /// The transport checksum as well.
+    /// Also checks the transport checksum.
     #[default]
     Checksum,
 }
@@ -83,7 +83,7 @@ impl StampForm {
         }
     }
 
-    /// The longest form that fits in `room` bytes of payload.
+    /// The longest form that fits in `room` bytes of payload; `None` if no form fits.
     #[must_use]
     pub const fn fitting(room: usize) -> Option<Self> {
         if room >= Self::Timed.bytes() {
@@ -116,7 +116,7 @@ impl Stamp {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;
         let ip = headers.ip.ok_or(StampError::Foreign)?;
         let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
-        // The claimed end may be before the payload or beyond the frame.
+        // The end according to the IP header may be before the payload or beyond the frame.
         let end = frame.len().min(ip.end as usize);
         let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {
@@ -146,7 +146,8 @@ impl Stamp {
     }
 }
 
-/// The offset of the payload after a transport header.
+/// The offset of the payload, after the transport header; `None` if the header is incomplete or
+/// unknown.
 #[inline]
 fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     if ip.fragment == FragmentPosition::Later {
@@ -160,8 +161,8 @@ fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     }
 }
 
-/// Whether the packet is complete and its transport checksum is correct. Fragments have no complete
-/// transport checksum, and UDP over IPv4 may omit it; both count as correct.
+/// Returns whether the packet is complete and its transport checksum is correct. A fragment has no
+/// complete transport payload, and UDP over IPv4 may omit the checksum; both count as correct.
 fn checksum_holds(frame: &[u8], l3: usize, ip: &Ip) -> bool {
     let Some(l4) = ip.l4_bytes(frame) else {
         return false;
@@ -199,7 +200,7 @@ mod tests {
 
     const BOTH: [StampCheck; 2] = [StampCheck::Mark, StampCheck::Checksum];
 
-    /// A default frame and the contents of its stamp.
+    /// A frame of the default pattern, and the contents of its stamp.
     fn stamped() -> (Vec<u8>, Stamp) {
         let mut frame = std::vec![0; 60];
         let generator =

@@ -4,14 +4,14 @@
 //! Per stream, by the numbers in the [`Stamp`]s (RFC 4737 for reordering):
 //!
 //! - *new*: a number that arrives for the first time. It is *reordered* if a greater number arrived
-//!   before it, and *displaced* by the difference to the greatest.
+//!   before it; its *displacement* is the difference to the greatest number so far.
 //! - *duplicate*: a number that has arrived before.
 //! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. The tracker no longer knows
-//!   whether it is new or a duplicate. It counts as neither, and its number still counts as lost.
-//! - *expected*: all numbers from the smallest to the greatest new one. Frames sent before the
-//!   first or after the last arrival are unknown here. A caller that knows how many were sent uses
-//!   [`StreamCounters::lost_of`].
-//! - *lost*: expected, but not (yet) arrived.
+//!   whether it is new or a duplicate, so it counts as neither, and the number remains lost.
+//! - *expected*: all numbers from the smallest to the greatest new one. The tracker does not know
+//!   of frames before the first or after the last arrival. A caller that knows how many frames were
+//!   sent uses [`StreamCounters::lost_of`].
+//! - *lost*: expected, but not arrived so far.
 //!
 //! # Invariants
 //! ```text
@@ -19,9 +19,9 @@
 //!   received = new + duplicates + late
 //!   expected = new + lost   = received + lost - duplicates - late
 //! ```
-//! A frame costs constant time, and a stream constant memory.
+//! The time per frame and the memory per stream are constant.
 //!
-//! Not for histograms, or deciding what loss is acceptable.
+//! Not for histograms, and not for deciding what loss is acceptable.
 
 mod report;
 mod window;
@@ -54,15 +54,15 @@ use window::{NumberArrival, SequenceWindow};
 #[derive(Clone, Debug)]
 pub struct Tracker {
     verify: StampCheck,
-    /// Sorted by stream id.
+    /// The streams, sorted by stream id.
     streams: Vec<(u16, Box<SequenceWindow>)>,
     counters: TrafficCounters,
 }
 
 impl Tracker {
-    /// The distance below the greatest number of a stream within which arrivals are remembered.
+    /// How far below the greatest number of a stream an arriving number can still be classified.
     pub const WINDOW: u64 = window::WINDOW_BITS;
-    /// Maximum number of streams that are tracked, about 1 KiB each.
+    /// Maximum number of streams that are tracked; each takes about 1 KiB.
     pub const MAX_STREAMS: usize = 256;
 
     /// Creates an empty tracker. `verify` sets how thoroughly frames are checked.
@@ -71,8 +71,8 @@ impl Tracker {
         Self { verify, streams: Vec::new(), counters: TrafficCounters::default() }
     }
 
-    /// Records a frame that arrived at `now_ns`. Returns the frame's age in ns if it is new, has a
-    /// send time, and was not sent after `now_ns`.
+    /// Records a frame that arrived at `now_ns`. Returns the frame's age in ns if its number is
+    /// new, its stamp contains a send time, and the send time is not after `now_ns`.
     #[inline]
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {
@@ -84,7 +84,7 @@ impl Tracker {
         None
     }
 
-    /// As [`Self::observe`], for a frame whose stamp was already read.
+    /// Like [`Self::observe`], for a frame whose stamp was already read.
     #[inline]
     pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
         self.counters.frames += 1;
@@ -100,7 +100,7 @@ impl Tracker {
         age_ns
     }
 
-    /// All counters so far. A lost frame may still arrive, and then no longer counts as lost.
+    /// All counters so far. If a lost frame arrives later, it no longer counts as lost.
     #[must_use]
     pub fn report(&self) -> TrackerReport {
         let streams: Vec<StreamCounters> = self.streams.iter().map(stream_counters).collect();

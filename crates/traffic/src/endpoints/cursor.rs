@@ -4,15 +4,15 @@ use slipring_model::Stream;
 
 use super::Endpoints;
 
-/// An address, as a number, and a port.
+/// An address, as an integer, and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrafficEndpoint {
     pub(crate) address: u128,
     pub(crate) port: u16,
 }
 
-/// A position in a set of endpoints. It belongs to one [`Endpoints`], which the caller passes to
-/// each call.
+/// A position in a set of endpoints. It is valid only for the [`Endpoints`] that it was made for,
+/// which the caller passes to each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointCursor {
     block: usize,
@@ -21,10 +21,10 @@ pub(crate) struct EndpointCursor {
 }
 
 impl EndpointCursor {
-    /// The position of pair number `position`.
+    /// The position of pair number `position`, counted from 0.
     ///
     /// # Panics
-    /// If there are not enough pairs.
+    /// If there are not more than `position` pairs.
     pub(crate) fn at(endpoints: &Endpoints, mut position: u128) -> Self {
         for (block, shape) in endpoints.blocks.iter().enumerate() {
             if position < shape.count() {
@@ -36,7 +36,7 @@ impl EndpointCursor {
         panic!("the position must be below the number of pairs");
     }
 
-    /// A random position: each block is equally likely, then each of its pairs.
+    /// A random position: each block is equally likely, and so is each pair in it.
     #[inline]
     pub(crate) fn random(endpoints: &Endpoints, stream: &mut Stream) -> Self {
         let block = match endpoints.blocks.len() {
@@ -59,7 +59,7 @@ impl EndpointCursor {
         Self { block, index, endpoint }
     }
 
-    /// Moves to the next pair. At the end it starts over and returns `true`.
+    /// Moves to the next pair. After the last pair, moves to the first one and returns `true`.
     #[inline]
     pub(crate) fn step(&mut self, endpoints: &Endpoints) -> bool {
         let shape = &endpoints.blocks[self.block];

@@ -1,4 +1,4 @@
-//! Parses endpoint lists. Every error has its column, counted from 1.
+//! Parses lists of endpoints. Every error contains its column, counted from 1.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use super::{EndpointBlock, Endpoints};
 pub struct EndpointError {
     /// Column of the faulty part, counted from 1.
     pub column: usize,
-    /// The fault.
+    /// What is wrong there.
     pub fault: EndpointFault,
 }
 
@@ -25,7 +25,7 @@ pub enum EndpointFault {
     /// Neither an IPv4 nor an IPv6 address.
     #[error("not an IP address")]
     Address,
-    /// `[` without `]`.
+    /// `[` without a closing `]`.
     #[error("this bracket is never closed")]
     Bracket,
     /// Text other than `:PORT` after `]`.
@@ -34,13 +34,13 @@ pub enum EndpointFault {
     /// Not a number from 0 to 65535.
     #[error("a port is a number from 0 to 65535")]
     Port,
-    /// A prefix length beyond the address, or not a number.
+    /// A prefix length greater than the address length, or not a number.
     #[error("a prefix length is a number from 0 to 32 (IPv4) or 128 (IPv6)")]
     Prefix,
     /// A prefix together with `-ADDRESS`.
     #[error("a prefix is a range already")]
     PrefixInRange,
-    /// A group that is not 0 to 7, or on an IPv4 address.
+    /// A group that is not a number from 0 to 7, or a group before an IPv4 address.
     #[error("a group is a number from 0 to 7, before an IPv6 address")]
     Group,
     /// IPv4 and IPv6 in one list.
@@ -61,7 +61,7 @@ impl FromStr for Endpoints {
             }
             blocks.push(block);
         }
-        // Splitting returns at least one item, so there is a family.
+        // Splitting a text returns at least one item, so `family` was set.
         let family = family.unwrap_or(IpVersion::V4);
         Ok(Self { blocks, family })
     }
@@ -84,7 +84,7 @@ impl<'t> TextSpan<'t> {
         EndpointError { column, fault }
     }
 
-    /// Splits at byte `at`, and drops `skip` bytes at that position.
+    /// Splits the text at byte `at`, and drops the `skip` bytes that begin there.
     fn around(self, at: usize, skip: usize) -> (Self, Self) {
         let left = Self { text: &self.text[..at], ..self };
         let right = Self { text: &self.text[at + skip..], column: self.column + at + skip };
@@ -109,14 +109,14 @@ impl<'t> TextSpan<'t> {
     }
 
     fn number<N: FromStr>(self, fault: EndpointFault) -> Result<N, EndpointError> {
-        // Only digits are accepted: `parse` alone would accept a sign.
+        // Only digits are accepted, because `parse` alone would accept a sign.
         let digits = self.text.bytes().all(|byte| byte.is_ascii_digit());
         let number = self.text.parse().ok().filter(|_| digits);
         number.ok_or_else(|| self.fault(fault))
     }
 }
 
-/// The start or end of a range, as written.
+/// The start or the end of a range of endpoints, as parsed.
 struct RangeEndpoint {
     address: IpAddr,
     group: Option<u32>,
@@ -166,7 +166,8 @@ fn address_and_port(
     span: TextSpan<'_>,
 ) -> Result<(TextSpan<'_>, Option<TextSpan<'_>>), EndpointError> {
     if !span.text.starts_with('[') {
-        // Two colons mean an IPv6 address without brackets, which has no port.
+        // Two colons mean that the text is an IPv6 address without brackets, which cannot have a
+        // port.
         return Ok(match span.split_once(':') {
             Some((address, port)) if !port.text.contains(':') => (address, Some(port)),
             _ => (span, None),
@@ -239,7 +240,7 @@ impl RangeEndpoint {
         }
     }
 
-    /// A block of only this endpoint: one address, or all addresses of its prefix.
+    /// Returns the block of this endpoint alone: one address, or all addresses of its prefix.
     fn single(&self) -> (IpVersion, EndpointBlock) {
         let (version, address) = number(self.address);
         let width = address_bits(self.address);
@@ -250,8 +251,8 @@ impl RangeEndpoint {
         (version, self.block(address & !host_bits, host_bits, 1))
     }
 
-    /// A block of all addresses between this endpoint and `end`, in either order. For an address
-    /// with a range in one group, only that group counts up.
+    /// Returns the block of all addresses between this endpoint and `end`, in either order. If the
+    /// endpoint has a group, only this 16-bit group of the address counts up.
     fn to(&self, end: IpAddr) -> (IpVersion, EndpointBlock) {
         let (version, from) = number(self.address);
         let (_, to) = number(end);
@@ -268,7 +269,7 @@ impl RangeEndpoint {
 }
 
 impl EndpointBlock {
-    /// Extends the ports up or down to `port`.
+    /// Extends the block's ports, up or down, to `port`.
     fn with_last_port(self, port: u16) -> Self {
         Self { first_port: self.first_port.min(port), last_port: self.first_port.max(port), ..self }
     }

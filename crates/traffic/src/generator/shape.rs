@@ -1,4 +1,4 @@
-//! The lengths of successive frames, and values derived from the length.
+//! The lengths of successive frames, and checksum parts that depend on the length.
 
 use alloc::vec::Vec;
 
@@ -10,18 +10,18 @@ use slipring_wire::view::IpVersion;
 use super::sum::PartialSum;
 use crate::sizes::{SizeKind, Sizes};
 
-/// A length, and the sums over all bytes that frames of this length share.
+/// A frame length, and the parts of the checksums that are the same in all frames of this length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameShape {
     pub(super) len: u16,
-    /// The IPv4 header with its length, without the addresses.
+    /// Sum of the IPv4 header, including its length field, without the addresses.
     pub(super) ip_sum: PartialSum,
-    /// Transport header, payload and pseudo header with their lengths, without addresses, ports
-    /// and stamp.
+    /// Sum of transport header, payload and pseudo header, including the length fields, without
+    /// addresses, ports and stamp.
     pub(super) l4_sum: PartialSum,
 }
 
-/// The shapes of a size distribution, in the order of the frames.
+/// The shapes of all lengths of a size distribution; returns one for each frame in turn.
 #[derive(Clone, Debug)]
 pub(super) struct FrameShapes {
     shapes: Vec<FrameShape>,
@@ -34,7 +34,7 @@ enum ShapeChoice {
     Random(Stream),
 }
 
-/// Clears all fields of a template that differ from frame to frame.
+/// Sets all fields of a template that differ from frame to frame to zero.
 pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
     let FrameLayout { l3, l4, .. } = *layout;
     let (ip_len, addresses) = match layout.version {
@@ -55,7 +55,8 @@ pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
 }
 
 impl FrameShapes {
-    /// Sums up the blanked `template`, which has the maximum frame length.
+    /// Computes the shapes from `template`, a frame of maximum length whose changing fields are
+    /// zero.
     pub(super) fn new(
         sizes: &Sizes,
         template: &[u8],
@@ -85,8 +86,8 @@ impl FrameShapes {
         match &mut self.choice {
             ShapeChoice::InTurn { next } => {
                 let shape = self.shapes[*next];
-                // Without a remainder operation, because its division would take as long as the
-                // rest of a frame.
+                // A comparison is used instead of a remainder, because the division would take as
+                // long as all other work for a frame.
                 *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
@@ -97,11 +98,11 @@ impl FrameShapes {
     }
 }
 
-/// Sums over a template, from which the sums for each length are derived.
+/// Sums over a template, from which the shape of each length is computed.
 struct TemplateSums<'l> {
     layout: &'l FrameLayout,
     ip: PartialSum,
-    /// Sums of the first 0, 1, 2, ... pairs of bytes from the transport header on.
+    /// Entry n is the sum of the first n pairs of bytes, counted from the transport header on.
     pairs: Vec<PartialSum>,
     /// The bytes from the transport header on.
     l4_bytes: Vec<u8>,
@@ -131,14 +132,15 @@ impl<'l> TemplateSums<'l> {
         let body = self.body(l4_len);
         let l4_sum = match proto {
             IpProto::ICMP => body,
-            // The length is in the header as well as in the pseudo header.
+            // UDP contains its length twice: in the header and in the pseudo header.
             IpProto::UDP => body.plus_u32(pseudo).plus_u32(l4_len as u32),
             _ => body.plus_u32(pseudo),
         };
         FrameShape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
     }
 
-    /// The sum of the first `len` bytes; if `len` is odd, the last byte is padded with a zero.
+    /// The sum of the first `len` bytes from the transport header on. If `len` is odd, a zero byte
+    /// is appended.
     fn body(&self, len: usize) -> PartialSum {
         let whole = self.pairs[len / 2];
         match len % 2 {

@@ -1,7 +1,8 @@
 //! Partial sums for an Internet checksum.
 //!
-//! Modulo 65535, a big-endian number at an even offset contributes the same whether it is added at
-//! once or in 16-bit words. So whole fields are added, and the sum is folded once at the end.
+//! Modulo 65535, a big-endian number at an even offset contributes the same to the checksum whether
+//! it is added as a whole or as 16-bit words. So whole fields are added, and the sum is folded to
+//! 16 bits once at the end.
 
 /// A partial sum. It cannot overflow: a frame has at most 2¹⁵ words of 16 bits and a few
 /// dozen fields.
@@ -29,7 +30,7 @@ impl PartialSum {
         self.plus_u64((field >> 64) as u64).plus_u64(field as u64)
     }
 
-    /// The checksum of everything added.
+    /// The checksum of all fields that were added.
     #[inline]
     pub(super) const fn checksum(self) -> u16 {
         let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);

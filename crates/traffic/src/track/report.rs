@@ -1,8 +1,8 @@
-//! Snapshots of a tracker's counters, and sums of several.
+//! Snapshots of a tracker's counters, and sums of the snapshots of several trackers.
 
 use alloc::vec::Vec;
 
-/// Counters of frames, as defined in [`Tracker`](super::Tracker)'s module.
+/// Counters of frames; [`Tracker`](super::Tracker)'s module defines the terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounters {
     /// All frames observed.
@@ -15,21 +15,21 @@ pub struct TrafficCounters {
     pub untracked: u64,
     /// Stamped frames that were tracked.
     pub received: u64,
-    /// Numbers that arrived for the first time.
+    /// Frame numbers that arrived for the first time.
     pub new: u64,
-    /// Numbers that arrived again.
+    /// Frames whose number had arrived before.
     pub duplicates: u64,
-    /// Numbers too far below the greatest to classify.
+    /// Frames whose number is too far below the greatest to be classified.
     pub late: u64,
-    /// New numbers that were overtaken by a greater one.
+    /// New numbers that arrived after a greater number.
     pub reordered: u64,
-    /// Greatest displacement of a reordered frame, in numbers.
+    /// Greatest displacement of a reordered frame: the difference to the greatest number so far.
     pub max_displacement: u64,
-    /// Numbers from the smallest to the greatest.
+    /// All numbers from the smallest to the greatest new one.
     pub expected: u64,
     /// Expected numbers that did not arrive.
     pub lost: u64,
-    /// Frames whose send time is after their arrival, because the clocks differ.
+    /// Frames whose send time is later than their arrival, because the clocks differ.
     pub ahead_of_clock: u64,
 }
 
@@ -37,28 +37,28 @@ pub struct TrafficCounters {
 /// `corrupt`, `untracked`, `ahead_of_clock`) are zero here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCounters {
-    /// The stream.
+    /// The id of the stream.
     pub stream: u16,
-    /// Smallest of the new numbers.
+    /// The smallest new number.
     pub first: u64,
-    /// One more than the greatest number.
+    /// One more than the greatest new number.
     pub next: u64,
-    /// The counters.
+    /// The counters of this stream.
     pub counters: TrafficCounters,
 }
 
-/// The counters of a tracker, or of several that shared the work.
+/// The counters of one tracker, or of several trackers that shared the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackerReport {
-    /// The sum of all counters.
+    /// The sum of the counters of all streams.
     pub total: TrafficCounters,
-    /// The counters of each stream, by ascending id.
+    /// The counters of each stream, by ascending stream id.
     pub streams: Vec<StreamCounters>,
 }
 
 impl StreamCounters {
-    /// The number of lost frames if the sender sent the numbers `0..sent`. Includes frames before
-    /// the first and after the last arrival.
+    /// The number of lost frames if the sender sent the numbers `0..sent`. Unlike `lost`, it
+    /// includes frames before the first and after the last arrival.
     #[must_use]
     pub const fn lost_of(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.counters.new)
@@ -70,15 +70,16 @@ impl StreamCounters {
         self.next = self.next.max(other.next);
         self.counters = self.counters.plus(&other.counters);
         self.counters.expected = self.next - self.first;
-        // Saturates if a frame and its duplicate went to different trackers.
+        // The difference saturates, because a frame and its duplicate may have arrived at different
+        // trackers.
         self.counters.lost = self.counters.expected.saturating_sub(self.counters.new);
     }
 }
 
 impl TrackerReport {
     /// Adds the counters of another tracker, which may have received other frames of the same
-    /// streams: for example receive queues with a thread and a tracker each. The sum of losses is
-    /// exact. Reordering and duplicates are only detected within each queue.
+    /// streams, for example if each receive queue has its own thread and tracker. The sum of losses
+    /// is exact. Reordering and duplicates are only detected within each tracker.
     pub fn merge(&mut self, other: &Self) {
         for stream in &other.streams {
             let found = self.streams.binary_search_by_key(&stream.stream, |own| own.stream);
@@ -93,7 +94,7 @@ impl TrackerReport {
 }
 
 impl TrafficCounters {
-    /// The counters that exist only for all streams together.
+    /// Only the counters that exist for all streams together; all others are zero.
     fn unstreamed(&self) -> Self {
         Self {
             frames: self.frames,

@@ -18,7 +18,7 @@ fn tally(numbers: &[u64]) -> TrafficCounters {
     tracker.report().total
 }
 
-/// A reference that remembers everything: obviously correct, but grows for ever.
+/// A reference that remembers all frames: obviously correct, but its memory grows without limit.
 #[derive(Default)]
 struct Naive {
     seen: HashMap<u64, u64>,
@@ -156,7 +156,7 @@ fn age_is_given_for_new_frames_only_and_never_negative() {
     assert_eq!(tracker.report().total.ahead_of_clock, 1);
 }
 
-/// Arrivals near a moving maximum, with jumps of about a window's length.
+/// Frame numbers near a rising maximum, with jumps of about the length of the window.
 fn arrivals() -> impl Strategy<Value = Vec<u64>> {
     let step = prop_oneof![
         8 => -5i64..8,
@@ -207,7 +207,7 @@ proptest! {
         let mut whole = Tracker::new(StampCheck::Mark);
         let mut parts = std::vec![Tracker::new(StampCheck::Mark); 4];
         for (stream, number, queue) in arrivals {
-            // A duplicate uses the queue of its original.
+            // A duplicate arrives on the same queue as its original.
             let queue = *seen.entry((stream, number)).or_insert(queue);
             whole.observe_stamp(stamp(stream, number), 0);
             parts[queue].observe_stamp(stamp(stream, number), 0);

@@ -1,5 +1,5 @@
-//! The memory of one stream: the greatest number, and which of the numbers shortly before it
-//! have arrived.
+//! The memory of one stream: the greatest number so far, and which of the [`WINDOW_BITS`] numbers
+//! up to it have arrived.
 //!
 //! ```text
 //!      late | remembered: one bit for each number   | future
@@ -8,23 +8,23 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Bit `n % BITS` represents the only number in the remembered range with that residue, and is
-//!    set if and only if that number has arrived.
-//! 2. Every remembered number below `lowest` has a clear bit.
+//! 1. Bit `n % BITS` belongs to the only number in the remembered range with this residue. It is
+//!    set if and only if this number has arrived.
+//! 2. The bit of every remembered number below `lowest` is clear.
 //! 3. `lowest <= highest < MAX_NUMBER`.
 
 use super::TrafficCounters;
 use crate::stamp::Stamp;
 
-/// The number of remembered numbers. A power of two.
+/// How many numbers are remembered. It must be a power of two.
 pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
-/// Limit of the numbers, reached after a year at 10⁹ frames per second. Without a limit, jumps in
-/// forged stamps could make the counters overflow.
+/// Upper limit of the extended numbers, reached after a year at 10⁹ frames per second. Without a
+/// limit, jumps in forged stamps could make the counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
-/// The classification of an arriving number.
+/// How an arriving number is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberArrival {
     New,
@@ -60,8 +60,8 @@ impl Default for SequenceWindow {
 }
 
 impl SequenceWindow {
-    /// Records an arrival. `number` is modulo 2⁴⁸ and is extended to the number nearest to the
-    /// greatest so far.
+    /// Records the arrival of a frame. `number` is modulo 2⁴⁸; it is extended to the number nearest
+    /// to the greatest number so far.
     #[inline]
     pub(super) fn record(&mut self, number: u64) -> NumberArrival {
         let arrival = self.classify(number);
@@ -79,7 +79,7 @@ impl SequenceWindow {
             return self.start(number);
         }
         const UNUSED: u32 = u64::BITS - Stamp::NUMBER_BITS;
-        // The shifts extend the sign of a 48-bit difference to 64 bits.
+        // The two shifts extend the sign of a 48-bit difference to 64 bits.
         let ahead = (number.wrapping_sub(self.highest) << UNUSED) as i64 >> UNUSED;
         match u64::try_from(ahead) {
             Ok(ahead) if ahead > 0 => self.advance(ahead),
@@ -124,8 +124,8 @@ impl SequenceWindow {
         NumberArrival::New
     }
 
-    /// Clears the bits of the `count` numbers after the greatest. Until now these bits represented
-    /// numbers that are no longer remembered.
+    /// Clears the bits for the `count` numbers after the greatest. Until now, these bits belonged
+    /// to numbers that are no longer remembered.
     #[cold]
     fn clear_bits(&mut self, count: u64) {
         if count >= WINDOW_BITS {
