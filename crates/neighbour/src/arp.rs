@@ -13,19 +13,19 @@ use slipring_wire::assigned::EtherType;
 
 use crate::field::{self, MIN_FRAME_LEN, array};
 
-/// The operation of a packet.
+/// The operation of an ARP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArpOperation {
     /// A request for the MAC address of an IP address.
     Request,
-    /// A reply, with the MAC address.
+    /// A reply with the MAC address of an IP address.
     Reply,
 }
 
 /// An ARP packet for IPv4 over Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArpPacket {
-    /// Request or reply.
+    /// The operation: request or reply.
     pub operation: ArpOperation,
     /// The sender's MAC address.
     pub sender_mac: MacAddr,
@@ -40,19 +40,19 @@ pub struct ArpPacket {
 /// Why an ARP packet is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ArpError {
-    /// The message ends too early.
+    /// The packet ends too early.
     #[error("the ARP packet is truncated")]
     Truncated,
-    /// The message is not about IPv4 over Ethernet.
+    /// The packet is not about IPv4 over Ethernet.
     #[error("the ARP packet is not about IPv4 over Ethernet")]
     Protocol,
-    /// The message is neither a request nor a reply.
+    /// The operation is neither a request nor a reply.
     #[error("the ARP operation {0} is neither request nor reply")]
     Operation(u16),
-    /// The sender claims a MAC address that no single host has (RFC 1812, 3.3.2).
+    /// The sender's MAC address is not that of a single host (RFC 1812, 3.3.2).
     #[error("the ARP sender claims the MAC address {0}")]
     SenderMac(MacAddr),
-    /// The sender claims an IP address that no host has.
+    /// The sender's IP address cannot belong to a host.
     #[error("the ARP sender claims the address {0}")]
     Sender(Ipv4Addr),
 }
@@ -90,20 +90,20 @@ impl ArpPacket {
         Ok(packet)
     }
 
-    /// A request for the MAC address of `target`.
+    /// Creates a request for the MAC address of `target`.
     #[must_use]
     pub const fn request(sender_mac: MacAddr, sender: Ipv4Addr, target: Ipv4Addr) -> Self {
         let operation = ArpOperation::Request;
         Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
     }
 
-    /// An announcement of the sender's own address (RFC 5227, 3).
+    /// Creates an announcement that `address` belongs to `mac` (RFC 5227, 3).
     #[must_use]
     pub const fn announcement(mac: MacAddr, address: Ipv4Addr) -> Self {
         Self::request(mac, address, address)
     }
 
-    /// The answer to this request from the owner of the target.
+    /// Creates the reply to this request, which says that the target has the address `mac`.
     #[must_use]
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {
@@ -115,7 +115,8 @@ impl ArpPacket {
         }
     }
 
-    /// Builds the frame of this packet to `to`, padded to the minimum length.
+    /// Builds the Ethernet frame with this packet, to the MAC address `to`, padded to the minimum
+    /// length.
     #[must_use]
     pub fn frame(&self, to: MacAddr) -> Vec<u8> {
         let mut frame = field::ethernet_header(to, self.sender_mac, EtherType::ARP);

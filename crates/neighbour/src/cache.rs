@@ -12,8 +12,8 @@
 //!                       '------------------------------ Delay ---------------> Probe
 //! ```
 //! Reachable turns into Stale without a timer, at the next access; only Incomplete, Delay and Probe
-//! have a timer. Installed neighbours (not drawn) are only changed by [`NeighbourCache::install`],
-//! [`NeighbourCache::fail`] and [`NeighbourCache::remove`].
+//! have a timer. Installed neighbours (not in the drawing) are changed only by
+//! [`NeighbourCache::install`], [`NeighbourCache::fail`] and [`NeighbourCache::remove`].
 
 mod claim;
 mod entry;
@@ -34,10 +34,12 @@ pub use entry::{NeighbourState, NeighbourView};
 pub use event::{HoldDropCause, HoldRefusal, NeighbourCounters, NeighbourEvent};
 use hold::HoldUsage;
 
-/// The neighbours of one interface.
+/// The neighbours of one interface, and the frames that wait for them.
 ///
 /// ```
-/// use slipring_neighbour::{NeighbourCache, NeighbourClaim, NeighbourEvent, NeighbourLimits, NeighbourTimers};
+/// use slipring_neighbour::{
+///     NeighbourCache, NeighbourClaim, NeighbourEvent, NeighbourLimits, NeighbourTimers,
+/// };
 /// use slipring_wire::MacAddr;
 ///
 /// let mut cache = NeighbourCache::new(NeighbourTimers::default(), NeighbourLimits::default(), 7);
@@ -47,8 +49,14 @@ use hold::HoldUsage;
 /// assert!(matches!(cache.poll_event(), Some(NeighbourEvent::Solicit { mac: None, .. })));
 ///
 /// cache.learn(NeighbourClaim::answer(host, mac), 5);
-/// assert_eq!(cache.poll_event(), Some(NeighbourEvent::Changed { neighbour: host, mac: Some(mac) }));
-/// assert_eq!(cache.poll_event(), Some(NeighbourEvent::Released { next_hop: host, mac, frame: "a frame" }));
+/// assert_eq!(
+///     cache.poll_event(),
+///     Some(NeighbourEvent::Changed { neighbour: host, mac: Some(mac) })
+/// );
+/// assert_eq!(
+///     cache.poll_event(),
+///     Some(NeighbourEvent::Released { next_hop: host, mac, frame: "a frame" })
+/// );
 /// assert_eq!(cache.resolve(host, 6), Some(mac));
 /// ```
 #[derive(Debug)]
@@ -57,13 +65,13 @@ pub struct NeighbourCache<F> {
     limits: NeighbourLimits,
     rng: Stream,
     entries: BTreeMap<IpAddr, NeighbourEntry<F>>,
-    /// When entries with a running timer are due.
+    /// Time in ns and address of each entry with a running timer.
     deadlines: BTreeSet<(u64, IpAddr)>,
-    /// Incomplete entries, oldest first.
+    /// Number and address of each incomplete entry, oldest first.
     incomplete: BTreeSet<(u64, IpAddr)>,
-    /// Number of the next incomplete entry.
+    /// Number for the next entry that becomes incomplete.
     next_sequence: u64,
-    /// Where the search for an entry to evict continues.
+    /// Address after which the search for an entry to evict continues.
     hand: Option<IpAddr>,
     usage: HoldUsage,
     events: VecDeque<NeighbourEvent<F>>,
@@ -71,7 +79,7 @@ pub struct NeighbourCache<F> {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Makes an empty cache. Reachable times are drawn from `seed`.
+    /// Creates an empty cache. The random lengths of reachable times are drawn from `seed`.
     #[must_use]
     pub fn new(timers: NeighbourTimers, limits: NeighbourLimits, seed: u64) -> Self {
         Self {
@@ -89,8 +97,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// The MAC address for frames to a neighbour, if it is known. Using a stale neighbour starts the
-    /// delay after which it is probed.
+    /// Returns the MAC address for frames to a neighbour, if it is known. Using a stale neighbour
+    /// starts the delay after which the neighbour is probed.
     pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
         let entry = self.entries.get_mut(&next_hop)?;
         entry.active_ns = entry.active_ns.max(now_ns);
@@ -103,11 +111,11 @@ impl<F> NeighbourCache<F> {
         Some(mac)
     }
 
-    /// Keeps a frame of `len` bytes until its next hop is known, and solicits the next hop. The
-    /// frame is returned by [`NeighbourEvent::Released`] or [`NeighbourEvent::Dropped`].
+    /// Stores a frame of `len` bytes until its next hop is known, and solicits the next hop. The
+    /// frame is returned later by [`NeighbourEvent::Released`] or [`NeighbourEvent::Dropped`].
     ///
     /// # Errors
-    /// The frame and the reason, if the frame cannot be kept. The refusal is counted.
+    /// Returns the frame and the reason if the frame cannot be stored; this is counted.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -140,8 +148,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Solicits an address unless it is known or already being solicited. Returns `false` if the
-    /// table is full.
+    /// Solicits an address, unless its MAC address is known or it is already being solicited.
+    /// Returns `false` if the table is full.
     pub fn solicit(&mut self, next_hop: IpAddr, now_ns: u64) -> bool {
         match self.entries.get(&next_hop).map(|entry| entry.state) {
             Some(NeighbourState::Failed) => {}
@@ -169,8 +177,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Performs due work: repeats solicitations, probes neighbours, and gives up after too many
-    /// solicitations.
+    /// Handles the timers that are due: repeats solicitations, probes neighbours, and gives up
+    /// after too many solicitations.
     pub fn tick(&mut self, now_ns: u64) {
         while let Some(&(due_ns, neighbour)) = self.deadlines.first() {
             if due_ns > now_ns {
@@ -181,36 +189,37 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// When [`Self::tick`] is needed next; `None` if no timer runs.
+    /// The time of the next call of [`Self::tick`], in ns; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.deadlines.first().map(|&(due_ns, _)| due_ns)
     }
 
-    /// Takes the next event, in the order in which the events happened.
+    /// Removes and returns the oldest event; `None` if there is none.
     pub fn poll_event(&mut self) -> Option<NeighbourEvent<F>> {
         self.events.pop_front()
     }
 
-    /// Whether there is no event to take.
+    /// Returns whether there are no events to take.
     #[must_use]
     pub fn has_no_events(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// The number of waiting frames.
+    /// Number of frames that wait, for all neighbours together.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.usage.frames
     }
 
-    /// Counts of events so far.
+    /// The counters of all events so far.
     #[must_use]
     pub const fn counters(&self) -> &NeighbourCounters {
         &self.counters
     }
 
-    /// Whether every frame that was held is waiting, released or dropped with a cause.
+    /// Returns whether the counters account for every stored frame, as waiting, released or
+    /// dropped.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let counters = &self.counters;
@@ -230,19 +239,20 @@ impl<F> NeighbourCache<F> {
         self.entries.is_empty()
     }
 
-    /// The neighbours, in the order of their addresses.
+    /// Returns the neighbours as of `now_ns`, ordered by address.
     pub fn iter(&self, now_ns: u64) -> impl Iterator<Item = NeighbourView> {
         self.entries.iter().map(move |(address, entry)| entry.view(*address, now_ns))
     }
 
-    /// One neighbour.
+    /// Returns a neighbour as of `now_ns`; `None` if the cache does not contain it.
     #[must_use]
     pub fn get(&self, neighbour: IpAddr, now_ns: u64) -> Option<NeighbourView> {
         self.entries.get(&neighbour).map(|entry| entry.view(neighbour, now_ns))
     }
 
-    /// Sets a neighbour's MAC address on behalf of its owner: the kernel, or an administrator.
-    /// Messages and timers do not change the address. Returns `false` if the table is full.
+    /// Sets a neighbour's MAC address for the kernel or an administrator, who maintains the
+    /// neighbour. Messages and timers then do not change the address. Returns `false` if the table
+    /// is full.
     pub fn install(&mut self, neighbour: IpAddr, mac: MacAddr, now_ns: u64) -> bool {
         if !self.entries.contains_key(&neighbour) {
             if !self.make_room(true, now_ns) {
@@ -254,20 +264,20 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Records that a neighbour cannot be reached, as reported by its owner; frames that wait for
-    /// it are dropped.
+    /// Records that a neighbour cannot be reached, as reported by the kernel or an administrator.
+    /// Frames that wait for it are dropped.
     pub fn fail(&mut self, neighbour: IpAddr) {
         if self.entries.contains_key(&neighbour) {
             self.give_up(neighbour);
         }
     }
 
-    /// Forgets a neighbour. Frames that wait for the neighbour are dropped.
+    /// Removes a neighbour. Frames that wait for it are dropped.
     pub fn remove(&mut self, neighbour: IpAddr) {
         self.discard(neighbour, HoldDropCause::Flushed);
     }
 
-    /// Forgets all neighbours but installed ones, because the link is down. Waiting frames
+    /// Removes all neighbours except installed ones, because the link is down. All waiting frames
     /// are dropped.
     pub fn flush(&mut self) {
         let entries = self.entries.iter().filter(|(_, entry)| !entry.is_installed());
@@ -275,7 +285,7 @@ impl<F> NeighbourCache<F> {
         neighbours.into_iter().for_each(|neighbour| self.remove(neighbour));
     }
 
-    /// Handles the timer of an entry.
+    /// Handles the timer of an entry, which is due.
     fn expire(&mut self, neighbour: IpAddr, now_ns: u64) {
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
         entry.deadline_ns = None;
@@ -296,7 +306,7 @@ impl<F> NeighbourCache<F> {
     }
 
     /// Solicits a neighbour, and starts the timer for the next solicitation. The timer runs from
-    /// now, so that a late caller does not cause a burst.
+    /// `now_ns`, so that a late call does not cause a burst.
     fn ask(&mut self, target: IpAddr, mac: Option<MacAddr>, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(&target) {
             entry.solicits = entry.solicits.saturating_add(1);
@@ -306,7 +316,7 @@ impl<F> NeighbourCache<F> {
         self.set_deadline(target, now_ns.saturating_add(self.timers.retransmit_ns));
     }
 
-    /// Marks a neighbour as unreachable, and drops the frames that wait for it.
+    /// Marks a neighbour as failed, and drops the frames that wait for it.
     fn give_up(&mut self, neighbour: IpAddr) {
         self.clear_deadline(neighbour);
         self.drop_held(neighbour, HoldDropCause::Unanswered);
@@ -321,7 +331,7 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Sets the address and state of an existing entry, and releases the frames that wait for it.
+    /// Sets MAC address and state of an existing entry, and releases the frames that wait for it.
     fn set_mac(&mut self, neighbour: IpAddr, mac: MacAddr, state: NeighbourState, now_ns: u64) {
         self.clear_deadline(neighbour);
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
@@ -335,7 +345,7 @@ impl<F> NeighbourCache<F> {
         self.release_held(neighbour, mac);
     }
 
-    /// Marks a neighbour as reachable from now on, for a random time.
+    /// Marks a neighbour as reachable from `now_ns` on, for a random time.
     fn set_reachable(&mut self, neighbour: IpAddr, now_ns: u64) {
         let base = self.timers.base_reachable_ns;
         let time = self.rng.between(base / 2, base.saturating_add(base / 2));

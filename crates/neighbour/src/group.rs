@@ -5,10 +5,11 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use slipring_wire::MacAddr;
 
-/// All nodes of the link.
+/// The group of all nodes on the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The MAC address of a multicast group or of the limited broadcast address; `None` for others.
+/// The MAC address of a multicast group or of the limited broadcast address; `None` for other
+/// addresses.
 ///
 /// ```
 /// use slipring_neighbour::group;
@@ -33,14 +34,14 @@ pub fn mac(address: IpAddr) -> Option<MacAddr> {
     }
 }
 
-/// The group that every node with this address is in.
+/// The solicited-node group of an address; every node with this address is a member.
 #[must_use]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::from_octets([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c])
 }
 
-/// Whether an address is the solicited-node group of some address.
+/// Returns whether an address is a solicited-node group.
 pub(crate) fn is_solicited_node(address: Ipv6Addr) -> bool {
     solicited_node(address) == address
 }

@@ -1,4 +1,5 @@
-//! One interface: its addresses, the messages that it receives and sends, and its cache.
+//! One interface: its addresses, its cache, and the ARP and neighbour discovery messages that it
+//! receives and sends.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,10 +15,10 @@ use crate::nd::{self, NdError, NdFlags, NdKind, NdMessage};
 use crate::subnet::Subnet;
 use crate::{field, group};
 
-/// Maximum number of queued answers. Requests that arrive faster than frames leave get no answer.
+/// Maximum number of queued answers. While the queue is full, requests get no answer.
 const MAX_PENDING_ANSWERS: usize = 256;
 
-/// Whether advertisements say that the interface belongs to a router.
+/// Whether advertisements claim that the interface belongs to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourRole {
     /// A host.
@@ -29,9 +30,9 @@ pub enum NeighbourRole {
 /// How a received frame was handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourInput {
-    /// Neither ARP nor a neighbour message: the caller must handle the frame.
+    /// The frame is neither ARP nor a neighbour message: the caller must handle it.
     Other,
-    /// A message, which has been handled.
+    /// The frame was an ARP or neighbour message, and has been handled.
     Handled,
     /// An ARP packet that is ignored.
     InvalidArp(ArpError),
@@ -39,10 +40,10 @@ pub enum NeighbourInput {
     InvalidNd(NdError),
 }
 
-/// A frame that leaves the interface, or an event of a frame or neighbour.
+/// A frame to send, or an event that concerns a frame or a neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourOutput<F> {
-    /// A whole frame to send: a question, an answer or an announcement.
+    /// A whole frame to send: a solicitation or request, an answer, or an announcement.
     Message(Vec<u8>),
     /// A frame that waited and can be sent now.
     Released {
@@ -62,11 +63,11 @@ pub enum NeighbourOutput<F> {
         /// The cause.
         cause: HoldDropCause,
     },
-    /// Frames to this neighbour now have another MAC address, or none.
+    /// From now on, frames to this neighbour need another MAC address, or cannot be sent.
     Changed {
         /// The neighbour.
         neighbour: IpAddr,
-        /// The neighbour's MAC address.
+        /// The neighbour's new MAC address; `None` if it is no longer known.
         mac: Option<MacAddr>,
     },
 }
@@ -84,7 +85,7 @@ pub struct NeighbourInterface<F> {
 }
 
 impl<F> NeighbourInterface<F> {
-    /// Creates ARP and neighbour discovery for an interface with these addresses.
+    /// Creates the state of an interface with this MAC address and these addresses.
     #[must_use]
     pub fn new(
         mac: MacAddr,
@@ -104,37 +105,37 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// The cache.
+    /// The cache of neighbours.
     #[must_use]
     pub const fn cache(&self) -> &NeighbourCache<F> {
         &self.cache
     }
 
-    /// The cache, for neighbours that are installed or removed by hand.
+    /// The cache of neighbours, for the installation or removal of neighbours by an administrator.
     pub const fn cache_mut(&mut self) -> &mut NeighbourCache<F> {
         &mut self.cache
     }
 
-    /// Number of messages in which another host used an address of this interface as its own.
+    /// Number of received messages in which another host claimed an address of this interface.
     #[must_use]
     pub const fn conflicts(&self) -> u64 {
         self.conflicts
     }
 
-    /// Answers that were not sent because too many were queued.
+    /// Number of answers that were not sent because too many were queued.
     #[must_use]
     pub const fn unsent_answers(&self) -> u64 {
         self.unsent_answers
     }
 
-    /// Whether an address is one of this interface's own.
+    /// Returns whether an address belongs to this interface.
     #[must_use]
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
-    /// Whether an address is that of a host on the link. Link-local IPv6 addresses always are (RFC
-    /// 4861, 5.1).
+    /// Returns whether a host with this address is on the link. Link-local IPv6 addresses always
+    /// are (RFC 4861, 5.1).
     #[must_use]
     pub fn is_on_link(&self, address: IpAddr) -> bool {
         let is_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -142,22 +143,22 @@ impl<F> NeighbourInterface<F> {
         self.subnets.iter().any(|subnet| subnet.contains(address)) || is_local && has_v6()
     }
 
-    /// The MAC address for frames to `next_hop`, if known: that of a neighbour, or of a group.
+    /// Returns the MAC address for frames to `next_hop`, a neighbour or a group; `None` if unknown.
     pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
         self.cache.resolve(next_hop, now_ns).or_else(|| self.group_mac(next_hop))
     }
 
-    /// The MAC address of a group or of a subnet's broadcast address.
+    /// Returns the MAC address of a group or of a subnet's broadcast address; otherwise `None`.
     fn group_mac(&self, address: IpAddr) -> Option<MacAddr> {
         let is_broadcast = || self.subnets.iter().any(|subnet| subnet.is_broadcast(address));
         group::mac(address).or_else(|| is_broadcast().then_some(MacAddr::BROADCAST))
     }
 
-    /// Keeps a frame of `len` bytes until its next hop is known. [`Self::pop`] then returns the
+    /// Stores a frame of `len` bytes until its next hop is known. [`Self::pop`] then returns the
     /// frame.
     ///
     /// # Errors
-    /// The frame and the reason, if the frame cannot be kept.
+    /// Returns the frame and the reason if the frame cannot be stored.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -168,7 +169,7 @@ impl<F> NeighbourInterface<F> {
         self.cache.hold(next_hop, frame, len, now_ns)
     }
 
-    /// Handles a received frame, if it is ARP or a neighbour message without VLAN tags.
+    /// Handles a received frame if it is ARP or a neighbour message, without VLAN tags.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> NeighbourInput {
         let ethertype = Headers::link(frame).map(|headers| headers.ethertype);
         let Some(payload) = frame.get(field::ETHERNET_LEN..) else { return NeighbourInput::Other };
@@ -190,8 +191,8 @@ impl<F> NeighbourInterface<F> {
         NeighbourInput::Handled
     }
 
-    /// Announces all addresses of the interface, after it came up or took over addresses of another
-    /// host.
+    /// Queues an announcement of each address of the interface, to be called after the interface
+    /// came up or took over the addresses of another host.
     pub fn announce(&mut self) {
         for at in 0..self.subnets.len() {
             let flags = self.flags(false);
@@ -203,24 +204,24 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Repeats questions without an answer, probes stale neighbours, and gives up.
+    /// Repeats solicitations without an answer, probes stale neighbours, and gives up.
     pub fn tick(&mut self, now_ns: u64) {
         self.cache.tick(now_ns);
     }
 
-    /// When [`Self::tick`] is needed next; `None` if no timer runs.
+    /// The time of the next call of [`Self::tick`], in ns; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.cache.next_ns()
     }
 
-    /// Whether [`Self::pop`] may return something.
+    /// Returns whether [`Self::pop`] may return an output.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !(self.answers.is_empty() && self.cache.has_no_events())
     }
 
-    /// Removes the next output.
+    /// Removes and returns the next output; `None` if there is none.
     pub fn pop(&mut self) -> Option<NeighbourOutput<F>> {
         if let Some(frame) = self.answers.pop_front() {
             return Some(NeighbourOutput::Message(frame));
@@ -244,7 +245,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// The frame that solicits a neighbour; `None` if the interface has no address of that family.
+    /// Builds the frame that solicits `target`, to all hosts or only to `known`; `None` if the
+    /// interface has no address of the target's family.
     fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
         let around = self.subnets.iter().find(|subnet| subnet.contains(target));
@@ -298,7 +300,7 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Answers a solicitation of an own address (RFC 4861, 7.2.4).
+    /// Answers a solicitation of an address of this interface (RFC 4861, 7.2.4).
     fn receive_solicitation(&mut self, message: &NdMessage, sender_mac: MacAddr, now_ns: u64) {
         let to = if message.source == Ipv6Addr::UNSPECIFIED {
             None
@@ -335,8 +337,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Whether an address can be a neighbour's: an address of one host, on the link, and not the
-    /// interface's own.
+    /// Returns whether an address can belong to a neighbour: it is the address of a single host on
+    /// the link, and not of this interface.
     fn is_neighbour(&self, address: IpAddr) -> bool {
         self.is_on_link(address) && !self.is_own(address) && self.group_mac(address).is_none()
     }

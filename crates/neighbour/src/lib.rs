@@ -1,5 +1,5 @@
 //! The neighbours of an interface: the MAC address of each IP address, the frames that wait until
-//! that address is known, and ICMP errors to hosts whose packets cannot be forwarded.
+//! this address is known, and ICMP errors to hosts whose packets cannot be forwarded.
 //!
 //! ```text
 //!                 NeighbourInterface                        NeighbourCache
@@ -19,15 +19,16 @@
 //! | [`icmp`] | errors, when not to send them, limits, answers to pings |
 //! | [`group`] | MAC addresses of multicast groups |
 //!
-//! Time, seed and slices go in; frames and events come out. The cache never reads a waiting frame:
-//! `F` is a handle of the caller, stored with the frame's length.
+//! The caller passes in time, seed and slices, and gets frames and events. The cache never reads a
+//! waiting frame: `F` is a handle of the caller, stored with the frame's length.
 //!
 //! # Invariants
-//! 1. Every frame that [`NeighbourCache::hold`] takes is either waiting, or was returned exactly
-//!    once, released or dropped with a cause ([`NeighbourCache::is_balanced`]).
-//! 2. Frames for one neighbour come out in the order in which they went in.
-//! 3. Memory is bounded by [`NeighbourLimits`], for any addresses that are solicited or claimed.
-//! 4. A confirmed neighbour in use is never replaced by one that was only claimed or solicited.
+//! 1. Every frame that [`NeighbourCache::hold`] stores is either waiting, or was returned exactly
+//!    once, as released or as dropped with a cause ([`NeighbourCache::is_balanced`]).
+//! 2. Frames for one neighbour are released in the order in which they were stored.
+//! 3. Memory is bounded by [`NeighbourLimits`], whatever addresses are solicited or claimed.
+//! 4. A confirmed neighbour in use is never removed for a neighbour that was only claimed or
+//!    solicited.
 //!
 //! # Not for
 //! Routes, router and prefix discovery, redirects, duplicate address detection, proxies, VLAN tags

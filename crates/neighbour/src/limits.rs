@@ -5,18 +5,19 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Timers of a cache: the defaults are those of RFC 4861, section 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourTimers {
-    /// Mean time for which a confirmed neighbour counts as reachable. The time of each confirmation
-    /// is drawn between half of this and one and a half times it.
+    /// Mean time in ns for which a confirmed neighbour counts as reachable. For each confirmation,
+    /// the time is drawn between half and one and a half times this mean.
     pub base_reachable_ns: u64,
-    /// Time between two solicitations of the same address.
+    /// Time between two solicitations of the same address, in ns.
     pub retransmit_ns: u64,
-    /// Time for which a stale neighbour may be used before it is probed.
+    /// Time for which a stale neighbour may be used before it is probed, in ns.
     pub delay_first_probe_ns: u64,
     /// Maximum number of multicast solicitations before an unknown address counts as unreachable.
     pub max_multicast_solicits: u8,
     /// Maximum number of unicast solicitations before a stale neighbour counts as unreachable.
     pub max_unicast_solicits: u8,
-    /// How long after its last use or confirmation a stale neighbour stays in a full table.
+    /// Time in ns for which a stale neighbour stays in a full table after its last use or
+    /// confirmation.
     pub stale_lifetime_ns: u64,
 }
 
@@ -38,8 +39,8 @@ impl Default for NeighbourTimers {
 pub struct NeighbourLimits {
     /// Maximum number of neighbours, in any state.
     pub entries: usize,
-    /// Maximum number of unknown addresses that are solicited at the same time. A further address
-    /// replaces the oldest, so that a scan cannot block other addresses.
+    /// Maximum number of unknown addresses that are solicited at the same time. One more address
+    /// replaces the oldest of them, so that a scan cannot block other addresses.
     pub incomplete: usize,
     /// Maximum number of frames that wait for one neighbour.
     pub frames_per_neighbour: usize,

@@ -1,7 +1,7 @@
 //! IPv6 neighbour discovery (RFC 4861): neighbour solicitations and advertisements.
 //!
 //! ```text
-//!   IPv6 header, 40 bytes | 0 type 135, 136   1 code 0   2 checksum   4 flags   8 target   24 options
+//!   IPv6 header, 40 bytes | 0 type 135, 136  1 code 0  2 checksum  4 flags  8 target  24 options
 //! ```
 
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ const IPV6_LEN: usize = 40;
 const OPTIONS_OFFSET: usize = 24;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// A router cannot have forwarded a packet with this hop limit.
+/// The hop limit of valid messages. A packet that a router forwarded cannot have it.
 const ND_HOP_LIMIT: u8 = 255;
 const SOURCE_MAC_OPTION: u8 = 1;
 const TARGET_MAC_OPTION: u8 = 2;
@@ -30,11 +30,11 @@ pub struct NdFlags {
     pub router: bool,
     /// The message answers a solicitation.
     pub solicited: bool,
-    /// A different address in the cache is to be replaced.
+    /// The advertised MAC address replaces a different one in the receiver's cache.
     pub override_cache: bool,
 }
 
-/// Solicitation or advertisement.
+/// The type of a message, and the flags of an advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NdKind {
     /// A neighbour solicitation: a request for the MAC address of the target.
@@ -50,7 +50,7 @@ pub struct NdMessage {
     pub kind: NdKind,
     /// The IPv6 source; unspecified while a host checks that its own address is unique.
     pub source: Ipv6Addr,
-    /// The address that the message is about.
+    /// The address whose MAC address is requested or advertised.
     pub target: Ipv6Addr,
     /// The MAC address in the message: of the source in a solicitation, of the target in
     /// an advertisement.
@@ -72,29 +72,30 @@ pub enum NdError {
     /// The code is not 0.
     #[error("the code of the neighbour message is {0}, not 0")]
     Code(u8),
-    /// The target is a group.
+    /// The target is a multicast group.
     #[error("the target {0} is a group")]
     Target(Ipv6Addr),
     /// An option has the length 0.
     #[error("an option of the neighbour message has no length")]
     OptionLength,
-    /// A sender without an address sent a MAC address, or did not solicit by the target's group.
+    /// A sender without an address sent its MAC address, or did not send to the target's group.
     #[error("the sender has no address, but says more than it may")]
     Unspecified,
-    /// An advertisement to a group claims to be an answer.
+    /// An advertisement to a group has the solicited flag.
     #[error("a solicited advertisement is addressed to a group")]
     SolicitedGroup,
-    /// The MAC address cannot belong to one interface.
+    /// The MAC address is not that of a single interface.
     #[error("the neighbour message claims the MAC address {0}")]
     Mac(MacAddr),
-    /// The source is a group.
+    /// The source is a multicast group.
     #[error("the source {0} is a group")]
     Source(Ipv6Addr),
 }
 
 impl NdMessage {
-    /// Parses an IPv6 packet; `None` if it is no neighbour solicitation or advertisement. A message
-    /// with extension headers is none: hosts do not send those, and fragments are forbidden (RFC 6980).
+    /// Parses an IPv6 packet; `None` if it is not a neighbour solicitation or advertisement. A
+    /// message with extension headers counts as neither: hosts do not send such messages, and
+    /// fragments are forbidden (RFC 6980).
     #[must_use]
     pub fn parse(packet: &[u8]) -> Option<Result<Self, NdError>> {
         let [next, hop_limit] = array(packet, 6)?;
@@ -135,7 +136,7 @@ impl NdMessage {
         Self { kind, source, target, mac }.check(to, code)
     }
 
-    /// Checks the RFC's requirements on combinations of fields.
+    /// Checks combinations of fields that the RFC forbids. `to` is the IPv6 destination.
     fn check(self, to: Ipv6Addr, code: u8) -> Result<Self, NdError> {
         if code != 0 {
             return Err(NdError::Code(code));
@@ -162,8 +163,8 @@ impl NdMessage {
     }
 }
 
-/// The MAC address in an option of kind `wanted`. All options are checked; unknown ones
-/// are skipped.
+/// Returns the MAC address in an option of kind `wanted`. All options are checked; options of other
+/// kinds are skipped.
 fn mac_option(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, NdError> {
     let mut found = None;
     while let [kind, eights, ..] = *options {
@@ -178,7 +179,8 @@ fn mac_option(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, NdError
     if options.is_empty() { Ok(found) } else { Err(NdError::Truncated) }
 }
 
-/// Builds the frame that solicits `target`: to its solicited-node group, or only to `known`.
+/// Builds the frame that solicits `target`: to the target's solicited-node group, or only to the
+/// MAC address `known`.
 #[must_use]
 pub fn solicitation(
     mac: MacAddr,
@@ -193,8 +195,8 @@ pub fn solicitation(
     message(to, (mac, source), [SOLICITATION, 0], target, (SOURCE_MAC_OPTION, mac))
 }
 
-/// Builds the frame that advertises `mac` for `target` to the host `to`, or to all nodes if `to` is
-/// `None`.
+/// Builds the frame that advertises `mac` for `target`: to the host `to`, or, if `to` is `None`, to
+/// all nodes.
 #[must_use]
 pub fn advertisement(
     mac: MacAddr,

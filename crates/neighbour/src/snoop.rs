@@ -1,4 +1,5 @@
-//! Neighbours of a bridge, which has no addresses and sends no solicitations: it only listens.
+//! Neighbours as a bridge sees them. The bridge has no addresses and sends no solicitations: it
+//! only reads the messages that it forwards.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -10,10 +11,10 @@ use slipring_wire::{Headers, MacAddr};
 use crate::arp::ArpPacket;
 use crate::nd::{NdKind, NdMessage};
 
-/// Maximum number of entries that are checked for one new entry.
+/// Maximum number of entries that are checked to find space for one new entry.
 const MAX_INSPECTED: usize = 64;
 
-/// The sender's addresses as a frame claims them.
+/// The IP and MAC address that the sender of a frame claims to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnoopedAddress {
     /// The IP address.
@@ -23,8 +24,8 @@ pub struct SnoopedAddress {
 }
 
 impl SnoopedAddress {
-    /// Reads the address that a valid ARP packet or neighbour advertisement in a frame claims. VLAN
-    /// tags are skipped.
+    /// Reads the addresses that a valid ARP packet or neighbour advertisement in a frame claims;
+    /// `None` for other frames. VLAN tags are skipped.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let headers = Headers::link(frame).ok()?;
@@ -47,10 +48,10 @@ impl SnoopedAddress {
     }
 }
 
-/// Addresses that were seen in frames, each with data of the caller, such as its port.
+/// A table of addresses seen in frames, each with data of the caller, such as a port.
 ///
-/// A full table drops addresses that were not looked up since the last search passed them. An
-/// address in use therefore stays, whatever other hosts claim.
+/// If the table is full, a new address replaces one that was not looked up since the previous
+/// search for space passed it. An address in use therefore stays, whatever other hosts claim.
 #[derive(Debug)]
 pub struct SnoopTable<P> {
     entries: BTreeMap<IpAddr, SnoopEntry<P>>,
@@ -66,13 +67,13 @@ struct SnoopEntry<P> {
 }
 
 impl<P: Copy + PartialEq> SnoopTable<P> {
-    /// Makes an empty table for at most `capacity` addresses.
+    /// Creates an empty table for at most `capacity` addresses.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self { entries: BTreeMap::new(), capacity, hand: None }
     }
 
-    /// Stores an address. Returns whether that changed the table.
+    /// Stores an address with the caller's data. Returns whether this changed the table.
     pub fn insert(&mut self, SnoopedAddress { address, mac }: SnoopedAddress, port: P) -> bool {
         if let Some(entry) = self.entries.get_mut(&address) {
             let changed = (entry.mac, entry.port) != (mac, port);
@@ -86,14 +87,14 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         true
     }
 
-    /// Looks up an address, which keeps it in the table.
+    /// Returns the MAC address and the caller's data for an address, and marks it as used.
     pub fn resolve(&mut self, address: IpAddr) -> Option<(MacAddr, P)> {
         let entry = self.entries.get_mut(&address)?;
         entry.is_used = true;
         Some((entry.mac, entry.port))
     }
 
-    /// The number of addresses.
+    /// The number of addresses in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -105,8 +106,8 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         self.entries.is_empty()
     }
 
-    /// Removes an address that was not used since the last search passed it. Returns `false` if
-    /// there is no such address nearby.
+    /// Removes an address that was not looked up since the previous search passed it. Returns
+    /// `false` if there is none among the entries that are checked.
     fn evict(&mut self) -> bool {
         for _ in 0..MAX_INSPECTED.min(self.entries.len()) {
             let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);

@@ -12,7 +12,7 @@ pub struct Subnet {
 /// Why an address and a prefix length do not form a subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubnetError {
-    /// The prefix is longer than an address.
+    /// The prefix length is greater than the length of the address.
     #[error("{address} has no prefix of {prefix_len} bits")]
     Prefix {
         /// The address.
@@ -29,10 +29,11 @@ pub enum SubnetError {
 }
 
 impl Subnet {
-    /// Makes the subnet around an address.
+    /// Creates the subnet that contains `address` and has this prefix length.
     ///
     /// # Errors
-    /// [`SubnetError::Prefix`], or [`SubnetError::NoHost`] for a broadcast or multicast address.
+    /// [`SubnetError::Prefix`] if the prefix is too long; [`SubnetError::NoHost`] for a broadcast
+    /// or multicast address.
     pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, SubnetError> {
         let subnet = Self { address, prefix_len };
         if u32::from(prefix_len) > width(address) {
@@ -51,7 +52,7 @@ impl Subnet {
         self.address
     }
 
-    /// Whether an address is in the subnet.
+    /// Returns whether an address is in the subnet.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let hosts = width(self.address) - u32::from(self.prefix_len);
@@ -60,8 +61,8 @@ impl Subnet {
         same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
     }
 
-    /// Whether `address` is the subnet's IPv4 broadcast address, or the historic one with all
-    /// zeros.
+    /// Returns whether `address` is the subnet's IPv4 broadcast address: all host bits one, or all
+    /// zero, as in old systems.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {
@@ -73,8 +74,8 @@ impl Subnet {
     }
 }
 
-/// Whether routers never forward packets to this address, because it is link-local or a loopback
-/// address.
+/// Returns whether routers never forward packets to this address, because it is a link-local or
+/// loopback address.
 #[must_use]
 pub fn is_link_scope(address: IpAddr) -> bool {
     match address {

@@ -1,5 +1,5 @@
-//! Tests from the text of the RFCs: frames are written out by hand, and the cache is compared with
-//! a plain model.
+//! Tests based on the text of the RFCs: frames are written out by hand, and the cache is compared
+//! with a plain model.
 
 mod cache;
 mod icmp;
@@ -25,7 +25,7 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// A cache of numbered frames with the RFC's timers.
+/// A cache for frames that are numbers, with the RFC's timers.
 fn cache(limits: NeighbourLimits) -> NeighbourCache<u32> {
     NeighbourCache::new(NeighbourTimers::default(), limits, 7)
 }

@@ -1,4 +1,4 @@
-//! Claims of messages about neighbours, and their effect on the cache.
+//! The claims that messages make about neighbours, and their effect on the cache.
 
 use core::net::IpAddr;
 
@@ -7,26 +7,26 @@ use slipring_wire::MacAddr;
 use super::entry::NeighbourEntry;
 use super::{NeighbourCache, NeighbourState};
 
-/// The claim of a message about a neighbour.
+/// What a message claims about a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourClaim {
     /// The neighbour's IP address.
     pub address: IpAddr,
     /// The neighbour's MAC address, if the message contains it.
     pub mac: Option<MacAddr>,
-    /// Whether the neighbour communicates with this interface, so that it gets an entry.
+    /// Whether the neighbour communicates with this interface; only then a new entry is created.
     pub makes_entry: bool,
-    /// Whether the message answers a solicitation of this interface, so that frames arrive in both
-    /// directions.
+    /// Whether the message answers a solicitation of this interface, which proves that frames
+    /// arrive in both directions.
     pub is_solicited: bool,
-    /// Whether a different MAC address replaces the one in the cache.
+    /// Whether the MAC address replaces a different one in the cache.
     pub overrides: bool,
     /// Whether the neighbour is a router, if the message says so.
     pub is_router: Option<bool>,
 }
 
 impl NeighbourClaim {
-    /// The claim of a message that answers our question.
+    /// The claim of a message that answers a solicitation of this interface.
     #[must_use]
     pub const fn answer(address: IpAddr, mac: MacAddr) -> Self {
         Self { is_solicited: true, ..Self::update(address, mac) }
@@ -38,7 +38,7 @@ impl NeighbourClaim {
         Self { makes_entry: true, ..Self::update(address, mac) }
     }
 
-    /// The claim of a message that is not only for this interface.
+    /// The claim of a message that is not addressed to this interface alone.
     #[must_use]
     pub const fn update(address: IpAddr, mac: MacAddr) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl NeighbourClaim {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Applies the claim of a message about a neighbour (RFC 4861, 7.2.3 and 7.2.5; RFC 826).
+    /// Applies a claim to the cache (RFC 4861, 7.2.3 and 7.2.5; RFC 826).
     pub fn learn(&mut self, claim: NeighbourClaim, now_ns: u64) {
         let neighbour = claim.address;
         let state = self.entries.get(&neighbour).map(|entry| entry.state_at(now_ns));
@@ -90,13 +90,14 @@ impl<F> NeighbourCache<F> {
         self.note_answer(&NeighbourClaim { is_solicited: false, ..*claim }, now_ns);
     }
 
-    /// Updates a neighbour with a known address.
+    /// Applies a claim to an entry whose MAC address is known.
     fn update(&mut self, claim: &NeighbourClaim, state: NeighbourState, now_ns: u64) {
         let neighbour = claim.address;
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
         let new_mac = claim.mac.filter(|mac| entry.mac() != Some(*mac));
         match new_mac {
-            // The message contradicts the cache: the entry stays, and is verified at its next use.
+            // The MAC address differs and must not be replaced: it stays, and is verified at its
+            // next use.
             Some(_) if !claim.overrides => {
                 if state == NeighbourState::Reachable {
                     entry.state = NeighbourState::Stale;
@@ -110,7 +111,7 @@ impl<F> NeighbourCache<F> {
         self.note_answer(claim, now_ns);
     }
 
-    /// Records the other fields of an accepted claim.
+    /// Records the fields of an accepted claim other than the MAC address.
     fn note_answer(&mut self, claim: &NeighbourClaim, now_ns: u64) {
         if claim.is_solicited {
             self.set_reachable(claim.address, now_ns);

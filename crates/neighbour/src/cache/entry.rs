@@ -1,4 +1,4 @@
-//! One neighbour.
+//! One neighbour in the cache.
 
 use core::net::IpAddr;
 
@@ -13,10 +13,10 @@ pub enum NeighbourState {
     Incomplete,
     /// The neighbour answered recently.
     Reachable,
-    /// The neighbour was reachable once, or only claimed its address. The address is used, but the
-    /// neighbour is probed after its next use.
+    /// The reachable time is over, or the neighbour only claimed its MAC address. The address is
+    /// used, but the neighbour is probed after its next use.
     Stale,
-    /// The neighbour was stale and is in use. It will be probed unless it is confirmed before.
+    /// The neighbour was stale and has been used. It will be probed unless it is confirmed before.
     Delay,
     /// The neighbour is being probed with unicast solicitations.
     Probe,
@@ -26,20 +26,20 @@ pub enum NeighbourState {
     Installed,
 }
 
-/// One row of the table of neighbours.
+/// One row of a listing of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourView {
     /// The IP address.
     pub address: IpAddr,
     /// The MAC address, if known.
     pub mac: Option<MacAddr>,
-    /// The state.
+    /// The state of the neighbour.
     pub state: NeighbourState,
-    /// Whether the neighbour has said that it is a router.
+    /// Whether the neighbour has advertised that it is a router.
     pub is_router: bool,
     /// Number of frames that wait for the neighbour.
     pub waiting: usize,
-    /// When the neighbour was last used or confirmed.
+    /// Time at which the neighbour was last used or confirmed, in ns.
     pub active_ns: u64,
 }
 
@@ -48,23 +48,23 @@ pub(super) struct NeighbourEntry<F> {
     pub(super) state: NeighbourState,
     mac: MacAddr,
     pub(super) is_router: bool,
-    /// Whether the neighbour has been reachable at this address.
+    /// Whether the neighbour has been confirmed at its current MAC address.
     pub(super) was_confirmed: bool,
-    /// Solicitations sent in this state.
+    /// Number of solicitations sent in this state.
     pub(super) solicits: u8,
-    /// Until when [`NeighbourState::Reachable`] holds.
+    /// End of the reachable time, in ns.
     pub(super) fresh_until_ns: u64,
-    /// When the neighbour was last used or confirmed.
+    /// Time at which the neighbour was last used or confirmed, in ns.
     pub(super) active_ns: u64,
-    /// When the entry's timer is due, if it runs.
+    /// Time at which the entry's timer is due, in ns; `None` if no timer runs.
     pub(super) deadline_ns: Option<u64>,
-    /// The entry's number among the incomplete entries.
+    /// The entry's number among the incomplete entries, which are numbered in order of creation.
     pub(super) sequence: u64,
     pub(super) queue: HoldQueue<F>,
 }
 
 impl<F> NeighbourEntry<F> {
-    /// An entry whose address is being solicited.
+    /// Creates an entry whose MAC address is being solicited.
     pub(super) const fn incomplete(sequence: u64, now_ns: u64) -> Self {
         Self {
             state: NeighbourState::Incomplete,
@@ -80,12 +80,12 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// An entry of a neighbour that did not answer, or is about to get an address.
+    /// Creates an entry of a neighbour that did not answer, or whose MAC address is set next.
     pub(super) fn failed(active_ns: u64) -> Self {
         Self { state: NeighbourState::Failed, ..Self::incomplete(u64::MAX, active_ns) }
     }
 
-    /// The MAC address, if known.
+    /// The MAC address, if it is known.
     pub(super) const fn mac(&self) -> Option<MacAddr> {
         match self.state {
             NeighbourState::Incomplete | NeighbourState::Failed => None,
@@ -93,7 +93,7 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Sets address and state; a new address is not confirmed yet.
+    /// Sets MAC address and state. If the address is new, it counts as not confirmed.
     pub(super) fn set_mac(&mut self, mac: MacAddr, state: NeighbourState) {
         self.was_confirmed &= self.mac == mac;
         self.mac = mac;
@@ -106,7 +106,7 @@ impl<F> NeighbourEntry<F> {
         matches!(self.state, NeighbourState::Installed)
     }
 
-    /// The state, with regard to a reachable time that is over.
+    /// The state as of `now_ns`: Stale instead of Reachable if the reachable time is over.
     pub(super) const fn state_at(&self, now_ns: u64) -> NeighbourState {
         match self.state {
             NeighbourState::Reachable if now_ns >= self.fresh_until_ns => NeighbourState::Stale,
@@ -114,8 +114,8 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Whether the entry may be replaced by another: the neighbour does not answer, never did, or
-    /// was neither used nor confirmed for `stale_lifetime_ns`.
+    /// Returns whether another entry may replace this one: the neighbour does not answer, was never
+    /// confirmed, or was neither used nor confirmed for `stale_lifetime_ns`.
     pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
         match self.state_at(now_ns) {
             NeighbourState::Failed => true,

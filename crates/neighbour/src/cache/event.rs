@@ -7,15 +7,15 @@ use slipring_wire::MacAddr;
 /// An event of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourEvent<F> {
-    /// Solicit this address: by multicast, or from the one host that had the address. If the kernel
-    /// maintains the neighbours, query the kernel.
+    /// This address must be solicited: by multicast, or by unicast to `mac`. If the kernel
+    /// maintains the neighbours, the caller queries the kernel instead.
     Solicit {
-        /// The address.
+        /// The address to solicit.
         target: IpAddr,
-        /// The MAC address of the host that had the address.
+        /// The last known MAC address of the neighbour; `None` for a multicast solicitation.
         mac: Option<MacAddr>,
     },
-    /// The frame can be sent now.
+    /// A frame that waited can be sent now.
     Released {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
@@ -24,20 +24,20 @@ pub enum NeighbourEvent<F> {
         /// The frame.
         frame: F,
     },
-    /// The frame is lost.
+    /// A frame that waited is lost.
     Dropped {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The frame.
         frame: F,
-        /// The cause of the drop, which is counted.
+        /// The cause of the loss.
         cause: HoldDropCause,
     },
-    /// From now on, frames to this neighbour have this MAC address, or cannot be sent.
+    /// From now on, frames to this neighbour need this MAC address, or cannot be sent.
     Changed {
         /// The neighbour.
         neighbour: IpAddr,
-        /// The neighbour's MAC address.
+        /// The neighbour's new MAC address; `None` if it is no longer known.
         mac: Option<MacAddr>,
     },
 }
@@ -45,28 +45,28 @@ pub enum NeighbourEvent<F> {
 /// Why a frame that waited is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldDropCause {
-    /// The neighbour did not answer. The sender should get an ICMP error.
+    /// The neighbour did not answer. The frame's sender should get an ICMP error.
     Unanswered,
-    /// A newer frame replaced this one (RFC 4861, 7.2.2).
+    /// A newer frame for the same neighbour took its place (RFC 4861, 7.2.2).
     Displaced,
-    /// The entry of the frame's neighbour was replaced by newer neighbours.
+    /// The neighbour's entry was removed to make space for another neighbour.
     Evicted,
     /// The neighbour was removed, or the link is down.
     Flushed,
 }
 
 impl HoldDropCause {
-    /// All causes.
+    /// All causes, in the order of their values.
     pub const ALL: [Self; 4] = [Self::Unanswered, Self::Displaced, Self::Evicted, Self::Flushed];
 }
 
-/// Why a frame cannot wait.
+/// Why a frame cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HoldRefusal {
-    /// The frame is longer than all frames together that may wait.
+    /// The frame is longer than the limit for all waiting frames together.
     #[error("the frame is longer than all that may wait")]
     TooLong,
-    /// All entries are neighbours in use.
+    /// The table is full, and all its entries are neighbours in use.
     #[error("the table of neighbours is full")]
     TableFull,
 }
@@ -74,26 +74,26 @@ pub enum HoldRefusal {
 /// Counts of events so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NeighbourCounters {
-    /// Frames that were kept.
+    /// Frames that were stored.
     pub held: u64,
-    /// Number of held frames that were released with an address.
+    /// Stored frames that were released with a MAC address.
     pub released: u64,
-    /// Number of held frames that were lost, by [`HoldDropCause`].
+    /// Stored frames that were lost, by [`HoldDropCause`].
     pub dropped: [u64; HoldDropCause::ALL.len()],
-    /// Frames that could not be kept.
+    /// Frames that could not be stored.
     pub refused: u64,
-    /// Solicitations sent, of all kinds.
+    /// Solicitations of all kinds.
     pub solicited: u64,
     /// Neighbours that did not answer.
     pub failed: u64,
-    /// Entries that were replaced by others.
+    /// Entries that were removed to make space for others.
     pub evicted: u64,
-    /// Claims for which the table had no free entry.
+    /// Claims that would have made a new entry while the table had no space.
     pub ignored_claims: u64,
 }
 
 impl NeighbourCounters {
-    /// Frames lost for a cause.
+    /// Number of stored frames that were lost for this cause.
     #[must_use]
     pub const fn dropped_for(&self, cause: HoldDropCause) -> u64 {
         self.dropped[cause as usize]

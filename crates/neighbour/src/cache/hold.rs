@@ -7,14 +7,14 @@ use slipring_wire::MacAddr;
 
 use super::{HoldDropCause, NeighbourCache, NeighbourEvent};
 
-/// Frames that wait for one neighbour, and their lengths.
+/// Queue of the frames that wait for one neighbour, with their lengths.
 #[derive(Debug)]
 pub(super) struct HoldQueue<F> {
     frames: VecDeque<(F, u32)>,
     bytes: u64,
 }
 
-/// Frames that wait for all neighbours together.
+/// Number and bytes of the frames that wait for all neighbours together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldUsage {
     pub(super) frames: usize,
@@ -47,9 +47,9 @@ impl<F> HoldQueue<F> {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Appends a frame to the queue of an incomplete neighbour. If that queue is full, its oldest
+    /// Appends a frame to the queue of an incomplete neighbour. If the queue is full, its oldest
     /// frame is dropped. If all queues together are full, the neighbour that has been solicited for
-    /// the longest time is removed.
+    /// the longest time is removed, with its frames.
     pub(super) fn enqueue(&mut self, next_hop: IpAddr, frame: F, len: u32) {
         while self.is_queue_full(next_hop, len) {
             self.displace(next_hop);
@@ -63,7 +63,7 @@ impl<F> NeighbourCache<F> {
         entry.queue.push(frame, len, &mut self.usage);
     }
 
-    /// Whether a neighbour's own queue has no room for a frame of `len` bytes.
+    /// Returns whether the neighbour's queue has no space for a frame of `len` bytes.
     fn is_queue_full(&self, next_hop: IpAddr, len: u32) -> bool {
         let Some(queue) = self.entries.get(&next_hop).map(|entry| &entry.queue) else {
             return false;
@@ -73,7 +73,7 @@ impl<F> NeighbourCache<F> {
         is_full && queue.len() > 0
     }
 
-    /// Whether all queues together have no room for a frame of `len` bytes.
+    /// Returns whether all queues together have no space for a frame of `len` bytes.
     fn is_hold_full(&self, len: u32) -> bool {
         self.usage.frames >= self.limits.frames.max(1)
             || self.usage.bytes + u64::from(len) > self.limits.bytes
@@ -98,7 +98,7 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Releases all frames that wait for a neighbour.
+    /// Releases all frames that wait for a neighbour, whose MAC address is now `mac`.
     pub(super) fn release_held(&mut self, next_hop: IpAddr, mac: MacAddr) {
         while let Some(entry) = self.entries.get_mut(&next_hop)
             && let Some(frame) = entry.queue.pop(&mut self.usage)
@@ -106,7 +106,7 @@ impl<F> NeighbourCache<F> {
             self.release(next_hop, mac, frame);
         }
         if let Some(entry) = self.entries.get_mut(&next_hop) {
-            // A known neighbour needs no queue.
+            // Replacing the queue frees its memory, because a known neighbour needs no queue.
             entry.queue = HoldQueue::new();
         }
     }

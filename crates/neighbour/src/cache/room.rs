@@ -5,13 +5,13 @@ use core::ops::Bound;
 
 use super::{HoldDropCause, NeighbourCache};
 
-/// Maximum number of entries that are checked for one new entry. This bounds the work for each
-/// claim; the next search continues where this one ended.
+/// Maximum number of entries that are checked to find space for one new entry. This bounds the work
+/// for each claim; the next search continues where the previous one ended.
 const MAX_INSPECTED: usize = 64;
 
 impl<F> NeighbourCache<F> {
-    /// Makes space for one more entry. If no entry is dispensable, removes the oldest incomplete
-    /// one if `may_stop_asking` is set. Returns `false` if there is no space.
+    /// Makes space for one more entry. If no entry is dispensable and `may_stop_asking` is set,
+    /// removes the oldest incomplete entry. Returns `false` if there is no space.
     pub(super) fn make_room(&mut self, may_stop_asking: bool, now_ns: u64) -> bool {
         if self.entries.len() < self.limits.entries.max(1) {
             return true;
@@ -24,7 +24,8 @@ impl<F> NeighbourCache<F> {
         may_stop_asking && self.evict_oldest_incomplete(None)
     }
 
-    /// Searches for a dispensable entry, from `hand` on, at most once around.
+    /// Searches for a dispensable entry after `hand`; checks at most [`MAX_INSPECTED`] entries, and
+    /// each at most once.
     fn find_dispensable(&mut self, now_ns: u64) -> Option<IpAddr> {
         let lifetime_ns = self.timers.stale_lifetime_ns;
         let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
@@ -39,8 +40,8 @@ impl<F> NeighbourCache<F> {
         found
     }
 
-    /// Stops soliciting the address that has been solicited for the longest time, except `spared`.
-    /// Returns `false` if there is none.
+    /// Removes the neighbour that has been solicited for the longest time, but never `spared`.
+    /// Returns `false` if no other neighbour is being solicited.
     pub(super) fn evict_oldest_incomplete(&mut self, spared: Option<IpAddr>) -> bool {
         let mut oldest = self.incomplete.iter().map(|(_, neighbour)| *neighbour);
         let Some(neighbour) = oldest.find(|neighbour| Some(*neighbour) != spared) else {
@@ -51,7 +52,7 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Removes an entry; frames that wait for its neighbour are dropped.
+    /// Removes an entry; frames that wait for this neighbour are dropped for `cause`.
     pub(super) fn discard(&mut self, neighbour: IpAddr, cause: HoldDropCause) {
         self.clear_deadline(neighbour);
         self.drop_held(neighbour, cause);

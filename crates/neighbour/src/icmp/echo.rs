@@ -11,7 +11,7 @@ use crate::field::{ETHERNET_LEN, array, be16};
 
 const V4_ICMP_OFFSET: usize = ETHERNET_LEN + 20;
 const V6_ICMP_OFFSET: usize = ETHERNET_LEN + 40;
-/// The usual initial TTL of hosts.
+/// The initial TTL that hosts usually use.
 const DEFAULT_TTL: u8 = 64;
 
 /// Turns the ICMP header at the start of `message` from an echo request into its reply, and updates
@@ -33,9 +33,9 @@ pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
     true
 }
 
-/// The answer of `own` to a ping; `None` if the frame is not a ping, or damaged. Only whole packets
-/// without tags and IP options are answered. The answer is sent to the MAC address from which the
-/// request came, so no neighbour has to be resolved.
+/// Builds the answer to a ping of `own`; `None` if the frame is not a ping, or is damaged. Only
+/// whole packets without VLAN tags and IP options are answered. The answer goes to the MAC address
+/// from which the request came, so no neighbour has to be resolved.
 #[must_use]
 pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     let asker = MacAddr(array(frame, 6)?);
@@ -55,7 +55,7 @@ pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
 fn reply_v4(frame: &[u8]) -> Option<Vec<u8>> {
     let [plain, _, long, short] = array(frame, ETHERNET_LEN)?;
     let end = ETHERNET_LEN + usize::from(u16::from_be_bytes([long, short]));
-    // No options and not a fragment: all bits except "do not fragment" are 0.
+    // All bits except "do not fragment" must be 0: fragments are not answered.
     let [flags, offset] = array(frame, ETHERNET_LEN + 6)?;
     let is_whole = plain == 0x45 && flags & 0xbf == 0 && offset == 0;
     let message = frame.get(V4_ICMP_OFFSET..end)?;
@@ -83,7 +83,7 @@ fn reply_v6(frame: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut answer = frame[..end].to_vec();
-    // Swapping the addresses does not change their sum.
+    // Swapping the addresses does not change their sum, so the checksum stays valid.
     swap::<16>(&mut answer, ETHERNET_LEN + 8);
     answer[ETHERNET_LEN + 7] = DEFAULT_TTL;
     turn_into_reply(&mut answer[V6_ICMP_OFFSET..], IpVersion::V6).then_some(answer)

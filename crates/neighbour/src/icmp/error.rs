@@ -12,55 +12,56 @@ use super::offending::OffendingPacket;
 const ICMP_LEN: usize = 8;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
-/// Longest ICMP error (RFC 1812, 4.3.2.3).
+/// Maximum length in bytes of an IPv4 packet with an ICMP error (RFC 1812, 4.3.2.3).
 const MAX_V4_LEN: usize = 576;
-/// Longest ICMPv6 error: the minimum MTU (RFC 4443, 2.4 c).
+/// Maximum length in bytes of an IPv6 packet with an ICMPv6 error: the minimum MTU (RFC 4443, 2.4
+/// c).
 const MAX_V6_LEN: usize = 1280;
-/// The usual initial TTL of hosts.
+/// The initial TTL that hosts usually use.
 const DEFAULT_TTL: u8 = 64;
 
 /// Why a packet was not forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpProblem {
-    /// There is no route.
+    /// There is no route to the destination.
     NoRoute,
-    /// The neighbour does not answer.
+    /// The next hop does not answer neighbour solicitations.
     HostUnreachable,
-    /// A rule forbids the packet.
+    /// A filter rule forbids the packet.
     Prohibited,
     /// No program listens at the port.
     PortUnreachable,
-    /// The packet is longer than the next link allows.
+    /// The packet is longer than the MTU of the next link.
     TooBig {
-        /// The MTU of that link.
+        /// The MTU of the next link, in bytes.
         mtu: u32,
     },
-    /// The packet's TTL or hop limit is over.
+    /// The packet's TTL or hop limit has expired.
     TimeExceeded,
 }
 
 /// The variable part of an ICMP error: type, code and the 32 bits after the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpMessage {
-    /// The type.
+    /// The ICMP or ICMPv6 type.
     pub kind: u8,
-    /// The code.
+    /// The ICMP or ICMPv6 code.
     pub code: u8,
     /// The remaining 32 bits of the header: an MTU, a pointer, or 0.
     pub rest: u32,
 }
 
-/// How much of an IPv4 packet an error quotes. ICMPv6 errors always quote all that fits.
+/// How much of an IPv4 packet an error quotes. ICMPv6 errors always quote as much as fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuoteLength {
     /// The IP header and 8 bytes (RFC 792).
     Minimal,
-    /// All that fits into 576 bytes (RFC 1812).
+    /// As much as fits into 576 bytes (RFC 1812).
     Full,
 }
 
 impl IcmpProblem {
-    /// The message about this problem, in ICMP or ICMPv6.
+    /// The ICMP message about this problem, or, if `is_v6` is true, the ICMPv6 message.
     #[must_use]
     pub const fn message(self, is_v6: bool) -> IcmpMessage {
         let (kind, code, rest) = match (self, is_v6) {
@@ -72,7 +73,7 @@ impl IcmpProblem {
             (Self::Prohibited, true) => (1, 1, 0),
             (Self::PortUnreachable, false) => (3, 3, 0),
             (Self::PortUnreachable, true) => (1, 4, 0),
-            // RFC 1191: the MTU field has 16 bits.
+            // RFC 1191: the MTU field has 16 bits, so greater values are reduced.
             (Self::TooBig { mtu }, false) => (3, 4, if mtu > 0xffff { 0xffff } else { mtu }),
             (Self::TooBig { mtu }, true) => (2, 0, mtu),
             (Self::TimeExceeded, false) => (11, 0, 0),
@@ -83,16 +84,17 @@ impl IcmpProblem {
 }
 
 impl IcmpMessage {
-    /// Whether this ICMPv6 message may be about a packet to a group: "packet too big", and
-    /// "parameter problem" because of an unknown option.
+    /// Returns whether this ICMPv6 message may be about a packet to a group. Only "packet too big"
+    /// and "parameter problem" because of an unknown option may.
     pub(super) const fn is_allowed_for_groups(self) -> bool {
         matches!((self.kind, self.code), (2, _) | (4, 2))
     }
 }
 
 impl OffendingPacket<'_> {
-    /// Builds the IP packet, from `own`, that reports the problem to the sender. `None` if `own` is
-    /// not of the packet's address family. Does not check whether the error may be sent.
+    /// Builds the IP packet from `own` that reports the problem to the sender of this packet;
+    /// `None` if `own` is not of the packet's address family. The caller must check whether the
+    /// error may be sent.
     #[must_use]
     pub fn error(&self, message: IcmpMessage, own: IpAddr, quote: QuoteLength) -> Option<Vec<u8>> {
         match (own, self.source) {

@@ -1,5 +1,5 @@
-//! Limits on the rate of ICMP errors (RFC 1812, 4.3.2.8; RFC 4443, 2.4 f): token buckets for all
-//! destinations together, and for each.
+//! Limits on the rate of ICMP errors (RFC 1812, 4.3.2.8; RFC 4443, 2.4 f): a token bucket for all
+//! destinations together, and one for each destination.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -7,20 +7,20 @@ use core::net::IpAddr;
 use slipring_model::Draws;
 use slipring_model::bucket::TokenBucket;
 
-/// Number of buckets for destinations. Destinations that share a bucket are limited together: the
-/// limit is never exceeded, and memory is bounded.
+/// Number of buckets for destinations. Destinations whose hashes are equal share a bucket and are
+/// limited together: no destination gets more errors than allowed, and memory is bounded.
 const BUCKETS: u64 = 1024;
 
-/// Rates of errors, in messages per second, and how many may be sent at once.
+/// Rates of errors in messages per second, and bursts in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimits {
-    /// Rate to all destinations together.
+    /// Rate of errors to all destinations together.
     pub per_second: u32,
-    /// Burst to all destinations together.
+    /// Burst of errors to all destinations together.
     pub burst: u32,
-    /// Errors per second to one destination. An IPv6 destination is its /64.
+    /// Rate of errors to one destination; for IPv6, to one /64 prefix.
     pub destination_per_second: u32,
-    /// Burst to one destination.
+    /// Burst of errors to one destination.
     pub destination_burst: u32,
 }
 
@@ -41,7 +41,7 @@ pub enum IcmpLimit {
     Total,
 }
 
-/// Token buckets for errors.
+/// Decides which ICMP errors may be sent, with token buckets.
 ///
 /// ```
 /// use slipring_neighbour::icmp::{IcmpLimit, IcmpLimiter, IcmpLimits};
@@ -57,30 +57,31 @@ pub struct IcmpLimiter {
     limits: IcmpLimits,
     key: Draws,
     total: Option<TokenBucket>,
-    /// Allocated with the first error.
+    /// The buckets of destinations; allocated when the first error is sent.
     destinations: Vec<Option<TokenBucket>>,
-    /// Errors that were not sent.
+    /// Number of errors that were not sent because of the limits.
     suppressed: u64,
 }
 
 impl IcmpLimiter {
-    /// Creates full buckets. The seed decides which destinations share a bucket.
+    /// Creates a limiter with full buckets. The seed decides which destinations share a bucket.
     #[must_use]
     pub fn new(limits: IcmpLimits, seed: u64) -> Self {
         let key = Draws::new(seed, "neighbour/icmp-limits");
         Self { limits, key, total: None, destinations: Vec::new(), suppressed: 0 }
     }
 
-    /// Errors that were not sent because of the limits.
+    /// Number of errors that were not sent because of the limits.
     #[must_use]
     pub const fn suppressed(&self) -> u64 {
         self.suppressed
     }
 
-    /// Takes a token for an error to `destination`.
+    /// Takes a token for one error to `destination`.
     ///
     /// # Errors
-    /// The limit that the error exceeds; no token is taken in that case. The refusal is counted.
+    /// Returns the limit that the error exceeds. No token is taken then, and the error is counted
+    /// as suppressed.
     pub fn allows(&mut self, destination: IpAddr, now_ns: u64) -> Result<(), IcmpLimit> {
         let taken = self.take(destination, now_ns);
         self.suppressed += u64::from(taken.is_err());
@@ -106,8 +107,8 @@ impl IcmpLimiter {
     }
 }
 
-/// The bucket in `slot`, created full if there is none. A message costs one byte. `None` if no
-/// burst is allowed, since no message is allowed then.
+/// Returns the bucket in `slot`; creates it full if there is none. A message costs one byte of
+/// tokens. `None` if the burst is 0, with which no message is ever allowed.
 fn filled(
     slot: &mut Option<TokenBucket>,
     per_second: u32,

@@ -12,34 +12,34 @@ use crate::field::array;
 /// Why a sender gets no ICMP error (RFC 1122, 3.2.2; RFC 1812, 4.3.2.7; RFC 4443, 2.4 e).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum IcmpSilence {
-    /// The packet is an ICMP error or redirect itself.
+    /// The packet itself is an ICMP error or redirect.
     #[error("it is an ICMP error itself")]
     AboutError,
-    /// The packet is a later fragment: only the first fragment is answered.
+    /// The packet is a fragment other than the first; only first fragments are answered.
     #[error("it is a later fragment")]
     LaterFragment,
-    /// The packet arrived as a broadcast or multicast of the link.
+    /// The packet arrived as a broadcast or multicast frame.
     #[error("it is a broadcast or multicast of the link")]
     LinkGroup,
-    /// The packet's destination is a group.
+    /// The packet's destination is a multicast group or a broadcast address.
     #[error("its destination is a group")]
     Group,
-    /// The source is not the address of one host.
+    /// The packet's source is not the address of a single host.
     #[error("its source is no single host")]
     Source,
 }
 
-/// The IP packet in a frame, as far as errors need it.
+/// The IP packet in a frame, parsed as far as errors need it.
 #[derive(Debug, Clone, Copy)]
 pub struct OffendingPacket<'a> {
-    /// The packet without padding, as far as it is in the frame.
+    /// The bytes of the packet that the frame contains, without padding.
     pub(super) bytes: &'a [u8],
-    /// Offset of the first byte after the IP headers.
+    /// Offset in `bytes` of the first byte after the IP headers.
     pub(super) l4: usize,
     ip: Ip,
-    /// The packet's source.
+    /// The packet's source address.
     pub source: IpAddr,
-    /// The packet's destination.
+    /// The packet's destination address.
     pub destination: IpAddr,
     link_destination: MacAddr,
     link_source: MacAddr,
@@ -76,16 +76,16 @@ impl<'a> OffendingPacket<'a> {
         })
     }
 
-    /// The MAC address from which the frame came.
+    /// The source MAC address of the frame.
     #[must_use]
     pub const fn link_source(&self) -> MacAddr {
         self.link_source
     }
 
-    /// Whether the packet's sender may get `message`.
+    /// Returns whether `message` may be sent to the packet's sender.
     ///
     /// # Errors
-    /// [`IcmpSilence`]: why not.
+    /// [`IcmpSilence`] is the reason why it may not.
     pub fn may_answer(&self, message: IcmpMessage) -> Result<(), IcmpSilence> {
         if self.is_error() {
             return Err(IcmpSilence::AboutError);
@@ -93,7 +93,8 @@ impl<'a> OffendingPacket<'a> {
         if self.ip.fragment == FragmentPosition::Later {
             return Err(IcmpSilence::LaterFragment);
         }
-        // RFC 4443, 2.4 e.3: path MTU discovery and unknown options work for groups, too.
+        // RFC 4443, 2.4 e.3: errors for path MTU discovery and about unknown options may be about
+        // packets to groups.
         if !(self.source.is_ipv6() && message.is_allowed_for_groups()) {
             if self.link_destination.is_multicast() {
                 return Err(IcmpSilence::LinkGroup);
@@ -108,8 +109,8 @@ impl<'a> OffendingPacket<'a> {
         Ok(())
     }
 
-    /// Whether the packet is an ICMP error or redirect. ICMP that is truncated before its type
-    /// counts as such.
+    /// Returns whether the packet is an ICMP error or redirect. An ICMP packet that is truncated
+    /// before its type counts as an error.
     fn is_error(&self) -> bool {
         let kind = self.bytes.get(self.l4);
         match self.ip.proto {
@@ -117,7 +118,7 @@ impl<'a> OffendingPacket<'a> {
             IpProto::ICMP if self.source.is_ipv4() => {
                 matches!(kind, None | Some(3 | 4 | 5 | 11 | 12))
             }
-            // Errors are below 128; 137 is a redirect.
+            // ICMPv6 errors have types below 128; type 137 is a redirect.
             IpProto::ICMPV6 if self.source.is_ipv6() => matches!(kind, None | Some(..128 | 137)),
             _ => false,
         }
@@ -128,7 +129,7 @@ fn is_group(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Whether a source is the address of one host, to which an error can be sent.
+/// Returns whether a source is the address of a single host, to which an error can be sent.
 fn is_one_host(source: IpAddr) -> bool {
     match source {
         IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),

@@ -10,7 +10,7 @@ fn new() -> NeighbourCache<u32> {
     cache(NeighbourLimits::default())
 }
 
-/// A cache in which `HOST` has been reachable with `mac(9)` since 0.
+/// A cache in which `HOST` has been reachable at `mac(9)` since time 0.
 fn reachable() -> NeighbourCache<u32> {
     let mut cache = new();
     assert!(cache.solicit(ip(HOST), 0));
@@ -48,7 +48,7 @@ fn an_unknown_address_is_asked_for_three_times_a_second_apart_and_then_fails() {
     assert_eq!(events(&mut cache), vec![NeighbourEvent::Dropped { next_hop, frame: 1, cause }]);
     assert_eq!(view(&cache, ip(HOST), 3 * SECOND).state, NeighbourState::Failed);
     assert_eq!((cache.next_ns(), cache.waiting(), cache.is_balanced()), (None, 0, true));
-    // The next frame starts again.
+    // The next frame starts a new solicitation.
     cache.hold(ip(HOST), 2, 60, 9 * SECOND).unwrap();
     assert_eq!(events(&mut cache), vec![ask]);
 }
@@ -127,7 +127,7 @@ fn an_advertisement_about_nobody_asked_for_is_discarded() {
     cache.learn(advertisement(9, true, true), 0);
     cache.confirm(ip(HOST), 0);
     assert!(cache.is_empty());
-    // A failed neighbour does not become reachable again either.
+    // A confirmation does not make a failed neighbour reachable either.
     cache.solicit(ip(HOST), 0);
     (1..4).for_each(|second| cache.tick(second * SECOND));
     cache.learn(advertisement(9, true, true), 4 * SECOND);
@@ -158,7 +158,7 @@ fn an_advertisement_resolves_and_is_believed_as_far_as_it_is_solicited() {
     }
 }
 
-/// RFC 4861, appendix C: what an advertisement does to a reachable and to a stale entry.
+/// RFC 4861, appendix C: the effect of an advertisement on a reachable and on a stale entry.
 #[test]
 fn advertisements_change_known_neighbours_as_the_table_of_the_rfc_says() {
     use NeighbourState::{Reachable, Stale};
@@ -197,8 +197,8 @@ fn the_router_flag_follows_advertisements_and_not_solicitations() {
     assert!(view(&cache, ip(HOST), 1).is_router);
     cache.learn(NeighbourClaim::question(ip(HOST), mac(9)), 2);
     assert!(view(&cache, ip(HOST), 2).is_router);
-    // RFC 4861, 7.2.5: an advertisement that contradicts the address and has no override flag
-    // updates nothing else.
+    // RFC 4861, 7.2.5: an advertisement with another MAC address and without the override flag does
+    // not update the MAC address or any other field.
     cache.learn(advertisement(8, true, false), 3);
     assert!(view(&cache, ip(HOST), 3).is_router);
     cache.learn(advertisement(9, true, true), 4);
@@ -249,7 +249,7 @@ fn a_full_queue_gives_up_its_oldest_frame() {
 fn a_neighbour_that_the_kernel_keeps_changes_only_when_the_kernel_says_so() {
     let mut cache = new();
     cache.hold(ip(HOST), 1, 60, 0).unwrap();
-    // The caller asks the kernel, which answers by netlink.
+    // The caller queries the kernel, which answers through netlink.
     assert!(cache.install(ip(HOST), mac(9), 1));
     let event = events(&mut cache);
     assert_eq!(
@@ -264,7 +264,7 @@ fn a_neighbour_that_the_kernel_keeps_changes_only_when_the_kernel_says_so() {
     cache.flush();
     assert_eq!(cache.resolve(ip(HOST), 1000 * SECOND), Some(mac(9)));
     assert_eq!((cache.next_ns(), events(&mut cache)), (None, vec![]));
-    // Another address, and a failure.
+    // The kernel reports another MAC address, and then a failure.
     assert!(cache.install(ip(HOST), mac(8), 3));
     assert_eq!(cache.resolve(ip(HOST), 3), Some(mac(8)));
     cache.fail(ip(HOST));

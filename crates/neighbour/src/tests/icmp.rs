@@ -1,4 +1,4 @@
-//! ICMP errors: their bytes, when they must not be sent, and their limits.
+//! ICMP errors: their bytes, the cases in which they must not be sent, and their rate limits.
 
 use super::messages::slow_checksum;
 use super::*;
@@ -11,7 +11,8 @@ use std::vec;
 
 const TOO_LATE: IcmpMessage = IcmpProblem::TimeExceeded.message(false);
 
-/// A UDP packet with `len` bytes of payload in a frame, with `edit` applied before its checksum.
+/// A frame with a UDP packet of `len` payload bytes. `edit` changes the packet before its IPv4
+/// header checksum is computed.
 fn frame_v4(len: usize, edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let total = ((28 + len) as u16).to_be_bytes();
     let mut ip = vec![0x45, 0, total[0], total[1], 0, 7, 0, 0, 1, 17, 0, 0];
@@ -50,7 +51,8 @@ fn time_exceeded_quotes_the_packet_unchanged() {
     let offending = OffendingPacket::parse(&frame).unwrap();
     assert_eq!((offending.source, offending.link_source()), (ip("10.1.0.2"), mac(9)));
     let error = offending.error(TOO_LATE, ip("10.1.0.1"), QuoteLength::Full).unwrap();
-    // RFC 792: type 11, code 0. The whole packet fits; the padding of the frame is not quoted.
+    // RFC 792: type 11, code 0. The whole packet fits and is quoted, without the padding of the
+    // frame.
     assert_eq!((error[0], error[9], &error[20..22]), (0x45, 1, &[11, 0][..]));
     assert_eq!(error[12..20], [10, 1, 0, 1, 10, 1, 0, 2]);
     assert_eq!(error[28..], frame[14..82]);
@@ -159,7 +161,8 @@ fn packet_too_big_and_unknown_options_are_told_about_groups_as_well() {
     ] {
         assert_eq!(answer(&frame, message(kind, code)), expected, "{kind}, {code}");
     }
-    // ICMP type 4, code 2 and type 2 are other messages.
+    // Only ICMPv6 type 2 may be about a packet to a group, not the ICMP messages of type 4, code 2
+    // and type 2.
     let frame = frame_v4(9, |ip| ip[16] = 224);
     assert_eq!(answer(&frame, message(2, 0)), Err(IcmpSilence::Group));
 }
@@ -181,7 +184,7 @@ fn one_destination_cannot_use_up_the_errors_of_others() {
     assert_eq!(flood, 10, "its own burst");
     assert_eq!(limiter.suppressed(), 9_990);
     assert_eq!(limiter.allows(ip("10.1.0.3"), 0), Ok(()));
-    // RFC 4443, 2.4 f: after the burst, 10 a second.
+    // RFC 4443, 2.4 f: after the burst, 10 errors per second may be sent.
     let later = (1..=3000).filter(|ms| limiter.allows(ip("10.1.0.2"), ms * 1_000_000).is_ok());
     assert_eq!(later.count(), 30);
 }

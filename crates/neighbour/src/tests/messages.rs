@@ -1,4 +1,4 @@
-//! Messages byte by byte, as the RFCs draw them.
+//! Messages byte by byte, as shown in the RFCs.
 
 use super::*;
 use crate::arp::{ArpError, ArpOperation, ArpPacket};
@@ -8,7 +8,7 @@ use core::net::Ipv6Addr;
 use proptest::prelude::*;
 use std::vec;
 
-/// RFC 826: a request of 10.0.0.1 (02:…:01) for 10.0.0.9.
+/// RFC 826: a request from 10.0.0.1 (02:…:01) for the MAC address of 10.0.0.9.
 const REQUEST: [u8; 28] =
     [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 9];
 
@@ -16,7 +16,8 @@ fn v6(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The Internet checksum the slow way: the one's complement of the one's complement sum.
+/// The Internet checksum, computed the simple way: the one's complement of the one's complement
+/// sum.
 pub(super) fn slow_checksum(parts: &[&[u8]]) -> [u8; 2] {
     let bytes = parts.concat();
     let mut sum = 0u32;
@@ -157,7 +158,8 @@ fn messages_that_the_rfc_calls_invalid_are_refused_by_name() {
     let with_nonce = [&[14, 1, 1, 2, 3, 4, 5, 6][..], &SOURCE_MAC].concat();
     let read = parse(icmpv6("fd00::9", group, 255, &ask(&with_nonce))).unwrap();
     assert_eq!(read.mac, Some(mac(9)));
-    // Without a source: only to the target's group, and without a MAC address.
+    // A solicitation without a source address is valid only to the target's group, and without a
+    // MAC address.
     assert!(parse(icmpv6("::", group, 255, &ask(&[]))).is_ok());
     let unspecified = Err(NdError::Unspecified);
     assert_eq!(parse(icmpv6("::", group, 255, &ask(&SOURCE_MAC))), unspecified);

@@ -1,4 +1,5 @@
-//! Random programs against a plain model of the RFC: a list of neighbours, searched from its start.
+//! Compares the cache, under random sequences of calls, with a plain model of the RFC: a list of
+//! neighbours, searched from its start.
 
 use super::*;
 use crate::{HoldDropCause, NeighbourClaim, NeighbourState};
@@ -37,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What happens to one neighbour.
+/// An effect of a call that concerns one neighbour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Effect {
     Ask(Option<MacAddr>),
@@ -46,7 +47,7 @@ enum Effect {
     Change(Option<MacAddr>),
 }
 
-/// A neighbour as the RFC describes it. An absent one is `None` in the list.
+/// A neighbour as the RFC describes it. In the list, `None` means that the neighbour is unknown.
 #[derive(Debug, Clone)]
 struct Model {
     state: NeighbourState,
@@ -132,7 +133,7 @@ impl Models {
         }
     }
 
-    /// Handles everything due up to `now`, in steps of one timer.
+    /// Handles all timers that are due by `now`, one after another.
     fn wait(&mut self, host: usize, now: u64) {
         let effects = &mut self.effects[host];
         let Some(it) = &mut self.hosts[host] else { return };
@@ -150,7 +151,7 @@ impl Models {
         it.due = Some(now + SECOND);
     }
 
-    /// Follows the cache where the RFC makes the end of a reachable time random.
+    /// Takes over the state of the cache where the RFC makes the end of a reachable time random.
     fn agree(&mut self, host: usize, state: NeighbourState, now: u64) {
         let Some(it) = &mut self.hosts[host] else { return };
         let age = now.saturating_sub(it.confirmed);
@@ -246,7 +247,7 @@ fn run(steps: Vec<Step>) {
                 }
             }
             Step::Wait(time) => {
-                // The caller runs the timers when they are due, as a poll loop does.
+                // The caller handles timers when they are due, as a poll loop does.
                 let end = now + time;
                 while let Some(due) = cache.next_ns().filter(|due| *due <= end) {
                     now = now.max(due);
