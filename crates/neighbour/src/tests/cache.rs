@@ -127,7 +127,7 @@ fn an_advertisement_about_nobody_asked_for_is_discarded() {
     cache.learn(advertisement(9, true, true), 0);
     cache.confirm(ip(HOST), 0);
     assert!(cache.is_empty());
-    // A confirmation does not make a failed neighbour reachable either.
+    // A solicited advertisement does not make a failed neighbour reachable either.
     cache.solicit(ip(HOST), 0);
     (1..4).for_each(|second| cache.tick(second * SECOND));
     cache.learn(advertisement(9, true, true), 4 * SECOND);

@@ -161,8 +161,7 @@ fn packet_too_big_and_unknown_options_are_told_about_groups_as_well() {
     ] {
         assert_eq!(answer(&frame, message(kind, code)), expected, "{kind}, {code}");
     }
-    // Only ICMPv6 type 2 may be about a packet to a group, not the ICMP messages of type 4, code 2
-    // and type 2.
+    // In IPv4, ICMP type 2 is another message, which must not be about a packet to a group.
     let frame = frame_v4(9, |ip| ip[16] = 224);
     assert_eq!(answer(&frame, message(2, 0)), Err(IcmpSilence::Group));
 }

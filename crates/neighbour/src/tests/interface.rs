@@ -60,7 +60,7 @@ fn requests_for_others_are_not_answered_and_make_no_entry() {
     let mut interface = new();
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 77]), 0);
     interface.receive(&arp(2, [10, 0, 0, 9], mac(5).0, [10, 0, 0, 5]), 0);
-    // First an announcement, then a request from a host in another subnet.
+    // First an announcement, then a reply from a host in another subnet.
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 9]), 0);
     interface.receive(&arp(2, [10, 9, 0, 9], OWN.0, [10, 0, 0, 1]), 0);
     interface.receive(
