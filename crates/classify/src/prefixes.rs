@@ -27,7 +27,7 @@ pub const NO_PREFIX: u32 = (1 << 31) - 1;
 #[derive(Clone, Debug)]
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
-    /// The fast lookup structure; `None` after so many changes that it must be built again.
+    /// The fast lookup structure; `None` after more changes than patches are worth.
     lookup: Option<Lookup<K>>,
     /// Prefixes changed since `lookup` was last up to date.
     changed: Vec<(K, u8)>,

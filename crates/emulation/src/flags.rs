@@ -38,7 +38,7 @@ impl BurstLimit {
     ///
     /// # Errors
     /// If the limit is 0, fewer bytes than the shortest frame has, or more frames than
-    /// [`Self::MAX_SLOTS`].
+    /// the slots of the largest ring.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {

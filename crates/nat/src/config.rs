@@ -7,25 +7,25 @@ use crate::redirect::Redirect;
 
 /// The configuration of an instance: the parameters of `nat N config`.
 ///
-/// Displays as in ipfw's list, each parameter after a space.
+/// `Display` writes it as in ipfw's list, each parameter after a space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatConfig {
     /// The outside address.
     pub outside: OutsideAddress,
     /// The mode switches.
     pub modes: NatModes,
-    /// The ports that the instance may use, inclusive; `None` means 32768 to 65535.
+    /// The first and the last port that the instance may use; `None` means 32768 to 65535.
     pub ports: Option<(u16, u16)>,
-    /// Redirections. If two match equally well, the later one wins.
+    /// The redirections. If two match a packet equally well, the later one applies.
     pub redirects: Vec<Redirect>,
 }
 
 /// The outside address of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
-    /// Not configured. The caller may set an address later. Without an address, redirections that
-    /// have no address of their own accept packets for any address, and outgoing packets that need
-    /// the instance's address are dropped.
+    /// No address is configured; the caller may set one later. Without an address, redirections
+    /// without an outside address of their own accept packets for any address, and outgoing packets
+    /// that need the instance's address are dropped.
     #[default]
     None,
     /// A fixed address.
@@ -38,17 +38,18 @@ pub enum OutsideAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: keep the numbers of flows for `nat show`. They are always kept here.
+    /// `log`: keep the numbers of flows for `nat show`. They are kept here even without `log`.
     Log = 1,
     /// `deny_in`: only redirections of ports and protocols admit new flows from outside.
     DenyIn = 2,
-    /// `same_ports`: a flow keeps its port if it is free.
+    /// `same_ports`: a flow keeps the port of the inside host if this port is free.
     SamePorts = 4,
     /// `skip_global`: `nat global` skips this instance.
     SkipGlobal = 8,
     /// `unreg_only`: only private sources (RFC 1918) are translated.
     UnregOnly = 16,
-    /// `unreg_cgn`: as `unreg_only`, but also for sources of RFC 6598.
+    /// `unreg_cgn`: like `unreg_only`, but sources in 100.64.0.0/10 (RFC 6598) are translated as
+    /// well.
     UnregCgn = 32,
     /// `reset`: all flows end when the address changes.
     Reset = 64,
@@ -60,7 +61,7 @@ pub enum NatMode {
 }
 
 impl NatMode {
-    /// All switches by keyword, in the order in which ipfw lists them.
+    /// All switches with their keywords, in the order in which ipfw lists them.
     pub const ALL: [(&str, Self); 9] = [
         ("log", Self::Log),
         ("deny_in", Self::DenyIn),
@@ -93,7 +94,7 @@ impl NatModes {
 }
 
 impl NatConfig {
-    /// Whether a source address must be translated.
+    /// Returns whether outgoing packets from this source address must be translated.
     pub(crate) fn translates_source(&self, source: Ipv4Addr) -> bool {
         let [a, b, ..] = source.octets();
         let is_cgn = a == 100 && (64..128).contains(&b);
@@ -103,7 +104,7 @@ impl NatConfig {
         !self.modes.has(NatMode::UnregOnly) || source.is_private()
     }
 
-    /// The first port and the number of ports to choose from.
+    /// The first of the ports that flows may use, and the number of these ports.
     pub(crate) fn port_range(&self) -> (u16, u32) {
         let (first, last) = self.ports.unwrap_or((0x8000, 0xffff));
         (first, u32::from(last) - u32::from(first) + 1)

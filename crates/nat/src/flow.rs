@@ -4,17 +4,17 @@ use core::net::Ipv4Addr;
 
 use slipring_wire::assigned::IpProto;
 
-/// One end of a flow: an address, and a port or ICMP identifier; 0 if there is none.
+/// One end of a flow: an address, and a port or ICMP identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NatEndpoint {
     /// The address.
     pub address: Ipv4Addr,
-    /// The port.
+    /// The port or ICMP identifier; 0 if there is none.
     pub port: u16,
 }
 
 impl NatEndpoint {
-    /// Makes an end.
+    /// Creates an end.
     #[must_use]
     pub const fn new(address: Ipv4Addr, port: u16) -> Self {
         Self { address, port }
@@ -28,17 +28,17 @@ pub struct NatLifetimes {
     pub icmp: u32,
     /// UDP flows.
     pub udp: u32,
-    /// TCP until both sides have sent a SYN.
+    /// TCP connections until both sides have sent a SYN.
     pub tcp_opening: u32,
-    /// TCP while both sides are open.
+    /// TCP connections while both sides are open.
     pub tcp_open: u32,
-    /// TCP after one side has sent a FIN or RST.
+    /// TCP connections after one side has sent a FIN or RST.
     pub tcp_closing: u32,
-    /// TCP after both sides have sent a FIN or RST.
+    /// TCP connections after both sides have sent a FIN or RST.
     pub tcp_closed: u32,
-    /// All other protocols.
+    /// Flows of all other protocols.
     pub other: u32,
-    /// The addresses for later fragments of a packet.
+    /// Fragmented packets, whose address is remembered for later fragments.
     pub fragments: u32,
 }
 
@@ -57,13 +57,13 @@ impl Default for NatLifetimes {
     }
 }
 
-/// The segments that one side of a TCP connection has sent so far.
+/// The last of these segments that one side of a TCP connection has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TcpSideState {
     #[default]
     Idle,
     Syn,
-    /// FIN or RST.
+    /// A FIN or RST.
     FinOrRst,
 }
 
@@ -76,13 +76,13 @@ pub struct NatFlow {
     pub inside: NatEndpoint,
     /// The inside host's end as seen from outside.
     pub outside: NatEndpoint,
-    /// The other end.
+    /// The remote end.
     pub remote: NatEndpoint,
-    /// When the flow expires unless another packet comes.
+    /// Time in ns at which the flow expires if no further packet comes.
     pub expires_ns: u64,
-    /// When the flow is checked next; at or before `expires_ns`.
+    /// Time in ns at which the flow is checked next; not after `expires_ns`.
     pub(crate) wake_ns: u64,
-    /// The TCP state of the inside, then of the outside.
+    /// The TCP state of the inside host's side, then of the remote side.
     tcp_states: [TcpSideState; 2],
 }
 
@@ -97,7 +97,7 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// Updates the flow for a packet; `tcp_flags` have an effect on TCP flows only.
+    /// Updates state and expiry of the flow for a packet. `tcp_flags` affect TCP flows only.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);
@@ -107,7 +107,7 @@ impl NatFlow {
 
     fn track_tcp(&mut self, side: usize, flags: u8) {
         if flags & (SYN | ACK) == SYN && self.tcp_states.contains(&TcpSideState::FinOrRst) {
-            // A new connection reuses the ports.
+            // A new connection uses the same ports as one that was closed.
             self.tcp_states = [TcpSideState::Idle; 2];
         }
         self.tcp_states[side] = match self.tcp_states[side] {

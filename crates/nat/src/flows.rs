@@ -1,4 +1,4 @@
-//! All flows of an instance, with lookups from both sides and expiry.
+//! The table of all flows of an instance, with lookup from both sides and expiry.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -18,10 +18,10 @@ pub(crate) enum LookupSide {
     Outside,
 }
 
-/// Protocol, the inside host's end as seen from that side, far end.
+/// The protocol, the inside host's end as seen from the side of the lookup, and the remote end.
 pub(crate) type FlowTuple = (IpProto, NatEndpoint, NatEndpoint);
 
-/// The slot index of a flow.
+/// The index of a flow's slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NatFlowId(u32);
 
@@ -49,8 +49,8 @@ impl SecretBuildHasher {
     }
 }
 
-/// When to check a flow: slot index and time. A slot whose flow has another `wake_ns` has a timer for
-/// that time, so this one is void.
+/// When to check a flow: the index of its slot, and the time in ns. If `wake_ns` of the flow in the
+/// slot is another time, the timer is outdated and has no effect.
 type FlowTimer = (u32, u64);
 
 #[derive(Clone, Debug)]
@@ -59,7 +59,8 @@ pub(crate) struct NatFlowTable {
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
-    /// The number of flows of an address to a remote end, which is the number of ports in use.
+    /// The number of flows of each protocol from an outside address to a remote end, which is the
+    /// number of ports in use.
     used_ports: HashMap<(IpProto, Ipv4Addr, NatEndpoint), u32, SecretBuildHasher>,
     wheel: Wheel<FlowTimer>,
     secret: SecretBuildHasher,
@@ -104,7 +105,7 @@ impl NatFlowTable {
         self.slots[id.0 as usize].as_ref().expect("an id is of a flow that is there")
     }
 
-    /// Finds the flow of a tuple.
+    /// Finds the flow with this tuple, as seen from the side `from`.
     pub(crate) fn find(&self, from: LookupSide, tuple: FlowTuple) -> Option<NatFlowId> {
         let table = match from {
             LookupSide::Inside => &self.by_inside,
@@ -114,8 +115,8 @@ impl NatFlowTable {
         table.find(self.secret.hash_tuple(tuple), is_it).copied().map(NatFlowId)
     }
 
-    /// Adds a flow. Neither of its tuples may already exist. [`Self::touch`] schedules the flow's
-    /// first check.
+    /// Adds a flow and returns its id. The table must contain no flow with either of its tuples.
+    /// [`Self::touch`] schedules the flow's first check.
     pub(crate) fn insert(&mut self, flow: NatFlow) -> NatFlowId {
         *self.used_ports.entry(flow.port_pool()).or_insert(0) += 1;
         let tuples = [flow.tuple(LookupSide::Inside), flow.tuple(LookupSide::Outside)];
@@ -137,7 +138,7 @@ impl NatFlowTable {
         NatFlowId(id)
     }
 
-    /// Updates a flow for a packet.
+    /// Updates state and expiry of a flow for one of its packets.
     pub(crate) fn touch(
         &mut self,
         id: NatFlowId,
@@ -153,7 +154,7 @@ impl NatFlowTable {
         }
     }
 
-    /// Removes flows that have expired; returns their number.
+    /// Removes flows that have expired by `now`; returns their number.
     pub(crate) fn expire(&mut self, now: u64) -> u64 {
         let mut ended = 0;
         while let Some((id, wake)) = self.wheel.pop_due(now) {
@@ -178,7 +179,7 @@ impl NatFlowTable {
         *self = Self::new(self.secret.0);
     }
 
-    /// The number of ports that `address` uses toward a remote end.
+    /// The number of ports of `address` that are in use toward a remote end.
     pub(crate) fn used_ports(&self, proto: IpProto, address: Ipv4Addr, remote: NatEndpoint) -> u32 {
         self.used_ports.get(&(proto, address, remote)).copied().unwrap_or(0)
     }

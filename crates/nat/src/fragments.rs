@@ -1,21 +1,23 @@
-//! Addresses of later fragments. They have no ports, so they get the address of the first fragment.
+//! Remembers the translated addresses of fragmented packets. Later fragments have no ports, so they
+//! get the address of the first fragment.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::Ipv4Addr;
 
 use crate::packet::Ipv4View;
 
-/// Maximum number of fragmented packets that are remembered; the oldest are dropped first.
+/// Maximum number of fragmented packets that are remembered; the oldest are forgotten first.
 const MAX_PACKETS: usize = 65_536;
 
-/// Whether the fragment goes outwards, then source, destination, identification, protocol.
+/// Whether the fragment goes outwards, then its source, destination, identification and protocol.
 type NatFragmentKey = (bool, Ipv4Addr, Ipv4Addr, u16, u8);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NatFragments {
-    /// The address that replaces ours, and when the entry expires.
+    /// The address that replaces the inside host's end, and the time in ns at which the entry
+    /// expires.
     addresses: BTreeMap<NatFragmentKey, (Ipv4Addr, u64)>,
-    /// In order of expiry time.
+    /// Expiry time in ns and key of each entry, in order of expiry.
     expiry_queue: VecDeque<(u64, NatFragmentKey)>,
 }
 
@@ -24,7 +26,7 @@ fn key(view: &Ipv4View, outwards: bool) -> NatFragmentKey {
 }
 
 impl NatFragments {
-    /// Records that a first fragment, with the header `view`, was sent on with `address`.
+    /// Records that the first fragment with the header `view` was translated to `address`.
     pub(crate) fn remember(
         &mut self,
         view: &Ipv4View,
@@ -40,7 +42,7 @@ impl NatFragments {
         self.expiry_queue.push_back((until, key));
     }
 
-    /// Finds the address for a later fragment. [`Self::expire`] first, so that it is still valid.
+    /// Finds the address for a later fragment. The caller must call [`Self::expire`] first.
     pub(crate) fn find(&self, view: &Ipv4View, outwards: bool) -> Option<Ipv4Addr> {
         self.addresses.get(&key(view, outwards)).map(|(address, _)| *address)
     }
@@ -57,7 +59,7 @@ impl NatFragments {
 
     fn forget_oldest(&mut self) {
         let Some((until, key)) = self.expiry_queue.pop_front() else { return };
-        // The same key may have been added again in the meantime.
+        // The same key may have been added again since, with a later expiry time.
         if self.addresses.get(&key).is_some_and(|(_, known_until)| *known_until == until) {
             self.addresses.remove(&key);
         }

@@ -1,4 +1,4 @@
-//! ICMP errors: an error quotes the offending packet as the error's sender saw it.
+//! ICMP errors: each one quotes the packet that caused it, as the error's sender saw this packet.
 
 use slipring_wire::checksum::Delta;
 
@@ -6,8 +6,8 @@ use crate::flow::NatEndpoint;
 use crate::packet::{Ipv4View, L4Content, SrcOrDst};
 use crate::rewrite::{self, be16, put16};
 
-/// Maximum number of bytes of a quoted packet that a translation changes: its header, and the TCP
-/// checksum.
+/// Maximum number of bytes of a quoted packet that translation can change: the IP header, and the
+/// TCP header up to its checksum.
 const MAX_REWRITTEN_LEN: usize = 60 + 18;
 
 /// The packet that an error quotes.
@@ -17,7 +17,7 @@ pub(crate) struct QuotedPacket {
     pub(crate) load: L4Content,
 }
 
-/// Parses the packet quoted at `at`; `None` if it cannot be assigned to a flow.
+/// Parses the packet quoted at offset `at`; `None` if it cannot belong to a flow.
 pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
     let inner = packet.get(at..)?;
     let view =
@@ -28,8 +28,8 @@ pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
 }
 
 impl QuotedPacket {
-    /// Sets one end of the quoted packet, and updates the checksum of the error, which follows the
-    /// header of `outer`.
+    /// Sets one end of the quoted packet, and updates the checksum of the ICMP error, which begins
+    /// after the IP header of `outer`.
     pub(crate) fn set_end(
         &self,
         packet: &mut [u8],

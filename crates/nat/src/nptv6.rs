@@ -1,14 +1,13 @@
 //! Stateless one-to-one translation of IPv6 prefixes (RFC 6296): `nptv6`.
 //!
-//! The sum of all words of an address stays the same, because one word outside the
-//! prefix compensates for the change. So no upper-layer checksum changes, and the
-//! translation is reversible.
+//! The one's complement sum of all words of an address stays the same, because one word outside the
+//! prefix is adjusted. So no upper-layer checksum changes, and the translation is reversible.
 //!
-//! Not for IPv4, ports, or sharing one address.
+//! Not for IPv4, for translating ports, or for sharing one address between hosts.
 
 use core::net::Ipv6Addr;
 
-/// Two prefixes of the same length.
+/// An internal and an external prefix of the same length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nptv6Prefixes {
     internal: [u16; 8],
@@ -21,17 +20,17 @@ pub struct Nptv6Prefixes {
 #[error("a prefix of {0} bits: nptv6 translates prefixes of 8 to 64")]
 pub struct PrefixLengthError(pub u8);
 
-/// The outcome for a packet.
+/// What happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nptv6Outcome {
     /// The packet's source was internal and is external now.
     Out,
     /// The packet's destination was external and is internal now.
     In,
-    /// Neither end matches, or both ends are internal.
+    /// The packet passes unchanged: neither source nor destination matches, or both are internal.
     Untouched,
-    /// An address of the packet has no word that can compensate for the change, or the packet is
-    /// too short.
+    /// The packet must be dropped: one of its addresses has no word that can be adjusted, or the
+    /// packet is too short.
     Dropped,
 }
 
@@ -42,12 +41,12 @@ pub struct Nptv6Counters {
     pub out: u64,
     /// Packets translated on the way in.
     pub inwards: u64,
-    /// Dropped packets.
+    /// Packets dropped.
     pub dropped: u64,
 }
 
 impl Nptv6Counters {
-    /// Counts an outcome.
+    /// Counts the outcome of one packet.
     pub const fn count(&mut self, outcome: Nptv6Outcome) {
         match outcome {
             Nptv6Outcome::Out => self.out += 1,
@@ -68,14 +67,15 @@ impl Nptv6Counters {
 const SRC_OFFSET: usize = 8;
 const DST_OFFSET: usize = 24;
 const HEADER_LEN: usize = 40;
-/// The index of the subnet word, which changes with short prefixes (RFC 6296, 3.4).
+/// The index of the subnet word of an address, which is the one adjusted with prefixes of up to 48
+/// bits (RFC 6296, 3.4).
 const SUBNET_WORD: usize = 3;
 
 impl Nptv6Prefixes {
     /// Allowed prefix lengths.
     pub const LENGTHS: core::ops::RangeInclusive<u8> = 8..=64;
 
-    /// Pairs the first `len` bits of two addresses.
+    /// Creates a pair from the first `len` bits of two addresses.
     ///
     /// # Errors
     /// [`PrefixLengthError`] unless `len` is 8 to 64.
@@ -108,7 +108,7 @@ impl Nptv6Prefixes {
     }
 
     /// Translates an IPv6 packet that starts with its header. `icmp_at` is the offset of its ICMPv6
-    /// message, if it has one; the packet that an ICMPv6 error quotes is translated as well.
+    /// message, if it has one; if the message is an error, the quoted packet is translated as well.
     pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
         let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
         let Some((src, dst)) = ends else { return Nptv6Outcome::Dropped };
@@ -138,7 +138,7 @@ impl Nptv6Prefixes {
         both.leading_zeros() >= u32::from(self.len)
     }
 
-    /// Replaces the prefix of the address at `at`; `None` if no word can compensate for it.
+    /// Replaces the prefix of the address at offset `at`; `None` if no word of it can be adjusted.
     fn change(
         &self,
         packet: &mut [u8],
@@ -161,7 +161,8 @@ impl Nptv6Prefixes {
     }
 }
 
-/// The offset of the packet that an ICMPv6 error quotes, if its header is complete.
+/// The offset of the packet that an ICMPv6 error quotes; `None` if this packet's header is
+/// incomplete.
 fn quoted(packet: &[u8], icmp_at: Option<usize>) -> Option<usize> {
     let at = icmp_at?;
     let is_error = packet.get(at)? < &128;
@@ -179,7 +180,7 @@ const fn address(words: [u16; 8]) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, e, f, g, h)
 }
 
-/// The one's complement sum.
+/// The one's complement sum of two words.
 fn add(one: u16, other: u16) -> u16 {
     let (sum, carry) = one.overflowing_add(other);
     sum + u16::from(carry)

@@ -1,13 +1,14 @@
-//! Outcomes of packets, and their counters.
+//! What happened to packets, and the counters of these outcomes.
 
 use crate::translator::NatDirection;
 
-/// The outcome for a packet.
+/// What happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatOutcome {
     /// The packet belongs to a flow and has been translated.
     Translated,
-    /// The packet belongs to a flow that keeps its ends, so the packet passes unchanged.
+    /// The packet belongs to a flow whose inside and outside ends are equal, so it passes
+    /// unchanged.
     Unmodified,
     /// The instance does not translate the packet, which passes unchanged.
     Untouched,
@@ -24,9 +25,10 @@ pub enum NatDropReason {
     Refused,
     /// The instance has no address yet.
     NoAddress,
-    /// All ports toward its remote end are in use.
+    /// All ports toward the packet's remote end are in use.
     Exhausted,
-    /// The flow's tuple belongs to another flow, and its protocol has no port to change.
+    /// Another flow has the same protocol, outside end and remote end, and the protocol has no port
+    /// that could be changed.
     Collision,
     /// The maximum number of flows is reached.
     Full,
@@ -41,32 +43,32 @@ pub struct NatCounters {
     pub out: u64,
     /// Packets translated on the way in.
     pub inwards: u64,
-    /// Passed unchanged.
+    /// Packets that passed unchanged.
     pub untouched: u64,
     /// Flows created.
     pub created: u64,
     /// Flows that have ended.
     pub ended: u64,
-    /// Flows that could not keep their port because another flow had it.
+    /// Flows that could not keep their port because another flow was using it.
     pub port_taken: u64,
-    /// Dropped as [`NatDropReason::Malformed`].
+    /// Packets dropped as [`NatDropReason::Malformed`].
     pub malformed: u64,
-    /// Dropped as [`NatDropReason::Refused`].
+    /// Packets dropped as [`NatDropReason::Refused`].
     pub refused: u64,
-    /// Dropped as [`NatDropReason::NoAddress`].
+    /// Packets dropped as [`NatDropReason::NoAddress`].
     pub no_address: u64,
-    /// Dropped as [`NatDropReason::Exhausted`].
+    /// Packets dropped as [`NatDropReason::Exhausted`].
     pub exhausted: u64,
-    /// Dropped as [`NatDropReason::Collision`].
+    /// Packets dropped as [`NatDropReason::Collision`].
     pub collision: u64,
-    /// Dropped as [`NatDropReason::Full`].
+    /// Packets dropped as [`NatDropReason::Full`].
     pub full: u64,
-    /// Dropped as [`NatDropReason::UnknownFragment`].
+    /// Packets dropped as [`NatDropReason::UnknownFragment`].
     pub unknown_fragment: u64,
 }
 
 impl NatCounters {
-    /// All packets dropped.
+    /// The number of packets dropped, for all reasons.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.malformed

@@ -1,4 +1,4 @@
-//! Parsing of IPv4 packets, as far as translation needs it.
+//! Parses IPv4 packets as far as translation needs it.
 
 use core::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use crate::flow::NatEndpoint;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET_MASK: u16 = 0x1fff;
 
-/// Whether a packet is whole, the first fragment or a later one.
+/// Whether a packet is not fragmented, the first fragment, or a later fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FragmentPart {
     Whole,
@@ -17,7 +17,7 @@ pub(crate) enum FragmentPart {
     Later,
 }
 
-/// The header fields that translation reads.
+/// The fields of the IP header that translation reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ipv4View {
     pub(crate) src: Ipv4Addr,
@@ -29,22 +29,22 @@ pub(crate) struct Ipv4View {
     pub(crate) l4: usize,
 }
 
-/// The content after the header, as far as translation distinguishes it.
+/// What follows the IP header, as far as translation distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L4Content {
     /// Source and destination port.
     Ports(u16, u16),
-    /// An ICMP query or reply, and its identifier.
+    /// The identifier of an ICMP query or reply.
     Query(u16),
-    /// An ICMP error about the packet at this offset.
+    /// The offset of the packet that an ICMP error quotes.
     Error(usize),
-    /// Any other ICMP message; it passes unchanged.
+    /// Another ICMP message, which passes unchanged.
     Message,
     /// A protocol without ports.
     Bare,
 }
 
-/// An end of a packet.
+/// One of the two ends of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SrcOrDst {
     Src,
@@ -71,7 +71,7 @@ impl Ipv4View {
         Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
     }
 
-    /// Parses the content after the header of a first or only fragment; `None` if the content is
+    /// Parses what follows the header of an unfragmented packet or first fragment; `None` if it is
     /// too short.
     pub(crate) fn load(&self, packet: &[u8]) -> Option<L4Content> {
         if self.proto == IpProto::ICMP {
@@ -90,8 +90,8 @@ impl Ipv4View {
         Some(L4Content::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// Both ends, first that of `side`. The identifier of a query belongs only to the end at
-    /// `side`.
+    /// Both ends of the packet, the end at `side` first. The identifier of a query counts as the
+    /// port of the end at `side`; the port of the other end is then 0.
     pub(crate) fn ends(&self, load: L4Content, side: SrcOrDst) -> [NatEndpoint; 2] {
         let (src, dst) = match load {
             L4Content::Ports(src, dst) => (src, dst),
@@ -106,7 +106,8 @@ impl Ipv4View {
         }
     }
 
-    /// The flags of the first or only fragment of a TCP segment; 0 if it ends before them.
+    /// The flags of a TCP segment in an unfragmented packet or first fragment; 0 if the packet ends
+    /// before the flags.
     pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
         packet.get(self.l4 + 13).copied().unwrap_or(0)
     }
@@ -119,13 +120,13 @@ const fn has_ports(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::SCTP | UDP_LITE | DCCP)
 }
 
-/// Whether the port or identifier of our end may be changed.
+/// Returns whether the port or identifier of the inside host's end may be changed.
 pub(crate) const fn can_change_port(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::ICMP | UDP_LITE | DCCP)
 }
 
-/// The checksum's offset from the start of a protocol's header, and whether the checksum covers
-/// addresses.
+/// The offset of the checksum from the start of a protocol's header, and whether the checksum
+/// covers the IP addresses; `None` if the protocol has no checksum that translation must update.
 pub(crate) const fn checksum_at(proto: IpProto) -> Option<(usize, bool)> {
     match proto {
         IpProto::TCP => Some((16, true)),

@@ -1,5 +1,5 @@
-//! `redirect_port`, `redirect_addr` and `redirect_proto`, to one target or to several targets in
-//! turn.
+//! `redirect_port`, `redirect_addr` and `redirect_proto`, to one target, or to several targets that
+//! take turns.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,23 +9,23 @@ use slipring_wire::assigned::IpProto;
 
 use crate::flow::NatEndpoint;
 
-/// A redirection: packets for an outside address go to an inside host.
+/// A redirection: packets to an outside address are sent to an inside host.
 ///
-/// Displays as in ipfw's list.
+/// `Display` writes it as in ipfw's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// What the redirection applies to.
+    /// The protocols and ports that are redirected.
     pub kind: RedirectKind,
-    /// The targets. If there are several, incoming connections go to them in turn (LSNAT, RFC
+    /// The inside ends. If there are several, incoming connections go to them in turn (LSNAT, RFC
     /// 2391). Ports are 0 except for [`RedirectKind::Ports`].
     pub targets: Vec<NatEndpoint>,
-    /// The outside address; 0.0.0.0 means that of the instance.
+    /// The outside address; 0.0.0.0 means the instance's address.
     pub alias: Ipv4Addr,
     /// The remote ends to which the redirection applies.
     pub remote: RedirectRemote,
 }
 
-/// The packets to which a redirection applies.
+/// The protocols and ports to which a redirection applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectKind {
     /// `redirect_addr`: all protocols and ports.
@@ -38,21 +38,21 @@ pub enum RedirectKind {
         proto: IpProto,
         /// The first outside port.
         first: u16,
-        /// The number of ports, which map to as many consecutive ports of the target, starting with
-        /// its port.
+        /// The number of outside ports. They map to as many consecutive ports of the target, the
+        /// first one to the target's port.
         count: u16,
     },
 }
 
-/// The remote ends that are redirected: all, if address and port are 0.
+/// The remote ends whose packets are redirected: all remote ends, if address and port are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectRemote {
     /// The source address of the packets; 0.0.0.0 means any.
     pub address: Ipv4Addr,
     /// The source port of the packets; 0 means any.
     pub port: u16,
-    /// 1, or the number of outside ports. In the second case, the first remote port belongs to the
-    /// first outside port, and so on.
+    /// 1, or the number of outside ports. In the second case, each outside port is redirected for
+    /// one remote port: the first outside port for `port`, the next for `port` + 1, and so on.
     pub count: u16,
 }
 
@@ -60,7 +60,8 @@ impl RedirectRemote {
     /// All remote ends.
     pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, port: 0, count: 1 };
 
-    /// Whether `far` matches, for the port at `index`. More specific matches have a higher rank.
+    /// Returns the rank of the match with `far`, for the outside port at `index`; `None` if `far`
+    /// does not match. A more specific match has a higher rank.
     fn rank(&self, far: NatEndpoint, index: u16) -> Option<u8> {
         let port = if self.count > 1 { self.port.wrapping_add(index) } else { self.port };
         let by_address = !self.address.is_unspecified();
@@ -70,11 +71,11 @@ impl RedirectRemote {
     }
 }
 
-/// A matching redirection, and the new inside or outside end.
+/// A redirection that matches a packet, and the end that it gives the packet.
 pub(crate) struct RedirectMatch {
-    /// The redirection's index among the redirections.
+    /// The index of the redirection in the configuration.
     pub(crate) index: usize,
-    /// The end on the other side of the translator.
+    /// The inside end for an incoming packet, the outside end for an outgoing one.
     pub(crate) end: NatEndpoint,
 }
 
@@ -83,7 +84,8 @@ impl Redirect {
         if self.alias.is_unspecified() { own } else { Some(self.alias) }
     }
 
-    /// The distance of `port` from the first redirected port, if it is redirected.
+    /// The index of `port` among the redirected ports, which begin at `first`; `None` if it is not
+    /// redirected.
     fn index(&self, proto: IpProto, port: u16, first: impl Fn(u16) -> u16) -> Option<u16> {
         match self.kind {
             RedirectKind::Address => Some(0),
@@ -95,7 +97,8 @@ impl Redirect {
         }
     }
 
-    /// The inside end for packets to `near`, for connection number `turn`.
+    /// The rank and the inside end for an incoming packet. `turn` is the number of earlier
+    /// connections.
     fn inwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -115,7 +118,8 @@ impl Redirect {
         Some((rank, NatEndpoint { port, ..target }))
     }
 
-    /// The outside end of `near`, if the only target matches `near`.
+    /// The rank and the outside end for a packet from `near`, if `near` is the redirection's only
+    /// target.
     fn outwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -139,10 +143,11 @@ impl Redirect {
     }
 }
 
-/// The tuple that redirections match: protocol, inside host's end, far end.
+/// The protocol, the inside host's end and the remote end of a packet.
 pub(crate) type RedirectTuple = (IpProto, NatEndpoint, NatEndpoint);
 
-/// Finds the redirection of an incoming packet; `turns` counts the uses of each redirection.
+/// Finds the redirection of an incoming packet: by address if `addresses` is set, otherwise by port
+/// or protocol. `turns` contains the number of uses of each redirection.
 pub(crate) fn inwards(
     redirects: &[Redirect],
     turns: &[usize],
@@ -154,7 +159,7 @@ pub(crate) fn inwards(
     best(redirects, addresses, |index, redirect| redirect.inwards(seen, own, turn(index)))
 }
 
-/// Finds the redirection whose target sends an outgoing packet.
+/// Finds the redirection whose target sends an outgoing packet; `addresses` as for [`inwards`].
 pub(crate) fn outwards(
     redirects: &[Redirect],
     seen: RedirectTuple,
@@ -164,8 +169,8 @@ pub(crate) fn outwards(
     best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
 }
 
-/// The best match among redirections of addresses, or among all others; of equally good matches,
-/// the last.
+/// The best match among `redirect_addr` if `addresses` is set, otherwise among the other kinds. Of
+/// equally good matches, the last one is best.
 fn best(
     redirects: &[Redirect],
     addresses: bool,
@@ -246,7 +251,7 @@ fn ports(f: &mut fmt::Formatter<'_>, first: u16, count: u16) -> fmt::Result {
     if count > 1 { write!(f, "-{}", first.wrapping_add(count - 1)) } else { Ok(()) }
 }
 
-/// The name of a protocol from protocols(5).
+/// The keyword of a protocol, from protocols(5).
 fn keyword(proto: IpProto) -> ProtocolKeyword {
     ProtocolKeyword(proto)
 }

@@ -15,8 +15,8 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
     Some(())
 }
 
-/// Sets the address of `side`, and its port if it has one. A packet quoted by an error may end
-/// before its checksum, which is then skipped.
+/// Sets the address at `side`, and the port there if the packet has ports. A packet quoted by an
+/// error may end before its checksum; the checksum is then not updated.
 pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: NatEndpoint) {
     let (at, old) = match side {
         SrcOrDst::Src => (12, view.src),
@@ -41,7 +41,7 @@ pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: N
     }
 }
 
-/// Changes the port or identifier of `side`, if there is one.
+/// Changes the port or identifier at `side`, if there is one, and adds the change to `delta`.
 fn set_port(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, port: u16, delta: Delta) -> Delta {
     let at = view.l4
         + match (view.proto, side) {
@@ -62,7 +62,7 @@ fn update(packet: &mut [u8], at: usize, proto: IpProto, delta: Delta) -> Option<
     let sum = be16(packet, at)?;
     let is_udp = proto == IpProto::UDP;
     if is_udp && sum == 0 {
-        // The sender did not compute a checksum.
+        // A checksum of 0 means that the sender did not compute one.
         return None;
     }
     let sum = delta.apply(sum);

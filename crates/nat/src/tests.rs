@@ -1,4 +1,5 @@
-//! The behaviour documented for libalias, packet by packet; then invariants for any traffic.
+//! Compares the behaviour with the documentation of libalias, packet by packet; then tests
+//! invariants for any traffic.
 
 mod any_traffic;
 mod counters;
@@ -21,8 +22,7 @@ use super::*;
 use crate::packet::{FragmentPart, Ipv4View, L4Content, SrcOrDst};
 
 const SECOND: u64 = 1_000_000_000;
-/// A client inside, another client inside, the NAT instance, a server outside, another server
-/// outside.
+/// Addresses: two clients inside, the outside address of the instance, and two servers outside.
 const CLIENT: [u8; 4] = [10, 0, 0, 5];
 const CLIENT_2: [u8; 4] = [10, 0, 0, 6];
 const OWN: [u8; 4] = [203, 0, 113, 9];
@@ -38,7 +38,7 @@ const ACK: u8 = 0x10;
 const FIN_ACK: u8 = 0x11;
 const RST: u8 = 0x04;
 
-/// An instance and a clock.
+/// An instance, and the current time in ns.
 struct Fixture {
     nat: Translator,
     now: u64,
@@ -71,7 +71,7 @@ impl Fixture {
         outcome
     }
 
-    /// Both ends of a packet after it has left.
+    /// Sends a packet outwards; returns its source and destination after translation.
     fn out(&mut self, mut packet: Vec<u8>) -> Result<(At, At), NatOutcome> {
         match self.pass(&mut packet, NatDirection::Out) {
             NatOutcome::Dropped(why) => Err(NatOutcome::Dropped(why)),
@@ -86,7 +86,7 @@ impl Fixture {
         }
     }
 
-    /// The outside end of a client, found by sending one more packet.
+    /// Sends one more packet of a client; returns the outside end of the client's flow.
     fn outside(&mut self, client: At, server: At) -> At {
         self.out(udp(client, server)).unwrap().0
     }
@@ -111,7 +111,7 @@ fn echo(kind: EchoKind, src: [u8; 4], dst: [u8; 4], id: u16) -> Vec<u8> {
     l4_packet(src, dst, L4Spec::Echo(EchoSpec { kind, id, seq: 1 }))
 }
 
-/// A packet of an unknown protocol.
+/// A packet of a protocol without ports.
 fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
     let mut packet = udp((src, 1), (dst, 2));
     packet[9] = proto;
@@ -120,7 +120,7 @@ fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
     packet
 }
 
-/// Recomputes the header checksum.
+/// Recomputes the checksum of the IPv4 header.
 fn settle_header(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let len = usize::from(packet[0] & 0xf) * 4;
@@ -128,7 +128,7 @@ fn settle_header(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum);
 }
 
-/// The same packet with options, four bytes a word, that mean nothing.
+/// The same packet with `words` options of four bytes each, which have no effect.
 fn with_options(mut packet: Vec<u8>, words: u8) -> Vec<u8> {
     const NO_OPERATION: u8 = 1;
     packet.splice(20..20, vec![NO_OPERATION; usize::from(words) * 4]);
@@ -146,7 +146,7 @@ fn ends(packet: &[u8]) -> (At, At) {
     ((src.address.octets(), src.port), (dst.address.octets(), dst.port))
 }
 
-/// Asserts that all checksums of a packet equal recomputed ones.
+/// Asserts that all checksums of a packet are right, by recomputing them.
 fn check(packet: &[u8]) {
     let Some(view) = Ipv4View::read(packet) else { return };
     assert_eq!(checksum::of(&packet[..view.l4]), 0, "IP header");

@@ -1,4 +1,4 @@
-//! One instance: it translates packets and counts them.
+//! One instance of `nat`: it translates packets and counts them.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -16,15 +16,16 @@ use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
 
-/// Maximum number of attempts to find a free port if all ports may be in use.
+/// Maximum number of ports that are tried for a flow when all ports toward its remote end may be in
+/// use.
 const MAX_PORT_TRIES: u32 = 64;
 
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatDirection {
-    /// From inside to outside: the source is ours.
+    /// From inside to outside: the source is the inside host.
     Out,
-    /// From outside to inside: the destination is ours.
+    /// From outside to inside: the destination is the inside host.
     In,
 }
 
@@ -33,12 +34,12 @@ pub enum NatDirection {
 pub enum NatScope {
     /// Full translation.
     All,
-    /// Only existing flows and redirections apply: a packet on the way out creates no flow, and
-    /// unknown packets pass unchanged (`nat global`).
+    /// Only existing flows and redirections apply: other packets pass unchanged, and an outgoing
+    /// packet without a redirection creates no flow (`nat global`).
     Known,
 }
 
-/// An instance of `nat`.
+/// An instance of `nat`, with its configuration, flows and counters.
 ///
 /// ```
 /// use slipring_nat::{NatOutcome, OutsideAddress, NatScope, NatConfig, Translator, NatDirection};
@@ -47,28 +48,33 @@ pub enum NatScope {
 /// let outside = OutsideAddress::Address([203, 0, 113, 9].into());
 /// let mut nat = Translator::new(NatConfig { outside, ..NatConfig::default() }, 7);
 /// let mut frame = FrameSpec::default().build(60)?.bytes;
-/// assert_eq!(nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0), NatOutcome::Translated);
+/// assert_eq!(
+///     nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0),
+///     NatOutcome::Translated
+/// );
 /// assert_eq!(frame[26..30], [203, 0, 113, 9]);
 /// # Ok::<(), slipring_wire::frame::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Translator {
     config: NatConfig,
-    /// The address for [`OutsideAddress::Interface`] and [`OutsideAddress::None`].
+    /// The address set by [`Translator::set_address`], for [`OutsideAddress::Interface`] and
+    /// [`OutsideAddress::None`].
     assigned_address: Option<Ipv4Addr>,
-    /// How often each redirection has been used.
+    /// For each redirection, the number of connections it was used for.
     redirect_uses: Vec<usize>,
     flows: NatFlowTable,
     fragments: NatFragments,
     rng: Stream,
     counters: NatCounters,
-    /// Lifetimes of flows.
+    /// Lifetimes of flows after their last packet.
     pub lifetimes: NatLifetimes,
     /// Maximum number of concurrent flows.
     pub max_flows: usize,
 }
 
-/// The context of a packet: its header, the inside host's end and the far end.
+/// A packet's header, its direction, the end of the inside host (`near`) and the remote end
+/// (`far`).
 #[derive(Clone, Copy)]
 struct PacketContext {
     view: Ipv4View,
@@ -84,7 +90,7 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// The side of a packet that is the inside host's end.
+    /// Whether the inside host is the source or the destination of a packet in this direction.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,
@@ -108,8 +114,8 @@ impl NatDirection {
 }
 
 impl Translator {
-    /// Makes an instance without flows. The choice of ports and the keys of the hashes follow from
-    /// `secret`.
+    /// Creates an instance without flows. `secret` determines the choice of ports and the keys of
+    /// the hashes.
     #[must_use]
     pub fn new(config: NatConfig, secret: u64) -> Self {
         let mut rng = Stream::new(secret, "nat/ports");
@@ -133,7 +139,8 @@ impl Translator {
         &self.config
     }
 
-    /// Replaces the configuration. Flows continue; with `reset` they end if the address changes.
+    /// Replaces the configuration. Flows continue; in the mode `reset` they end if the address
+    /// changes.
     pub fn configure(&mut self, settings: NatConfig) {
         let before = self.address();
         self.redirect_uses = alloc::vec![0; settings.redirects.len()];
@@ -141,8 +148,8 @@ impl Translator {
         self.address_changed(before);
     }
 
-    /// Sets or clears the address of the configured interface, or the instance's address if none is
-    /// configured.
+    /// Sets or clears the address of the configured interface; if no outside address is configured,
+    /// sets or clears the instance's address.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
         self.assigned_address = address;
@@ -171,24 +178,24 @@ impl Translator {
         &self.counters
     }
 
-    /// The flows.
+    /// The flows, in no particular order.
     pub fn flows(&self) -> impl Iterator<Item = &NatFlow> {
         self.flows.iter()
     }
 
-    /// The number of fragmented packets that are remembered.
+    /// The number of fragmented packets whose address is remembered for later fragments.
     #[must_use]
     pub fn fragments(&self) -> usize {
         self.fragments.len()
     }
 
-    /// Removes everything that has expired.
+    /// Removes flows and fragments that have expired by `now_ns`.
     pub fn tick(&mut self, now_ns: u64) {
         self.counters.ended += self.flows.expire(now_ns);
         self.fragments.expire(now_ns);
     }
 
-    /// When [`Self::tick`] is next needed.
+    /// The time of the next call of [`Self::tick`], in ns; `None` if nothing can expire.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         self.flows.next_wake_ns()
@@ -202,7 +209,7 @@ impl Translator {
         scope: NatScope,
         now_ns: u64,
     ) -> NatOutcome {
-        // Expire first, so that all flows and fragments found below are valid.
+        // Expired flows and fragments are removed first, so that all those found below are valid.
         self.tick(now_ns);
         let direction =
             if self.config.modes.has(NatMode::Reverse) { direction.reversed() } else { direction };
@@ -238,9 +245,10 @@ impl Translator {
         }
     }
 
-    /// Passes an ICMP message that is neither query nor error: a redirect, or an advertisement of a
-    /// router. Such a message is for this host and its link, so its addresses are already right.
-    /// With `deny_in` incoming messages are dropped, since no inside host has requested them.
+    /// Passes an ICMP message that is neither a query nor an error: a redirect, or a message of
+    /// router discovery. Such a message is meant for this host and its link, so its addresses are
+    /// already right. With `deny_in`, incoming messages of this kind are dropped, since no inside
+    /// host has requested them.
     fn message(
         &self,
         direction: NatDirection,
@@ -281,7 +289,7 @@ impl Translator {
         Ok(if end == seen.near { NatOutcome::Unmodified } else { NatOutcome::Translated })
     }
 
-    /// The new value of our end.
+    /// The end that replaces the inside host's end in a packet of this direction.
     fn other_end(&self, flow: NatFlowId, direction: NatDirection) -> NatEndpoint {
         let flow = self.flows.get(flow);
         match direction {
@@ -290,8 +298,8 @@ impl Translator {
         }
     }
 
-    /// The ends of a new flow for a packet that belongs to no flow: inside, outside, remote. `None`
-    /// if the packet passes unchanged.
+    /// The inside, outside and remote end of a new flow, for a packet that belongs to no flow.
+    /// `None` if the packet must pass unchanged.
     fn new_ends(
         &mut self,
         seen: &PacketContext,
@@ -309,14 +317,14 @@ impl Translator {
         }
     }
 
-    /// The inside end of a new incoming flow.
+    /// The inside end of a new flow for an incoming packet.
     fn inside_of(
         &mut self,
         seen: &PacketContext,
         scope: NatScope,
     ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
-        // An instance without an address accepts the packet's own address.
+        // An instance without an address accepts packets for any address.
         let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
@@ -336,7 +344,7 @@ impl Translator {
         }
     }
 
-    /// The outside end of a new outgoing flow.
+    /// The outside end of a new flow for an outgoing packet.
     fn outside_of(
         &mut self,
         seen: &PacketContext,
@@ -362,7 +370,8 @@ impl Translator {
         self.port(seen, own, keeps).map(Some)
     }
 
-    /// Finds a free port of `address`: the flow's own port, if `keeps` is set and the port is free.
+    /// Finds a free port of `address`. If `keeps` is set, the flow keeps its port if this port is
+    /// free.
     fn port(
         &mut self,
         seen: &PacketContext,
@@ -382,7 +391,7 @@ impl Translator {
             return Err(NatDropReason::Collision);
         }
         let (first, count) = self.config.port_range();
-        // A range with free ports is searched completely.
+        // If a port is free, the whole range is searched.
         let has_room = self.flows.used_ports(proto, address, far) < count;
         let tries = if has_room { count } else { MAX_PORT_TRIES } as usize;
         let start = (self.rng.next_u64() % u64::from(count)) as u32;
@@ -408,7 +417,7 @@ impl Translator {
         Ok(self.flows.insert(NatFlow::new(proto, ends)))
     }
 
-    /// Translates a later fragment, which has no ports, like its first fragment.
+    /// Translates a later fragment, which has no ports, as its first fragment was translated.
     fn later_fragment(
         &mut self,
         packet: &mut [u8],
@@ -421,8 +430,8 @@ impl Translator {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
-            // The fragment precedes its first fragment, which will get this address in any case,
-            // with whatever port.
+            // The fragment arrived before its first fragment, which will get the same address,
+            // whatever its port.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, direction) {
@@ -432,7 +441,7 @@ impl Translator {
         Ok(NatOutcome::Translated)
     }
 
-    /// The address that packets of a source usually get.
+    /// The address that outgoing packets of a source get, without regard to ports.
     fn usual_address(&self, view: &Ipv4View) -> Result<Ipv4Addr, NatDropReason> {
         let (near, far) = (NatEndpoint::new(view.src, 0), NatEndpoint::new(view.dst, 0));
         let (redirects, own) = (&self.config.redirects, self.address());
@@ -443,7 +452,7 @@ impl Translator {
         }
     }
 
-    /// Delivers an error about a packet of a flow. The quoted packet went in the opposite
+    /// Translates an ICMP error about a packet of a flow. The quoted packet went in the opposite
     /// direction, so source and destination are exchanged in it.
     fn error(
         &mut self,
@@ -479,7 +488,7 @@ impl Translator {
     }
 }
 
-/// The inside host's address in a packet of this direction.
+/// The address of the inside host's end in a packet of this direction.
 const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
     match direction {
         NatDirection::Out => view.src,
@@ -487,7 +496,7 @@ const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
     }
 }
 
-/// The identifier field of a query, which stays unchanged.
+/// The identifier field of an ICMP query.
 fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

@@ -7,20 +7,20 @@ use core::fmt;
 pub struct EtherType(pub u16);
 
 impl EtherType {
-    /// IPv4.
+    /// Internet Protocol version 4.
     pub const IPV4: Self = Self(0x0800);
-    /// ARP.
+    /// Address resolution.
     pub const ARP: Self = Self(0x0806);
     /// Customer VLAN tag, IEEE 802.1Q.
     pub const VLAN: Self = Self(0x8100);
-    /// IPv6.
+    /// Internet Protocol version 6.
     pub const IPV6: Self = Self(0x86dd);
     /// Service VLAN tag, IEEE 802.1ad.
     pub const QINQ: Self = Self(0x88a8);
-    /// The outer VLAN tag that switches used before 802.1ad.
+    /// The service tag that switches used before 802.1ad.
     pub const QINQ_OLD: Self = Self(0x9100);
 
-    /// Returns whether this is the type of a VLAN tag.
+    /// Returns whether a VLAN tag follows instead of a payload.
     #[inline]
     #[must_use]
     pub const fn is_vlan(self) -> bool {
@@ -29,7 +29,7 @@ impl EtherType {
 }
 
 impl EtherType {
-    /// Returns the type's name in tcpdump, if it has one.
+    /// The type's name in tcpdump.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let at = ETHERTYPES.binary_search_by_key(&self.0, |(number, _)| *number).ok()?;
@@ -46,7 +46,7 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// EtherTypes and tcpdump's names for them, sorted by number.
+/// Types with names, sorted by number.
 const ETHERTYPES: [(u16, &str); 48] = [
     (0x0600, "NS"),
     (0x0707, "GeoNet (old)"),
@@ -98,20 +98,20 @@ const ETHERTYPES: [(u16, &str); 48] = [
     (0xfefe, "OSI"),
 ];
 
-/// The number of the protocol above IP, as in the IP header.
+/// The protocol above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IpProto(pub u8);
 
 impl IpProto {
     /// IPv6 hop-by-hop options, only directly after the IPv6 header.
     pub const HOP_BY_HOP: Self = Self(0);
-    /// ICMP: control messages of IPv4.
+    /// Control messages of IPv4.
     pub const ICMP: Self = Self(1);
-    /// IGMP: group membership.
+    /// Group membership.
     pub const IGMP: Self = Self(2);
-    /// TCP.
+    /// Transmission control.
     pub const TCP: Self = Self(6);
-    /// UDP.
+    /// User datagrams.
     pub const UDP: Self = Self(17);
     /// IPv6 routing header.
     pub const ROUTING: Self = Self(43);
@@ -119,13 +119,13 @@ impl IpProto {
     pub const FRAGMENT: Self = Self(44);
     /// Authentication header, IPv4 and IPv6.
     pub const AUTHENTICATION: Self = Self(51);
-    /// ICMPv6: control messages of IPv6.
+    /// Control messages of IPv6.
     pub const ICMPV6: Self = Self(58);
-    /// IPv6: no header follows.
+    /// IPv6: nothing follows.
     pub const NONE: Self = Self(59);
     /// IPv6 destination options.
     pub const DESTINATION: Self = Self(60);
-    /// SCTP.
+    /// Stream control transmission.
     pub const SCTP: Self = Self(132);
     /// IPv6 mobility header.
     pub const MOBILITY: Self = Self(135);
@@ -150,25 +150,25 @@ impl fmt::Display for IpProto {
 pub struct VlanTag(pub u16);
 
 impl VlanTag {
-    /// Creates a tag from the lower 12 bits of `vid` and the lower 3 bits of `priority`.
+    /// A tag of the lower 12 bits of `vid` and the lower 3 bits of `priority`.
     #[must_use]
     pub const fn new(vid: u16, priority: u8) -> Self {
         Self(vid & 0xfff | (priority as u16 & 7) << 13)
     }
 
-    /// Returns the VLAN id, 0 to 4095; 0 means that the tag has only a priority.
+    /// VLAN id, 0 to 4095; 0 means priority only.
     #[must_use]
     pub const fn vid(self) -> u16 {
         self.0 & 0xfff
     }
 
-    /// Returns the priority code point, 0 to 7.
+    /// Priority code point, 0 to 7.
     #[must_use]
     pub const fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
 
-    /// Returns the drop eligible indicator.
+    /// Drop eligible indicator.
     #[must_use]
     pub const fn drop_eligible(self) -> bool {
         self.0 & 0x1000 != 0

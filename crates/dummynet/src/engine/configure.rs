@@ -386,8 +386,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Deletes the objects of a kind in `ranges`. Packets that wait in them are lost; packets in
-    /// the delay are not.
+    /// Deletes objects of a kind. Packets that wait in them are lost; packets in the delay are not.
     ///
     /// If a pipe or scheduler is deleted, its queues remain; they drop all packets until it is
     /// created again.

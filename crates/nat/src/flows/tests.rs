@@ -7,15 +7,16 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 const ACK: u8 = 0x10;
-/// Flags that change a lifetime: SYN, FIN, RST, none of them.
+/// TCP flags with an effect on the lifetime (SYN, FIN with ACK, RST), and without (ACK).
 const FLAGS: [u8; 4] = [0x02, 0x11, 0x04, ACK];
 
-/// One of few ends.
+/// One of four ends.
 fn end(number: u8) -> NatEndpoint {
     NatEndpoint::new([10, 0, 0, number % 2].into(), u16::from(number / 2))
 }
 
-/// A packet: protocol, inside, outside and remote end, seconds since the one before, direction, flags.
+/// A packet: protocol, inside, outside and remote end, seconds since the previous packet,
+/// direction, index of the TCP flags.
 type Step = ((bool, u8, u8, u8), u64, bool, usize);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -24,7 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((ends, seconds, any::<bool>(), 0..FLAGS.len()), 1..120)
 }
 
-/// A list of flows as the model of the table.
+/// A list of flows, which is the model that the table is compared with.
 #[derive(Default)]
 struct FlowList(Vec<NatFlow>);
 
@@ -39,21 +40,21 @@ impl FlowList {
         (before - self.0.len()) as u64
     }
 
-    /// The flow that `new` would collide with.
+    /// The existing flow that has a tuple in common with `new`.
     fn rival(&mut self, new: &NatFlow) -> Option<&mut NatFlow> {
         let sides = [LookupSide::Inside, LookupSide::Outside];
         self.0.iter_mut().find(|flow| sides.iter().any(|&it| flow.tuple(it) == new.tuple(it)))
     }
 }
 
-/// A flow without the time of its next check: a list needs none.
+/// A flow without the time of its next check, which the list does not need.
 fn plain(flow: &NatFlow) -> NatFlow {
     let mut flow = flow.clone();
     flow.wake_ns = u64::MAX;
     flow
 }
 
-/// Asserts that both answer all questions alike.
+/// Asserts that table and list contain the same flows and find the same flow for each tuple.
 fn agree(table: &NatFlowTable, list: &FlowList) {
     assert_eq!([table.len(), table.iter().count()], [list.0.len(); 2]);
     for (proto, near, far) in tuples() {

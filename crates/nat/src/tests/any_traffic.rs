@@ -1,4 +1,4 @@
-//! Invariants for any traffic.
+//! Tests invariants for any traffic.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A packet from one of few clients to one of few servers.
+/// A packet from one of a few clients to one of a few servers.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let clients = prop::sample::select(vec![CLIENT, CLIENT_2, OWN, [10, 0, 0, 7]]);
     let servers = prop::sample::select(vec![SERVER, SERVER_2]);
@@ -48,7 +48,7 @@ fn settings() -> impl Strategy<Value = NatConfig> {
     )
 }
 
-/// The answer to a packet: both ends swapped.
+/// The answer to a packet: source and destination are swapped.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let ((src, from), (dst, to)) = ends(packet);
     match packet[9] {

@@ -1,8 +1,8 @@
-//! Counters.
+//! Tests the counters of instances.
 
 use super::*;
 
-/// Counters that all differ, from `first` on.
+/// Counters that all have different values, counted up from `first`.
 fn numbered(first: u64) -> NatCounters {
     let [out, inwards, untouched, created, ended, port_taken] =
         core::array::from_fn(|at| first + at as u64);

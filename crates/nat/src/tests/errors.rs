@@ -142,12 +142,12 @@ fn errors_about_errors_and_cut_ones_are_left_alone() {
 
 #[test]
 fn redirects_and_other_messages_pass_as_they_are_and_are_denied_on_the_way_in() {
-    // Redirect, router advertisement, router solicitation.
+    // 5 is a redirect, 9 a router advertisement, 10 a router solicitation.
     for kind in [5, 9, 10] {
         for direction in [NatDirection::Out, NatDirection::In] {
             let mut fixture = Fixture::new(NatConfig::default());
             fixture.outside((CLIENT, 1025), (SERVER, 53));
-            // The quoted packet belongs to a flow.
+            // The quoted packet belongs to an existing flow.
             let mut message = error(ROUTER, OWN, &udp((OWN, 1025), (SERVER, 53)), 28);
             message[20] = kind;
             message[22..24].fill(0);

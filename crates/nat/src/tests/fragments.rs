@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The first and the later fragment of a datagram.
+/// Splits a datagram into its first and its later fragment.
 fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
     let whole = udp(src, dst);
     let piece = |from: usize, to: usize, more: u8, offset: u8| {
@@ -15,7 +15,7 @@ fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
     [piece(20, 28, 0x20, 0), piece(28, whole.len(), 0, 1)]
 }
 
-/// Reassembles a datagram; its checksum must be right.
+/// Reassembles a datagram, and asserts that its checksum is right.
 fn whole([first, later]: [Vec<u8>; 2]) -> Vec<u8> {
     let mut whole = [&first[..], &later[20..]].concat();
     whole[3] = whole.len() as u8;

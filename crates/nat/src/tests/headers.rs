@@ -1,4 +1,4 @@
-//! IPv4 headers of all kinds.
+//! Tests IPv4 headers: with options, invalid, and with the flag "do not fragment".
 
 use super::*;
 

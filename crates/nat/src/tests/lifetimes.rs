@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether a reply still reaches its client.
+/// Returns whether a reply to `own` still reaches the client.
 fn is_known(fixture: &mut Fixture, own: At) -> bool {
     let mut answer = udp((SERVER, 53), own);
     let outcome =
@@ -43,7 +43,8 @@ fn a_port_is_free_again_once_its_flow_has_ended() {
     assert_eq!(fixture.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
 }
 
-/// Seconds until a connection expires after some segments, each with its direction.
+/// The number of seconds until a connection expires after the given segments, each a direction and
+/// TCP flags.
 fn lifetime(segments: &[(NatDirection, u8)]) -> u64 {
     let mut fixture = Fixture::with(NatMode::SamePorts);
     for (direction, flags) in segments {

@@ -22,7 +22,7 @@ fn at(end: NatEndpoint) -> At {
     (end.address.octets(), end.port)
 }
 
-/// The end that a connection from `from` to `to` arrives at.
+/// Returns the inside end at which a connection from `from` to `to` arrives.
 fn arrives(fixture: &mut Fixture, from: At, to: At) -> Option<At> {
     fixture.inwards(tcp(from, to, SYN)).ok().map(|ends| ends.1)
 }
@@ -92,7 +92,8 @@ fn the_more_exact_redirection_wins_then_the_later() {
 
 #[test]
 fn a_known_remote_address_counts_more_than_a_known_remote_port() {
-    // As in libalias: all known, then the address, then the port, then nothing.
+    // As in libalias, a redirection for address and port of the remote end is preferred, then one
+    // for the address, then one for the port, then one for any remote end.
     let remotes = [(SERVER, 7), (SERVER, 0), ([0; 4], 7), ([0; 4], 0)];
     let redirects = (1..).zip(remotes).map(|(target, (address, port))| {
         let remote = RedirectRemote { address: address.into(), port, count: 1 };
@@ -119,7 +120,7 @@ fn one_remote_port_is_for_all_ports_of_a_range() {
 
 #[test]
 fn without_any_address_a_redirection_takes_packets_for_all() {
-    // But not if the address is that of an interface, which has none yet.
+    // If the address is that of an interface that has no address yet, no packet is redirected.
     let interface = OutsideAddress::Interface("em0".into());
     for (outside, to) in [(OutsideAddress::None, at(WEB)), (interface, (ALIAS, 80))] {
         let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];

@@ -296,7 +296,7 @@ proptest! {
     }
 }
 
-/// Sends so many bytes that virtual times are reduced several times.
+/// Sends bytes until virtual times have been reduced several times.
 #[test]
 fn wf2q_keeps_its_order_when_virtual_times_are_moved_back() {
     let mut steps: Vec<_> = (0..12).map(|n| Some((n % 4, 840 * 1000))).collect();
