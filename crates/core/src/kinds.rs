@@ -84,7 +84,7 @@ pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
     known.next().map_or(CapabilitySet::empty(), |(_, driver)| driver.facts().keeps)
 }
 
-/// Returns the findings of `slipring doctor` about a port, in the order in which [`open`] would
+/// Returns the findings of `slipring doctor` about a port, in the order in which opening it would
 /// fail.
 #[must_use]
 pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {

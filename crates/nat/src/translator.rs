@@ -48,10 +48,8 @@ pub enum NatScope {
 /// let outside = OutsideAddress::Address([203, 0, 113, 9].into());
 /// let mut nat = Translator::new(NatConfig { outside, ..NatConfig::default() }, 7);
 /// let mut frame = FrameSpec::default().build(60)?.bytes;
-/// assert_eq!(
-///     nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0),
-///     NatOutcome::Translated
-/// );
+/// let outcome = nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0);
+/// assert_eq!(outcome, NatOutcome::Translated);
 /// assert_eq!(frame[26..30], [203, 0, 113, 9]);
 /// # Ok::<(), slipring_wire::frame::BuildError>(())
 /// ```

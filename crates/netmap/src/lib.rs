@@ -34,7 +34,7 @@
 //! 1. A client can harm only itself and the other clients of its [`Domain`]: what it wrote is read
 //!    once, checked, then used.
 //! 2. No call blocks: a ring that another thread is syncing is skipped. Only the sync loop runs for
-//!    long; [`Netmap::lasts`] identifies it.
+//!    long; [`Netmap::runs_until_cancelled`] identifies it.
 //! 3. Dropping an open file releases everything that it took, whatever its state.
 //!
 //! # Not for
