@@ -107,8 +107,7 @@ fn run(
     let options = RealtimeOptions { seed: SEED, ..RealtimeOptions::default() };
     let emulation = emulation::prepare(ports, &links, &options, ())?;
     let channel = emulation.channel;
-    let mut demo =
-        DemoRun { links, channel, meter, findings: ProbeFindings::default(), duration };
+    let mut demo = DemoRun { links, channel, meter, findings: ProbeFindings::default(), duration };
     let emulator = Workers::start(emulation.tasks)?;
     let shown = demo.run_probes(&site, &signals, session);
     let ended = emulator.finish();

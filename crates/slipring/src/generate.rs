@@ -190,7 +190,8 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
 
     /// Prints figures that pkt-gen never reported, in addition to its texts: losses and latencies.
     fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
-        let received = figures.received.as_ref().map(|received| report::receive_summary(figures, received));
+        let received =
+            figures.received.as_ref().map(|received| report::receive_summary(figures, received));
         let text = received.unwrap_or_default() + &report::drops(ports);
         let mut lines = text.lines().filter(|line| !line.is_empty());
         lines.try_for_each(|line| {

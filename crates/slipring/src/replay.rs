@@ -34,7 +34,7 @@ use slipring_datapath::confine::Confinement;
 use slipring_datapath::files::{RunFile, is_stdout};
 use slipring_datapath::opening::{PortOpening, PortRole};
 use slipring_emulation::{
-    BurstLimit, CaptureInput, CaptureDirection, CapturePair, CapturePairs, EmulationPlan,
+    BurstLimit, CaptureDirection, CaptureInput, CapturePair, CapturePairs, EmulationPlan,
     EmulationReport, RunClock, VirtualResult, VirtualRun, duration, ports, refuse_ports_flags,
     refuse_ports_outputs, refuse_second_direction,
 };

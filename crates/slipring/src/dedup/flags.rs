@@ -34,10 +34,14 @@ pub(super) fn command() -> Command {
             .num_args(0..=2)
             .value_parser(PortName::parse_classic)
             .help("Ports as with -i"),
-        value("window", "TIME", "Ignore copies that come later than this; 0 for no limit [default unit: us]")
-            .short('W')
-            .default_value("50")
-            .value_parser(micros),
+        value(
+            "window",
+            "TIME",
+            "Ignore copies that come later than this; 0 for no limit [default unit: us]",
+        )
+        .short('W')
+        .default_value("50")
+        .value_parser(micros),
         value("fifo", "N", "Look for copies among the last N frames only; 0 for no limit")
             .short('F')
             .default_value("10")

@@ -122,13 +122,8 @@ fn pace() -> [Arg; 2] {
         )
         .value_parser(rate)
         .default_value("0"),
-        value(
-            "burst",
-            'b',
-            "N",
-            "Most packets between two syncs [default: 512; ping and pong 1]",
-        )
-        .value_parser(value_parser!(u32).range(1..=65_536)),
+        value("burst", 'b', "N", "Most packets between two syncs [default: 512; ping and pong 1]")
+            .value_parser(value_parser!(u32).range(1..=65_536)),
     ]
 }
 

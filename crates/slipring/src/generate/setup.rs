@@ -18,7 +18,7 @@ use super::schedule::SendSchedule;
 use super::send::{GenSender, SendOptions, SlotSplit, StampTime};
 use super::shared_stats::SharedGenStats;
 use super::source::{
-    CaptureRecording, GenSource, HeaderSource, PatchedFrames, RecordingReplay, BlankFrames,
+    BlankFrames, CaptureRecording, GenSource, HeaderSource, PatchedFrames, RecordingReplay,
 };
 use slipring_datapath::workers::WorkerTask;
 
@@ -61,8 +61,7 @@ pub(super) fn tasks(
     let split = split(plan, &port.info, &material)?;
     let options = SendOptions { split, ..plan.send_options };
     let hands = distribute(port.queues, plan.threads);
-    let mut setup =
-        GenSetup { plan, stats, options, start: now() + START_DELAY_NS, mac, kind };
+    let mut setup = GenSetup { plan, stats, options, start: now() + START_DELAY_NS, mac, kind };
     let mut tasks = match plan.function {
         GenFunction::Tx | GenFunction::TxSeq => setup.senders(hands, material)?,
         GenFunction::Rx | GenFunction::RxSeq => setup.receivers(hands),
@@ -115,9 +114,7 @@ impl GenSetup<'_> {
                     let slots = self.plan.opening.options.slots;
                     self.sender(i, hand, PatchedFrames::new(self.generator(pattern, i)?, slots))
                 }
-                FrameContent::Pattern(pattern) => {
-                    self.sender(i, hand, self.generator(pattern, i)?)
-                }
+                FrameContent::Pattern(pattern) => self.sender(i, hand, self.generator(pattern, i)?),
                 FrameContent::Unwritten(len) => self.sender(i, hand, BlankFrames(*len)),
                 FrameContent::Recorded { recording, timeline, timed } => {
                     let share = (i.into(), self.plan.threads.into());
@@ -324,7 +321,8 @@ impl GenSetup<'_> {
     }
 
     fn rx_stats(&mut self, verify: StampCheck, latency: bool) -> SharedRxStats {
-        let rx_stats = RxStats::new(verify, latency, self.options.dump).with_header(self.plan.header());
+        let rx_stats =
+            RxStats::new(verify, latency, self.options.dump).with_header(self.plan.header());
         let rx_stats = Arc::new(Mutex::new(rx_stats));
         self.stats.add_rx_stats(&rx_stats);
         rx_stats

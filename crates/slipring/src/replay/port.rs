@@ -77,12 +77,19 @@ pub(super) fn play(
     let named = std::slice::from_ref(&ports[0].info.name);
     let (tap, log) = open_log(&plan.outputs, &plan.network, named)?.unzip();
     tap.into_iter().for_each(|tap| player.log(tap, start.at_ns));
-    let services =
-        RunServices::open(plan, start, channel.clone(), PortMeter::new(&ports), reservation, session)?;
+    let services = RunServices::open(
+        plan,
+        start,
+        channel.clone(),
+        PortMeter::new(&ports),
+        reservation,
+        session,
+    )?;
     let services = services.with_log(log);
     let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
-    let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, channel, &sender_report)])?;
+    let workers =
+        Workers::start(vec![sender(open, (player, start.at_ns), port, channel, &sender_report)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
         let state = services.channel.request_state();
         let time = meter.begin_interval();

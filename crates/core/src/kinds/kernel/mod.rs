@@ -7,7 +7,7 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds, kernel};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: KernelDriver = KernelDriver;
 

@@ -9,7 +9,8 @@ use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, XdpMode};
 use slipring_ring::Region;
 
 use super::{
-    AfterRestart, DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest,
+    AfterRestart, DoctorContext, Finding, InterfaceUse, NameRow, PortDriver, PortKindInfo,
+    PortRequest,
 };
 use super::{packet, xdp};
 

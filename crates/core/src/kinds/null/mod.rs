@@ -6,7 +6,7 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds, null};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: NullDriver = NullDriver;
 

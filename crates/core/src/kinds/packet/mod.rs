@@ -7,7 +7,7 @@ use slipring_confine::CapabilitySet;
 use slipring_port::{OpenError, Port, RegionNeeds, packet};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: PacketDriver = PacketDriver;
 
@@ -31,7 +31,12 @@ impl PortDriver for PacketDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        packet::needs(request.display_name(), request.bare_name(), request.queue(), request.options())
+        packet::needs(
+            request.display_name(),
+            request.bare_name(),
+            request.queue(),
+            request.options(),
+        )
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {

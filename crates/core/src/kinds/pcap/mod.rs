@@ -11,7 +11,7 @@ use slipring_port::capture::FileReader;
 use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, pcap};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: PcapDriver = PcapDriver;
 

@@ -11,7 +11,7 @@ use slipring_port::{GRANT_COMMANDS, OpenError, Port, RegionNeeds, tap};
 use slipring_ring::Region;
 
 use super::finding::grant_help;
-use super::{DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: TapDriver = TapDriver;
 

@@ -7,7 +7,7 @@ use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 
 use super::kernel;
-use super::{AfterRestart, DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{AfterRestart, DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: ValeDriver = ValeDriver;
 

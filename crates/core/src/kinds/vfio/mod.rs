@@ -6,7 +6,7 @@ use slipring_abi::name::PortName;
 use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, PortKindInfo, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: VfioDriver = VfioDriver;
 

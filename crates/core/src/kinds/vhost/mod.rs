@@ -13,7 +13,7 @@ use slipring_port::{OpenError, Port, RegionNeeds};
 use slipring_ring::Region;
 use slipring_vhost::VhostRole;
 
-use super::{AfterRestart, DoctorContext, Finding, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{AfterRestart, DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Server };
 

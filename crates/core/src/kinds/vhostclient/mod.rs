@@ -4,7 +4,7 @@
 use slipring_vhost::VhostRole;
 
 use super::vhost::{GUEST, VhostDriver};
-use super::{PortKindInfo, NameRow};
+use super::{NameRow, PortKindInfo};
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Client };
 

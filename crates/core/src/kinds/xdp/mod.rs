@@ -7,7 +7,7 @@ use slipring_confine::CapabilitySet;
 use slipring_port::{OpenError, Port, RegionNeeds, xdp};
 use slipring_ring::Region;
 
-use super::{DoctorContext, Finding, InterfaceUse, PortKindInfo, NameRow, PortDriver, PortRequest};
+use super::{DoctorContext, Finding, InterfaceUse, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: XdpDriver = XdpDriver;
 
