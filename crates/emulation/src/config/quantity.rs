@@ -1,11 +1,13 @@
-//! Parses values with units. The rules depend on where a value was written.
+//! Parses values with units. Flags, files and control messages follow the same rules, except in a
+//! program that is called by a classic name, `tlem` or `nmreplay`.
 //!
-//! Flags, files and control messages follow the same rules. A unit may be one letter: times (`n u m
-//! s`), rates in bit/s and sizes in bytes (`k m g`, powers of 1000). Longer units are literal:
-//! `10m` is 10 ms, `10min` is ten minutes. A time, a rate or a share without a unit is refused,
-//! because it is ambiguous; a size is in bytes, and 0 is 0. If the program is called as `tlem` or
-//! `nmreplay`, a number without a unit is in seconds or bit/s, and `k m g` of sizes are powers of
-//! 1024, as in the original programs.
+//! A unit of one letter is short: for times `n u m s` (`10m` is 10 ms), for rates (bit/s) and sizes
+//! (bytes) `k m g`, powers of 1000. Longer units are taken as written: `10min` is ten minutes. A
+//! time, a rate or a share without a unit is refused as ambiguous, unless it is 0. A size without a
+//! unit is in bytes.
+//!
+//! By a classic name, a time or rate without a unit is in seconds or bit/s, and `k m g` of sizes are
+//! powers of 1024, as in the original programs.
 
 use std::time::Duration;
 

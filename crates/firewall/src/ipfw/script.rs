@@ -41,8 +41,8 @@ pub(super) fn play(folder: &str, name: &str) {
     golden::check(&path, &played);
 }
 
-/// Runs the script and returns it with the actual outputs; with `fills`, also replaces a `?` after
-/// `=>`.
+/// Runs the script and returns it with the actual outputs. The expected fate of a packet, after
+/// `=>`, is kept; with `fills`, a `?` there is replaced by the actual fate.
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));

@@ -88,9 +88,9 @@ impl OpenHandle {
         if ready { events } else { self.recheck(binding, wanted) }
     }
 
-    /// Checks once more after arming. A thread that is syncing a ring may have begun before a frame
-    /// or slot was available, and then sends no notification. In that case the program is notified
-    /// soon.
+    /// Checks once more after arming. If a ring is busy, another thread is syncing it, and may have
+    /// begun too early to see a new frame or slot, or that this program waits; it then sends no
+    /// notification. So if nothing else is ready, a timer wakes the program soon.
     fn recheck(&self, binding: &Binding, wanted: PollEvents) -> PollEvents {
         let seen = self.sync_and_check(binding, wanted);
         if seen.busy && seen.events == PollEvents::default() {
