@@ -121,8 +121,7 @@ impl Confinement {
             Ok(None) => {}
             Err(why) => stays.push(format!("CAP_NET_ADMIN stays: no helper: {why}")),
         }
-        let mut stays = stays.into_iter();
-        stays.try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
+        stays.iter().try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
 
     /// Starts the process that restores the interfaces' settings. Returns `None` if no settings

@@ -36,7 +36,7 @@ fn a_change_of_vlan_awareness_forgets_all_addresses() {
     for port in 0..2 {
         fixture.switch.reconfigure(SwitchPortId(port), trunk.clone()).unwrap();
     }
-    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(7))), [1], "the members are found anew");
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(7))), [1], "the members are found again");
 }
 
 #[test]
