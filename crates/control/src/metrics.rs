@@ -22,12 +22,12 @@ mod server;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
+use slipring_native_proto::listen_stream;
 
 use server::{MetricsListener, MetricsServer};
 
@@ -81,7 +81,7 @@ impl MetricsEndpoint {
     /// If `address` is neither an address with a port nor a path, or is in use.
     pub fn open(address: &str, metrics: Metrics) -> io::Result<Self> {
         let (address, listener) = if address.contains('/') {
-            let listener = listen_at(address)?;
+            let listener = listen_stream(Path::new(address))?;
             (MetricsAddress::Unix(address.to_owned()), MetricsListener::Unix(listener))
         } else {
             let listener = TcpListener::bind(address)?;
@@ -102,19 +102,6 @@ impl MetricsEndpoint {
             MetricsAddress::Unix(_) => None,
         }
     }
-}
-
-/// Listens at a path. A socket there on which no program listens is replaced.
-fn listen_at(path: &str) -> io::Result<UnixListener> {
-    let is_dead = || {
-        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|at| at.file_type().is_socket());
-        let refusal = || UnixStream::connect(path).err().map(|error| error.kind());
-        is_socket && refusal() == Some(io::ErrorKind::ConnectionRefused)
-    };
-    if is_dead() {
-        std::fs::remove_file(path)?;
-    }
-    UnixListener::bind(path)
 }
 
 /// Returns the current metrics, as OpenMetrics text with its end mark, or why they are unavailable.
@@ -140,6 +127,7 @@ impl Drop for MetricsEndpoint {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::exchange::MAX_REQUEST_BYTES;

@@ -30,7 +30,7 @@ pub mod trust;
 pub use client::NativeClient;
 pub use delegation::{DelegatedRing, MAX_RINGS, RingDelegation};
 pub use message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
-pub use socket::{MAX_MESSAGE, NativeListener, ReceivedMessage, receive, send};
+pub use socket::{MAX_MESSAGE, NativeListener, ReceivedMessage, listen_stream, receive, send};
 
 /// The socket's name in the daemon's run directory.
 pub const SOCKET_NAME: &str = "native.sock";

@@ -3,6 +3,8 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +33,20 @@ pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
 /// As [`connected`], with a socket that waits for `timeout` at most, also for the connection.
 pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
+}
+
+/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on it,
+/// as after its program was killed.
+///
+/// # Errors
+/// The kernel's error; AddrInUse if a process listens there, or the file is no socket.
+pub fn listen_stream(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(is_refused) {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
 }
 
 /// The daemon's listening socket; its file is removed on drop.

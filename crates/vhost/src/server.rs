@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
+use slipring_native_proto::listen_stream;
 use slipring_port::OpenCause;
 use vhost::vhost_user::BackendReqHandler;
 
@@ -111,22 +111,12 @@ impl Drop for VhostServer {
     }
 }
 
-/// The error of connect(2) for a socket on which no process listens.
-const NO_LISTENER_ERROR: io::ErrorKind = io::ErrorKind::ConnectionRefused;
-
-/// Creates the socket. An existing socket is replaced if no process listens on it any more.
+/// Creates the socket, without blocking calls on it.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
-    let file = |source| OpenCause::File { path: path.display().to_string(), source };
-    let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
-    if is_socket {
-        if !matches!(UnixStream::connect(path), Err(error) if error.kind() == NO_LISTENER_ERROR) {
-            return Err(file(Errno::ADDRINUSE.into()));
-        }
-        std::fs::remove_file(path).map_err(file)?;
-    }
-    let listener = UnixListener::bind(path).map_err(file)?;
-    listener.set_nonblocking(true).map_err(file)?;
-    Ok(listener)
+    let nonblocking = |listener: UnixListener| listener.set_nonblocking(true).map(|()| listener);
+    listen_stream(path)
+        .and_then(nonblocking)
+        .map_err(|source| OpenCause::File { path: path.display().to_string(), source })
 }
 
 /// The port's end of the connection to front-ends: a listener, or the path to connect to.
