@@ -6,6 +6,8 @@ use super::text::{
 };
 
 const HEADER_LEN: usize = 12;
+/// Maximum number of pointers that are followed in one name: each may repeat most of the message.
+const MAX_POINTERS: u32 = 64;
 const RESPONSE: u16 = 0x8000;
 const INTERNET: u16 = 1;
 const OPT: u16 = 41;
@@ -412,7 +414,7 @@ pub(super) fn name(
     start: usize,
 ) -> Result<usize, TruncatedHeader> {
     let end = skip_name(bytes, start)?;
-    let (mut at, mut limit) = (start, start);
+    let (mut at, mut limit, mut pointers) = (start, start, 0);
     if u8_at(bytes, at)? == 0 {
         put!(line, ".");
         return Ok(end);
@@ -423,9 +425,10 @@ pub(super) fn name(
             0 => return Ok(end),
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
+                pointers += 1;
                 // A compression pointer must lead to an offset before this name, because any other
                 // pointer could cause an endless loop.
-                if target >= limit {
+                if target >= limit || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);
                 }

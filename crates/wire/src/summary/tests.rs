@@ -397,3 +397,26 @@ fn bytes_print_as_hex_alone_and_as_text_alone() {
     assert_eq!(Hex(b"abcd\n").to_string(), "\t0x0000:  6162 6364 0a\n");
     assert_eq!(TextDump(b"GET / \r\nHost: \x1b[2J\xff\r").to_string(), "GET / \nHost: .[2J..\n");
 }
+
+#[test]
+fn a_name_of_dns_follows_at_most_64_pointers() {
+    // Byte 0 ends a name. Each of the pointers behind it leads to the one before.
+    let pointers = |count: u16| {
+        let targets = (0..count).map(|i| if i == 0 { 0 } else { 2 * i - 1 });
+        let bytes: Vec<u8> = targets.flat_map(|at| (0xc000 | at).to_be_bytes()).collect();
+        [vec![0], bytes].concat()
+    };
+    let read = |count: u16| {
+        let mut line = SummaryLine {
+            text: String::new(),
+            detail: Detail::default(),
+            link: false,
+            protocol: "",
+            depth: 0,
+            conversations: None,
+            decode_inner,
+        };
+        dns::name(&mut line, &pointers(count), usize::from(2 * count - 1)).is_ok()
+    };
+    assert_eq!([64, 65].map(read), [true, false]);
+}
