@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::kind::PLANNED;
-use slipring_abi::name::{self, NameForm, PortName, PortNameError, listed};
+use slipring_abi::name::{self, NameForm, PortName, PortNameError, PortNameKind, listed};
 
 /// An invalid name, the column of its first wrong character, the message, and the help (empty for
 /// none).
@@ -260,6 +260,40 @@ fn columns_of_classic_names_count_in_what_the_user_wrote() {
     assert_eq!(column("vale0"), 6);
     assert_eq!(column("foo:eth0"), 1);
     assert_eq!(column(""), 1);
+}
+
+#[test]
+fn an_error_without_a_better_suggestion_shows_names_of_the_kind_that_was_typed() {
+    for kind in name::KINDS {
+        let wrong = match kind.grammar().form {
+            NameForm::Text(_) | NameForm::Rest(_) => kind.to_string(),
+            NameForm::Nothing => format!("{kind}^x"),
+            NameForm::PciAddress => format!("{kind}x"),
+            _ => format!("{kind}eth0^65536"),
+        };
+        let advice = error(&wrong).advice();
+        assert!(advice.starts_with(&format!("write {kind}")), "{wrong}: {advice}");
+        let others = name::KINDS.iter().filter(|other| *other != kind);
+        for other in others.filter(|other| !matches!(other, PortNameKind::Vale { .. })) {
+            assert!(!advice.contains(&format!(" {other}")), "{wrong}: {advice}");
+        }
+        let names = advice.split([' ', ',']).filter(|word| word.starts_with(&kind.to_string()));
+        for name in names.filter(|name| !name.ends_with(':') && !name.ends_with("NAME")) {
+            PortName::parse(name).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_error_in_a_pipe_or_an_option_shows_how_to_write_one() {
+    let advice = |name: &str| error(name).advice();
+    assert_eq!(advice("a{"), "write a{1 for one end of a pipe, a}1 for the other");
+    for option in ["netmap:eth0@conf:slots=", "vhost:/x@share:port="] {
+        assert!(advice(option).contains("@conf:slots=1024"), "{option}");
+    }
+    assert_eq!(advice(""), kinds());
+    let help = error("netmap:br-lan").help();
+    assert_eq!(Some(advice("netmap:br-lan")), help, "a suggestion comes before examples");
 }
 
 #[test]

@@ -23,8 +23,7 @@ impl Diagnose for PortNameError {
     }
 
     fn help(&self) -> Option<String> {
-        let forms = "write netmap:eth0, xdp:eth0-2, tap:t0, pcap:FILE or null:";
-        self.help().or_else(|| Some(forms.to_owned()))
+        Some(self.advice())
     }
 }
 

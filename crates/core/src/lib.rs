@@ -23,8 +23,8 @@ pub mod counters;
 pub mod kinds;
 pub mod listen;
 
-pub use slipring_port::netns;
-pub use sys::{inherited, kill_with_parent};
+pub use slipring_port::{inherited, netns};
+pub use sys::kill_with_parent;
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};

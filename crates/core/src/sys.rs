@@ -4,12 +4,8 @@ pub(crate) mod lock;
 pub(crate) mod packet;
 pub(crate) mod shared;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 
@@ -19,25 +15,4 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe work is done: `ask` is one prctl
     // system call, which neither allocates nor takes a lock, in success and in failure.
     unsafe { command.pre_exec(ask) }
-}
-
-/// Takes ownership of a descriptor that this process inherited; `None` if no such descriptor was
-/// inherited, or if it was taken before.
-pub fn inherited(number: i32) -> Option<OwnedFd> {
-    static TAKEN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
-    const CLOEXEC: u32 = 0o2_000_000;
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if number < 3 || flags & CLOEXEC != 0 || !taken.insert(number) {
-        return None;
-    }
-    // SAFETY:
-    // - Open: it was listed just now.
-    // - Unowned: descriptors that this process opens are close-on-exec, so this one came through
-    //   exec, and it is returned only here, once.
-    let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).ok()?;
-    Some(fd)
 }

@@ -117,7 +117,7 @@ pub(crate) fn inherited_fds() -> Vec<(String, OwnedFd)> {
     let names = variable("LISTEN_FDNAMES").unwrap_or_default();
     let numbers = if ours { 3..3 + count.clamp(0, 1 << 20) } else { 3..3 };
     let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
-    names.zip(numbers).filter_map(|(name, number)| Some((name, inherited(number)?))).collect()
+    names.zip(numbers).filter_map(|(name, number)| Some((name, inherited::take(number)?))).collect()
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub mod bpf;
 pub mod capture;
 pub mod host;
 pub mod iface;
+pub mod inherited;
 pub mod kernel;
 pub mod middleware;
 pub mod native;

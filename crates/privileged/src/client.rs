@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open, waitid,
+};
 use slipring_port::iface::{Feature, SettingsRestorer};
 
 use crate::message::HelperRequest;
@@ -20,8 +22,28 @@ use crate::transfer::{receive, send};
 /// A running helper. It ends when this value is dropped, or with the process.
 #[derive(Debug)]
 pub struct PrivilegedHelper {
-    /// Locked during a request and its answer.
+    /// Locked during a request and its answer. Dropped first, so that the helper ends.
     socket: Mutex<OwnedFd>,
+    process: Arc<HelperProcess>,
+}
+
+/// The helper's process, as a pidfd. The process is reaped when this value is dropped.
+#[derive(Debug)]
+struct HelperProcess(OwnedFd);
+
+impl HelperProcess {
+    /// Waits until the process ends, and reaps it.
+    fn wait(&self) {
+        // Any other error means that the process no longer exists, because it was reaped before.
+        let ended = || waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::EXITED);
+        while matches!(ended(), Err(Errno::INTR)) {}
+    }
+}
+
+impl Drop for HelperProcess {
+    fn drop(&mut self) {
+        self.wait();
+    }
 }
 
 impl PrivilegedHelper {
@@ -39,7 +61,7 @@ impl PrivilegedHelper {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         // In a separate process group, because a terminal's Ctrl-C is meant for the program.
-        Command::new("/proc/self/exe")
+        let child = Command::new("/proc/self/exe")
             .arg0(ROLE)
             .args(policy.to_args())
             .env_clear()
@@ -48,8 +70,10 @@ impl PrivilegedHelper {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        answer(&ours)?;
-        Ok(Self { socket: Mutex::new(ours) })
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        let helper = Self { socket: Mutex::new(ours), process: Arc::new(HelperProcess(pidfd)) };
+        answer(&*helper.socket.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(helper)
     }
 
     /// Sends a request and waits for the answer; returns the descriptor in it, if any.
@@ -80,16 +104,16 @@ impl PrivilegedHelper {
         answer(&*socket)
     }
 
-    /// Makes the kernel send this process SIGTERM when the helper ends, because the program cannot
-    /// restore the interfaces' settings without the helper.
+    /// Makes a thread wait for the end of the helper, and then send this process SIGTERM, because
+    /// the program cannot restore the interfaces' settings without the helper. Dropping this value
+    /// ends the helper, too.
     ///
     /// # Errors
     /// The operating system's error.
     pub fn end_with_it(&self) -> io::Result<()> {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
+        let process = self.process.clone();
         let watch = move || {
-            let mut watched = [PollFd::new(&socket, PollFlags::empty())];
-            while poll(&mut watched, None) == Err(rustix::io::Errno::INTR) {}
+            process.wait();
             let _ = kill_process(getpid(), Signal::TERM);
         };
         thread::Builder::new().name("helper watch".into()).spawn(watch).map(drop)

@@ -7,9 +7,10 @@
 //!        '--- the socket ends with either process, and then the other one ends too ---'
 //! ```
 //!
-//! The helper runs the same executable with its role in `argv[0]`, so it shares no memory, mapping
-//! or descriptor with the program. The allowed operations and interfaces are its arguments: the
-//! program fixes them before it reads its first frame.
+//! The helper runs the same executable with its role in `argv[0]`, so it shares no memory or
+//! mapping with the program. It closes all descriptors that it inherited, except for its end of the
+//! socket pair. The allowed operations and interfaces are its arguments: the program fixes them
+//! before it reads its first frame.
 //!
 //! A program that violates the protocol is assumed to be compromised. The helper ends at once on a
 //! message with a wrong size or version, an unknown operation or an unexpected descriptor, and

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use slipring_bpf::{BpfAttachType, BpfLinkFlags, BpfProgram};
 use slipring_confine::{confine, effective};
-use slipring_port::iface;
 use slipring_port::netlink::Netlink;
 use slipring_port::packet::open_bound_socket;
+use slipring_port::{iface, inherited};
 
 use crate::message::{HelperRequest, MAX_REQUESTS, REQUEST_LEN};
 use crate::policy::HelperPolicy;
@@ -48,6 +48,8 @@ pub fn serve_if_started_as_helper() -> Option<ExitCode> {
 }
 
 fn run(policy: &HelperPolicy) -> io::Result<()> {
+    // The program may have been started with open descriptors, which are inherited here, too.
+    inherited::close_all()?;
     ignore_stop_signals()?;
     rustix::thread::set_name(COMM)?;
     let needed = policy.capabilities();

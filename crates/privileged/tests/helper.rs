@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
 use slipring_confine::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
@@ -29,7 +30,7 @@ const ALL: [HelperOperation; 7] = [
 
 type Test = (&'static str, fn(&Lab));
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 11] = [
     ("settings_change_on_allowed_interfaces_only", settings_change_on_allowed_interfaces_only),
     ("operations_that_were_not_allowed_are_refused", operations_that_were_not_allowed_are_refused),
     ("descriptors_are_passed", descriptors_are_passed),
@@ -37,6 +38,8 @@ const TESTS: [Test; 9] = [
     ("too_many_requests_end_the_helper", too_many_requests_end_the_helper),
     ("the_helper_has_no_more_capabilities_than_it_needs", the_helper_has_few_capabilities),
     ("hidden_links_of_other_programs_stay", hidden_links_of_other_programs_stay),
+    ("the_helper_closes_descriptors_that_it_inherited", the_helper_closes_inherited_descriptors),
+    ("a_helper_that_is_dropped_ends_and_is_reaped", a_helper_that_is_dropped_is_reaped),
     ("a_helper_that_is_killed_ends_its_program", a_helper_that_is_killed_ends_its_program),
     // The last one: this process has a settings keeper then.
     ("a_program_without_capabilities_restores_its_interface", a_program_restores_its_interface),
@@ -237,19 +240,61 @@ fn hidden_links_of_other_programs_stay(lab: &Lab) {
     helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
 }
 
+/// A descriptor that this process passes on to its children, as one that it got from a careless
+/// parent.
+fn the_helper_closes_inherited_descriptors(lab: &Lab) {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    fcntl_setfd(&file, FdFlags::empty()).unwrap();
+    let before = running_helpers();
+    let _helper = lab.helper(&[HelperOperation::SetFeature]);
+    let Some(pid) = started_since(&before) else {
+        return println!("skipped: this kernel does not list children");
+    };
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let mut numbers: Vec<i32> = entries
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap())
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1, 2]);
+}
+
+fn a_helper_that_is_dropped_is_reaped(lab: &Lab) {
+    let before = children();
+    let helper = lab.helper(&[HelperOperation::SetFeature]);
+    if started_since(&before).is_none() {
+        return println!("skipped: this kernel does not list children");
+    }
+    drop(helper);
+    assert_eq!(children(), before);
+}
+
+/// The helper that was started since the running helpers were `before`; `None` if the kernel does
+/// not list children.
+fn started_since(before: &[i32]) -> Option<i32> {
+    let started: Vec<_> =
+        running_helpers().into_iter().filter(|pid| !before.contains(pid)).collect();
+    assert!(started.len() < 2, "{started:?}");
+    started.first().copied()
+}
+
 /// The ids of this process's helpers that are still running.
 fn running_helpers() -> Vec<i32> {
     let is_running = |pid: &i32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         !status.is_empty() && !status.contains("State:\tZ")
     };
+    children().into_iter().filter(is_running).collect()
+}
+
+/// The ids of this process's children that it has not reaped.
+fn children() -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let lists = tasks
         .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).ok());
     let pids = lists.flat_map(|list| {
         list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()
     });
-    pids.filter(is_running).collect()
+    pids.collect()
 }
 
 fn a_helper_that_is_killed_ends_its_program(lab: &Lab) {
@@ -261,9 +306,7 @@ fn a_helper_that_is_killed_ends_its_program(lab: &Lab) {
     let before = running_helpers();
     let helper = lab.helper(&[HelperOperation::SetFeature]);
     helper.end_with_it().unwrap();
-    let started: Vec<_> =
-        running_helpers().into_iter().filter(|pid| !before.contains(pid)).collect();
-    let [pid] = started[..] else {
+    let Some(pid) = started_since(&before) else {
         return println!("skipped: this kernel does not list children");
     };
     assert!(!asked_to_end.load(Ordering::Relaxed));
@@ -273,6 +316,7 @@ fn a_helper_that_is_killed_ends_its_program(lab: &Lab) {
         assert!(std::time::Instant::now() < deadline, "SIGTERM does not come");
         std::thread::yield_now();
     }
+    assert!(!children().contains(&pid), "it was reaped before SIGTERM was sent");
     assert!(helper.request(&HelperRequest::SetUp { ifindex: 1 }, None).is_err());
     signal_hook::low_level::unregister(handler.unwrap());
 }

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::error::{PortNameError, PortNameFault};
-use super::kind::{NameForm, PLANNED};
-use super::{PortName, listed};
+use super::kind::{HOST_RINGS, NameForm, PLANNED};
+use super::{PipeRole, PortName, PortNameKind, listed};
 
 /// Lists the kinds that this version can open; the grammar has more kinds.
 fn kinds() -> String {
@@ -14,7 +14,58 @@ fn kinds() -> String {
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
 }
 
+/// Examples of options.
+const OPTIONS: &str = "write options as @7, @conf:slots=1024, @share:port=NAME, @extmem:file=FILE \
+                       or @offset:initial=64";
+
+/// Returns examples of names of a kind, or how to make one.
+fn examples(kind: &PortNameKind) -> String {
+    match kind.grammar().form {
+        NameForm::Interface if kind.has(HOST_RINGS) => {
+            format!("write {kind}eth0, {kind}eth0-2 for its ring pair 2, or {kind}eth0^ for its host rings")
+        }
+        NameForm::Interface => format!("write {kind}NAME, such as {kind}t0"),
+        NameForm::SwitchPort => format!("write {kind}NAME, such as {kind}a"),
+        NameForm::DevicePort => format!("write {kind}NAME, such as {kind}eth0 or {kind}vale0:a"),
+        NameForm::PciAddress => format!("write {kind}0000:03:00.0, with the device's address"),
+        NameForm::Text(what) | NameForm::Rest(what) => format!("write {kind} and {what}"),
+        NameForm::Nothing => format!("write {kind} without a name"),
+    }
+}
+
 impl PortNameError {
+    /// Returns what to try next: [`Self::help`], or else examples of names of the kind that was
+    /// typed.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        self.help().or_else(|| self.example()).unwrap_or_else(kinds)
+    }
+
+    /// Returns examples of the element in which parsing failed, and of the kind that was typed;
+    /// `None` if no kind was typed.
+    fn example(&self) -> Option<String> {
+        let parsed: String = self.input.chars().take(self.column - 1).collect();
+        let is_pipe_sign = |c| PipeRole::from_sign(c).is_some();
+        if let Some(name) = parsed.strip_suffix(is_pipe_sign) {
+            return Some(format!("write {name}{{1 for one end of a pipe, {name}}}1 for the other"));
+        }
+        if parsed.contains('@') {
+            return Some(OPTIONS.to_string());
+        }
+        self.typed_kind().as_ref().map(examples)
+    }
+
+    /// Returns the kind that the name has, or that a name without a kind has in the classic
+    /// programs.
+    fn typed_kind(&self) -> Option<PortNameKind> {
+        match self.input.split_once(':') {
+            Some((word, _)) => PortNameKind::from_word(word),
+            None if self.input.is_empty() => None,
+            None if self.input.starts_with("tap") => Some(PortNameKind::Tap),
+            None => Some(PortNameKind::Netmap),
+        }
+    }
+
     /// Returns one suggestion of what to try next, without the word "help"; `None` if there is
     /// none.
     #[must_use]
