@@ -22,7 +22,9 @@ const OPTIONS: &str = "write options as @7, @conf:slots=1024, @share:port=NAME, 
 fn examples(kind: &PortNameKind) -> String {
     match kind.grammar().form {
         NameForm::Interface if kind.has(HOST_RINGS) => {
-            format!("write {kind}eth0, {kind}eth0-2 for its ring pair 2, or {kind}eth0^ for its host rings")
+            format!(
+                "write {kind}eth0, {kind}eth0-2 for its ring pair 2, or {kind}eth0^ for its host rings"
+            )
         }
         NameForm::Interface => format!("write {kind}NAME, such as {kind}t0"),
         NameForm::SwitchPort => format!("write {kind}NAME, such as {kind}a"),
