@@ -59,7 +59,7 @@ fn ports(text: &mut MetricsText, ports: &Value) {
 
 fn memory(text: &mut MetricsText, users: &Value) {
     let families = [
-        ("limit", "Most memory that the user may have"),
+        ("limit", "Maximum memory of the user"),
         ("placed", "Memory in the user's ports"),
         ("touched", "Memory of the user that the machine really gives"),
     ];

@@ -61,13 +61,21 @@ pub fn flags(command: Command) -> Command {
         Arg::new(id).long(id).action(ArgAction::SetTrue).help(help).help_heading("Opening ports")
     };
     command.args([
-        value("mode", "MODE", "Way into an interface; all but best refuse to fall back")
-            .value_parser(["best", "zerocopy", "native", "generic"])
-            .default_value("best"),
+        value(
+            "mode",
+            "MODE",
+            "How to attach to an interface; every mode but best fails where it is not available",
+        )
+        .value_parser(["best", "zerocopy", "native", "generic"])
+        .default_value("best"),
         value("slots", "N", "Slots per ring")
             .value_parser(clap::value_parser!(u32).range(64..=65_536)),
-        value("buf-size", "BYTES", "Bytes per buffer [default: 2112; 2048 beside interfaces]")
-            .value_parser(buf_size),
+        value(
+            "buf-size",
+            "BYTES",
+            "Size of a buffer in bytes [default: 2112, or 2048 with ports of interfaces]",
+        )
+        .value_parser(buf_size),
         switch("hugepages", "Refuse to run without 2 MiB pages"),
         switch("shared", "Leave the interface to the host's stack as well"),
         switch("take-over", "Allow the interface that carries the default route"),

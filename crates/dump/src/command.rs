@@ -82,9 +82,14 @@ fn selecting() -> [Arg; 6] {
         value("direction", 'Q', "WAY", "Capture only frames in this direction")
             .value_parser(["in", "out", "inout"])
             .default_value("inout"),
-        value("snapshot-length", 's', "BYTES", "Most bytes kept of a frame; 0 for the maximum")
-            .value_parser(clap::value_parser!(u32).range(0..=262_144))
-            .default_value("262144"),
+        value(
+            "snapshot-length",
+            's',
+            "BYTES",
+            "Maximum number of bytes kept of a frame; 0 for the maximum",
+        )
+        .value_parser(clap::value_parser!(u32).range(0..=262_144))
+        .default_value("262144"),
         Arg::new("no-promiscuous-mode")
             .short('p')
             .long("no-promiscuous-mode")

@@ -63,7 +63,7 @@ pub fn command() -> Command {
             .value_parser(clap::value_parser!(bool))
             .default_value("false")
             .default_missing_value("true"),
-        value("snaplen", "BYTES", "Most bytes kept of a frame")
+        value("snaplen", "BYTES", "Maximum number of bytes kept of a frame")
             .value_parser(clap::value_parser!(u32).range(0..=262_144))
             .default_value("262144"),
     ]);

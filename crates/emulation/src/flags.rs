@@ -297,7 +297,7 @@ fn places() -> [Arg; 4] {
         own(
             "burst",
             "SIZE",
-            "Most frames, or bytes (64KiB), taken from a port at a time; as tlem 0: the default",
+            "Maximum number of frames, or bytes (64KiB), taken at a time; 0 for the default",
         )
         .short('b')
         .default_value("256")

@@ -35,7 +35,7 @@ const fn row(
 /// Flags for ports and threads, reports, and the locations of files.
 const COMMON_FLAGS: [FlagRow; 18] = [
     row("interface", Some('i'), Some(PORT_VALUE), "Port to open"),
-    row("burst", Some('b'), Some("SLOTS"), "Most slots moved at a time"),
+    row("burst", Some('b'), Some("SLOTS"), "Maximum number of slots moved at a time"),
     row("copy", Some('c'), None, "Copy frames, never exchange buffers"),
     row("threads", None, Some("N"), "Threads that move frames"),
     row("cpu", Some('C'), Some("CPUS"), "Processors to pin the threads to: 2,3"),

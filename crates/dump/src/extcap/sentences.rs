@@ -49,7 +49,7 @@ pub(super) fn settings(any: bool) -> String {
         "{call=--take-over}{display=Also on the default route}{type=boolflag}{default=false}\
          {tooltip=Taking the interface that carries the default route cuts this machine off}",
         "{call=--snaplen}{display=Snapshot length}{type=unsigned}{range=1,262144}\
-         {default=262144}{tooltip=Most bytes kept of a frame}",
+         {default=262144}{tooltip=Maximum number of bytes kept of a frame}",
     ];
     let all = [first].into_iter().chain(others).enumerate();
     all.map(|(number, setting)| format!("arg {{number={number}}}{setting}\n")).collect()

@@ -24,41 +24,43 @@ pub(super) fn command() -> Command {
     let switch = |id: &'static str, help: &'static str| {
         Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
     };
-    let command = Command::new("dedup").about("Pass frames from one port to another, once").args([
-        flags::with_note(
-            flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic),
-            "twice: where frames come from, and where they go",
-        ),
-        Arg::new("words")
-            .value_name(flags::PORT_VALUE)
-            .num_args(0..=2)
-            .value_parser(PortName::parse_classic)
-            .help("Ports as with -i"),
-        value(
-            "window",
-            "TIME",
-            "Ignore copies that come later than this; 0 for no limit [default unit: us]",
-        )
-        .short('W')
-        .default_value("50")
-        .value_parser(micros),
-        value("fifo", "N", "Look for copies among the last N frames only; 0 for no limit")
-            .short('F')
-            .default_value("10")
-            .value_parser(str::parse::<Count>),
-        switch("hold", "Hold every frame until it leaves the window").short('H'),
-        value("memory", "SIZE", "Most memory for remembered frames")
-            .default_value("256MiB")
-            .value_parser(str::parse::<ByteCount>),
-        flags::copy(),
-        flags::burst().default_value("1024"),
-        flags::link_wait().default_value("2"),
-        flags::period(),
-        flags::duration(),
-        value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
-            .help_heading("Expectations")
-            .value_parser(str::parse::<Ratio>),
-    ]);
+    let command = Command::new("dedup")
+        .about("Forward frames from one port to another, and drop duplicates")
+        .args([
+            flags::with_note(
+                flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic),
+                "twice: where frames come from, and where they go",
+            ),
+            Arg::new("words")
+                .value_name(flags::PORT_VALUE)
+                .num_args(0..=2)
+                .value_parser(PortName::parse_classic)
+                .help("Ports as with -i"),
+            value(
+                "window",
+                "TIME",
+                "Ignore copies that come later than this; 0 for no limit [default unit: us]",
+            )
+            .short('W')
+            .default_value("50")
+            .value_parser(micros),
+            value("fifo", "N", "Look for copies among the last N frames only; 0 for no limit")
+                .short('F')
+                .default_value("10")
+                .value_parser(str::parse::<Count>),
+            switch("hold", "Hold every frame until it leaves the window").short('H'),
+            value("memory", "SIZE", "Maximum memory for remembered frames")
+                .default_value("256MiB")
+                .value_parser(str::parse::<ByteCount>),
+            flags::copy(),
+            flags::burst().default_value("1024"),
+            flags::link_wait().default_value("2"),
+            flags::period(),
+            flags::duration(),
+            value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
+                .help_heading("Expectations")
+                .value_parser(str::parse::<Ratio>),
+        ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
 }

@@ -97,7 +97,7 @@ fn frames() -> Vec<Arg> {
             .value_parser(value_parser!(u16).range(1..=64))
             .default_value("1")
             .conflicts_with("fragment-size"),
-        value("fragment-size", 'M', "BYTES", "Most bytes of a frame in one slot")
+        value("fragment-size", 'M', "BYTES", "Maximum number of bytes of a frame in one slot")
             .value_parser(value_parser!(u16).range(16..)),
         switch("uninitialised", 'r', "Send the buffers as they are, without writing frames"),
         value(
@@ -122,8 +122,13 @@ fn pace() -> [Arg; 2] {
         )
         .value_parser(rate)
         .default_value("0"),
-        value("burst", 'b', "N", "Most packets between two syncs [default: 512; ping and pong 1]")
-            .value_parser(value_parser!(u32).range(1..=65_536)),
+        value(
+            "burst",
+            'b',
+            "N",
+            "Maximum number of packets between two syncs [default: 512; ping and pong 1]",
+        )
+        .value_parser(value_parser!(u32).range(1..=65_536)),
     ]
 }
 
@@ -182,7 +187,8 @@ fn capture() -> Vec<Arg> {
 fn reports() -> Vec<Arg> {
     let reports = [
         flags::period(),
-        flags::with_note(flags::link_wait(), "with their carriers").default_value("2"),
+        flags::with_note(flags::link_wait(), "a link without a carrier is not up")
+            .default_value("2"),
         switch("exit-when-idle", 'W', "Receive until nothing has come for a second"),
         Arg::new("latency").long("latency").action(ArgAction::SetTrue).help(
             "Measure how old frames are on arrival; senders on this machine stamp each by itself",

@@ -46,11 +46,15 @@ pub(super) fn command() -> Command {
             .value_hint(ValueHint::FilePath),
             value("outputs", "PORTS", "A group of these ports, separated by blanks")
                 .action(ArgAction::Append),
-            value("extra-bufs", "N", "Frames that may wait for outputs which are full")
-                .short('B')
-                .default_value("0")
-                .value_parser(str::parse::<Count>),
-            value("batch", "SLOTS", "Most slots taken at a time")
+            value(
+                "extra-bufs",
+                "N",
+                "Maximum number of frames that wait for full outputs; 0 drops them",
+            )
+            .short('B')
+            .default_value("0")
+            .value_parser(str::parse::<Count>),
+            value("batch", "SLOTS", "Maximum number of slots taken at a time")
                 .short('b')
                 .default_value("2048")
                 .value_parser(number),

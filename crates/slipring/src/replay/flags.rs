@@ -84,7 +84,7 @@ fn timing() -> [Arg; 5] {
 
 fn sending() -> [Arg; 5] {
     [
-        own("burst", "SIZE", "Most frames, or bytes (64KiB), sent at a time")
+        own("burst", "SIZE", "Maximum number of frames, or bytes (64KiB), sent at a time")
             .short('b')
             .default_value("128")
             .value_parser(BurstLimit::parse),
