@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::{KINDS, PortName, PortNameKind, kind};
 use slipring_confine::CapabilitySet;
+use slipring_port::iface::Iface;
 use slipring_port::{OpenError, OpenOptions, Port, PortInfo, RegionNeeds, host, native, pipe};
 use slipring_ring::Region;
 
@@ -35,11 +36,12 @@ pub trait PortDriver: Sync {
     /// The static description of the kind.
     fn facts(&self) -> &'static PortKindInfo;
 
-    /// Returns the memory that the port takes from a region, without host rings. Changes nothing.
+    /// Returns the memory that the port takes from a region, without host rings, and makes all
+    /// checks that need nothing but the name, the options and the state of this machine: opening
+    /// and `slipring doctor` both begin with them. Changes nothing.
     ///
     /// # Errors
-    /// [`OpenError`] for a name that cannot be opened anywhere, and if the memory depends on
-    /// something that does not exist.
+    /// [`OpenError`] for a name that cannot be opened anywhere, or not on this machine.
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError>;
 
     /// Opens the port in `region`, without host rings.
@@ -96,12 +98,31 @@ pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     if port.pipe.is_some() && !port.kind.has(kind::ON_DEVICE) {
         return vec![Finding::port_needs_nothing(port)];
     }
-    let driver = of(&port.kind);
-    let mut findings = driver.examine(port, context);
+    let mut findings = of(&port.kind).examine(port, context);
     if findings.iter().all(|finding| finding.state != FindingState::Fail) {
-        findings.extend(driver.needs(&request).err().as_ref().map(Finding::port_refused));
+        // Opening begins with this check.
+        let needs = needs(&Host::new(), port, &options);
+        findings.extend(needs.err().as_ref().map(Finding::port_refused));
     }
+    findings.extend(fewer_host_rings(&request));
     findings
+}
+
+/// Reports that an interface has fewer rings than host rings are requested, if so.
+fn fewer_host_rings(request: &PortRequest<'_>) -> Option<Finding> {
+    let requested = request.options().host_rings;
+    let iface = Iface::find(request.bare_name()).ok().filter(|_| request.wants_host())?;
+    let granted = host::rings(&iface, requested);
+    (granted[0] < requested[0] || granted[1] < requested[1]).then(|| {
+        let count = |[to_host, from_host]: [u32; 2]| to_host.max(from_host);
+        let (granted, requested) = (count(granted), count(requested));
+        Finding::port_warn(format!(
+            "{}: {granted} of {requested} host rings, as many as `{}` has rings itself",
+            request.display_name(),
+            iface.name
+        ))
+        .with_fix(format!("ask for @conf:host-rings={granted}, or leave it out"))
+    })
 }
 
 /// The kinds for `--help`: the forms of their names, and what they open.
@@ -149,7 +170,8 @@ pub(crate) fn needs(
         needs += driver.needs(&request)?;
     }
     if request.wants_host() {
-        needs += host::needs(options);
+        let iface = host::check(request.display_name(), &name.name, request.buf_size())?;
+        needs += host::needs(&iface, options);
     }
     Ok(needs)
 }
@@ -174,12 +196,16 @@ pub(crate) fn open(
     if name.kind.has(kind::ON_DEVICE) || !request.wants_host() {
         return driver.open(&request, region);
     }
-    let host = || host::open(request.display_name(), &name.name, region, options);
+    let open_host = || host::open(request.display_name(), &name.name, region, options);
     if !request.wants_nic() {
-        return host();
+        return open_host();
     }
     let mut port = driver.open(&request, region)?;
-    port.queues.extend(host()?.queues);
+    let host_port = open_host()?;
+    if let Some(requested) = host_port.info.mode.get(host::REQUESTED) {
+        port.info.mode = port.info.mode.with(host::REQUESTED, requested);
+    }
+    port.queues.extend(host_port.queues);
     Ok(port)
 }
 

@@ -30,7 +30,6 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
 use slipring_abi::name::{PortName, RingSelection};
-use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
@@ -67,7 +66,7 @@ pub fn open_all<const N: usize>(
 /// [`OpenError`] with the column of the error.
 pub fn parse(name: &str) -> Result<PortName, OpenError> {
     PortName::parse(name).map_err(|error| {
-        let cause = OpenCause::Name { reason: error.to_string(), help: error.help() };
+        let cause = OpenCause::Name { reason: error.to_string(), help: Some(error.advice()) };
         OpenError::new(name, cause)
     })
 }
@@ -106,18 +105,31 @@ impl Host {
             // continues.
             let _ = slipring_port::host::remove_stale();
         }
-        // If both ends of a pipe are opened by this call, the pipe is created in this process even
-        // if a daemon runs.
-        let alone = OpenOptions { daemon: None, ..options.clone() };
-        let joined = |name| names.iter().any(|other| pipes::are_peers(name, other));
-        let options_of = |name| if joined(name) { &alone } else { options };
+        let needs = self.needs_of_all(names, options)?;
+        let region = make_region(names, needs, options)?;
+        let open = |name| self.open_in(name, &region, &options_among(name, names, options));
+        names.iter().map(open).collect()
+    }
+
+    /// Makes the checks that [`Self::open_all`] begins with. Opens and changes nothing.
+    ///
+    /// # Errors
+    /// [`OpenError`] for a name or option that cannot be opened anywhere, or not on this machine.
+    pub fn check_all(&self, names: &[PortName], options: &OpenOptions) -> Result<(), OpenError> {
+        self.needs_of_all(names, options).map(drop)
+    }
+
+    fn needs_of_all(
+        &self,
+        names: &[PortName],
+        options: &OpenOptions,
+    ) -> Result<RegionNeeds, OpenError> {
         let mut needs = RegionNeeds::default();
         for name in names {
-            let options = with_conf(name, options_of(name));
+            let options = with_conf(name, &options_among(name, names, options));
             needs += kinds::needs(self, name, &options)? * (1 + options.reserve_factor);
         }
-        let region = make_region(names, needs, options)?;
-        names.iter().map(|name| self.open_in(name, &region, options_of(name))).collect()
+        Ok(needs)
     }
 
     /// Opens a port in an existing region. The second end of a pipe uses the region of the first.
@@ -134,6 +146,14 @@ impl Host {
     }
 }
 
+/// Returns the options for a port that is opened along with `all`. If both ends of a pipe are, the
+/// pipe is created in this process even if a daemon runs.
+fn options_among(name: &PortName, all: &[PortName], options: &OpenOptions) -> OpenOptions {
+    let is_joined = all.iter().any(|other| pipes::are_peers(name, other));
+    let daemon = options.daemon.clone().filter(|_| !is_joined);
+    OpenOptions { daemon, ..options.clone() }
+}
+
 /// Merges the settings of the name's `@conf:` into the options.
 fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     // Both rings of a pair have the same length: the larger of the two values.
@@ -145,17 +165,13 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Number of host rings that a name selects.
+/// Number of host rings that a name requests.
 fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
-    if matches!(name.rings, RingSelection::OneHost(_)) || !name.kind.names_interface() {
+    if matches!(name.rings, RingSelection::OneHost(_)) {
         return [1; 2];
     }
     let wish = |wish: Option<NonZeroU16>, other| wish.map_or(other, |wish| wish.get().into());
-    let rings = [wish(name.conf.host_tx_rings, to_host), wish(name.conf.host_rx_rings, from_host)];
-    if rings == [1; 2] {
-        return rings;
-    }
-    Iface::find(&name.name).map_or([1; 2], |iface| slipring_port::host::rings(&iface, rings))
+    [wish(name.conf.host_tx_rings, to_host), wish(name.conf.host_rx_rings, from_host)]
 }
 
 /// Returns the buffer size for a region of these ports: a larger one if a port opens an interface.

@@ -3,21 +3,27 @@
 
 use slipring_core::netns::Netns;
 use slipring_core::{Host, parse};
+use slipring_port::host::REQUESTED;
 use slipring_port::netlink::Netlink;
 use slipring_port::{OpenError, OpenOptions};
 
-fn queues(netns: &Netns, name: &str) -> Result<usize, OpenError> {
+/// Opens a port; returns the number of its queues, and the number of host rings that its mode says
+/// were requested.
+fn opened(netns: &Netns, name: &str) -> Result<(usize, Option<String>), OpenError> {
     let opened = netns.run(|| {
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
         let opened = Host::new().open_all(&[parse(name).unwrap()], &options);
         // The port is dropped here, since the host connection must be removed in its own namespace.
-        Ok(opened.map(|ports| ports[0].queues.len()))
+        Ok(opened.map(|ports| {
+            let requested = ports[0].info.mode.get(REQUESTED).map(str::to_owned);
+            (ports[0].queues.len(), requested)
+        }))
     });
     opened.unwrap()
 }
 
 #[test]
-fn a_name_opens_as_many_host_rings_as_it_says_up_to_those_of_the_interface() {
+fn a_name_opens_as_many_host_rings_as_it_says_or_the_mode_names_what_it_says() {
     let Ok(netns) = Netns::new() else {
         return slipring_test_support::skip!("network namespaces need root");
     };
@@ -27,23 +33,26 @@ fn a_name_opens_as_many_host_rings_as_it_says_up_to_those_of_the_interface() {
         netlink.links()?.iter().try_for_each(|link| netlink.set_up(link.index))
     });
     made.unwrap();
-    match queues(&netns, "netmap:near^") {
+    match opened(&netns, "netmap:near^") {
         Err(error) if matches!(error.code(), "SR0104" | "SR0111") => {
             return slipring_test_support::skip!("{error}");
         }
-        opened => assert_eq!(opened.unwrap(), 1),
+        opened => assert_eq!(opened.unwrap(), (1, None)),
     }
-    for (name, count) in [
-        ("netmap:near^@conf:host-rings=2", 2),
-        ("netmap:near^@conf:host-tx-rings=1,host-rx-rings=3", 3),
-        ("netmap:near^@conf:host-rings=60", 3),
-        ("netmap:near*@conf:host-rings=2", 5),
-        ("netmap:near^0@conf:host-rings=2", 1),
-        ("netmap:near", 3),
+    for (name, count, requested) in [
+        ("netmap:near^@conf:host-rings=2", 2, None),
+        ("netmap:near^@conf:host-tx-rings=1,host-rx-rings=3", 3, None),
+        ("netmap:near^@conf:host-rings=60", 3, Some("60")),
+        ("netmap:near^@conf:host-tx-rings=60,host-rx-rings=1", 3, Some("60")),
+        ("netmap:near*@conf:host-rings=2", 5, None),
+        ("netmap:near*@conf:host-rings=65535", 6, Some("65535")),
+        ("netmap:near^0@conf:host-rings=2", 1, None),
+        ("netmap:near", 3, None),
     ] {
-        assert_eq!(queues(&netns, name).unwrap(), count, "{name}");
+        let expected = (count, requested.map(str::to_owned));
+        assert_eq!(opened(&netns, name).unwrap(), expected, "{name}");
     }
-    let error = queues(&netns, "netmap:near^1").unwrap_err();
+    let error = opened(&netns, "netmap:near^1").unwrap_err();
     let help = "leave the number behind the ^ out for all: netmap:IF^@conf:host-rings=N";
     assert_eq!(error.help().as_deref(), Some(help));
 }

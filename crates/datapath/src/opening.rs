@@ -181,8 +181,8 @@ impl PortOpening {
         }
     }
 
-    /// Opens the ports, in one region, with the requested wrappers. First prints a notice on stderr
-    /// for each interface that is taken from its host.
+    /// Opens the ports, in one region, with the requested wrappers. Before that, checks their names
+    /// and options, and prints a notice on stderr for each interface that is taken from its host.
     ///
     /// # Errors
     /// The first port or capture that cannot be opened.
@@ -202,6 +202,8 @@ impl PortOpening {
         pipes: &[PortName],
         session: &mut Session<'_>,
     ) -> Result<Vec<Port>, Failure> {
+        // What this refuses takes no interface, so there is nothing to announce.
+        Host::global().check_all(&[names, pipes].concat(), &self.options)?;
         takeover::warn_takeover(names, &self.options, self.notice, session)?;
         if self.wait_policy == WaitStrategy::Spin {
             latency::request_no_latency();

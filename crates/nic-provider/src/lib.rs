@@ -184,7 +184,7 @@ fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeed
     let xdp = slipring_port::xdp::needs(ifname, ifname, None, options);
     let packet = slipring_port::packet::needs(ifname, ifname, None, options);
     let (Ok(xdp), Ok(packet)) = (xdp, packet) else { return Err(Errno::NXIO) };
-    let host = slipring_port::host::needs(options);
+    let host = slipring_port::host::needs(&iface, options);
     let needs = RegionNeeds {
         ring_bytes: xdp.ring_bytes.max(packet.ring_bytes) + host.ring_bytes,
         bufs: xdp.bufs.max(packet.bufs) + host.bufs,

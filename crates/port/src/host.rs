@@ -35,15 +35,33 @@ use pair::HostVethPair;
 
 pub use pair::{remove_of, remove_stale};
 
-/// The memory that the port needs from a region.
+/// The word of a mode that says how many host rings were requested, if the interface has fewer.
+pub const REQUESTED: &str = "host-rings-requested";
+
+/// The memory that the host rings of an interface need from a region.
 #[must_use]
-pub fn needs(options: &OpenOptions) -> RegionNeeds {
-    let [to_host, from_host] = options.host_rings;
-    RegionNeeds::pairs(to_host.max(from_host).max(1), options.slots)
+pub fn needs(iface: &Iface, options: &OpenOptions) -> RegionNeeds {
+    RegionNeeds::pairs(pairs(rings(iface, options.host_rings)), options.slots)
+}
+
+/// Refuses an interface whose host rings cannot be opened, in a region with buffers of `buf_size`
+/// bytes. [`open`] begins with this check.
+///
+/// # Errors
+/// [`OpenError`] when there is no such interface, or when its MTU is above what AF_XDP carries.
+pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<Iface, OpenError> {
+    let checked = Iface::find(ifname)
+        .and_then(|iface| xdp::check_mtu(&iface, true, buf_size).map(|()| iface));
+    checked.map_err(|cause| OpenError::new(name, cause))
+}
+
+/// Number of ring pairs for the numbers of rings in both directions.
+fn pairs([to_host, from_host]: [u32; 2]) -> u32 {
+    to_host.max(from_host).max(1)
 }
 
 /// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`: at
-/// most as many as the interface has itself.
+/// most as many as the interface has itself, as in netmap.
 #[must_use]
 pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     let most = iface.rx_queues.max(iface.tx_queues).max(1);
@@ -61,7 +79,7 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
     let failed = |cause| OpenError::new(shown, cause);
-    let iface = Iface::find(ifname).map_err(failed)?;
+    let iface = check(shown, ifname, region.buf_size())?;
     let rings = rings(&iface, options.host_rings);
     let pair = HostVethPair::create(&iface, rings).map_err(failed)?;
     let guard = Arc::new(HostRingsGuard { redirected: OnceLock::new(), pair });
@@ -80,8 +98,12 @@ pub fn open(
         .with("mode", "veth+tcx")
         .with("slots", options.slots)
         .with("host", "attached")
-        .with("queues", port.queues.len())
-        .with_link(iface.up);
+        .with("queues", port.queues.len());
+    let requested = pairs(options.host_rings);
+    if requested > pairs(rings) {
+        port.info.mode = port.info.mode.with(REQUESTED, requested);
+    }
+    port.info.mode = port.info.mode.with_link(iface.up);
     port.info.mac = Some(iface.mac);
     port.info.mtu = Some(iface.mtu);
     Ok(port)

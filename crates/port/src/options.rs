@@ -47,8 +47,8 @@ pub struct OpenOptions {
     /// Whether the interface's host rings are used too. The port must then not reach the NIC
     /// through the host's stack.
     pub uses_host_rings: bool,
-    /// Numbers of host rings, `[to the host, from the host]`: at most as many as the interface has,
-    /// and at least one.
+    /// Requested numbers of host rings, `[to the host, from the host]`, at least one. A port has at
+    /// most as many as the interface has rings itself; its mode then names the requested number.
     pub host_rings: [u32; 2],
     /// Allow the interface that carries the default route.
     pub take_over: bool,

@@ -47,13 +47,47 @@ const MAX_NAME_LEN: usize = 15;
 const MAX_FRAME_LEN: u32 = 65_535;
 /// How long to wait for the device of a killed program to disappear.
 const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
+/// What to do about a name that another interface has.
+const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER_LEN: u32 = 22;
 
 /// The memory that the port needs from a region.
-#[must_use]
-pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
-    RegionNeeds::pairs(queues.max(1), options.slots)
+///
+/// # Errors
+/// [`OpenError`] for a name or option that no TAP device can have, and as [`existing`].
+pub fn needs(
+    name: &str,
+    ifname: &str,
+    queues: u32,
+    options: &OpenOptions,
+) -> Result<RegionNeeds, OpenError> {
+    check(ifname, options).map_err(|cause| OpenError::new(name, cause))?;
+    existing(name, ifname)?;
+    Ok(RegionNeeds::pairs(queues.max(1), options.slots))
+}
+
+/// Finds the TAP device `ifname`; `None` if there is no interface with that name.
+///
+/// # Errors
+/// [`OpenError`] if the interface is not a TAP device.
+pub fn existing(name: &str, ifname: &str) -> Result<Option<Iface>, OpenError> {
+    existing_device(ifname).map_err(|cause| OpenError::new(name, cause))
+}
+
+fn existing_device(ifname: &str) -> Result<Option<Iface>, OpenCause> {
+    match Iface::find(ifname) {
+        Err(_) => Ok(None),
+        // The driver `tun` makes both kinds of devices; only TAP devices have Ethernet frames.
+        Ok(iface) if iface.driver == "tun" && iface.ethernet => Ok(Some(iface)),
+        Ok(iface) => {
+            let what = if iface.driver == "tun" { "a TUN device" } else { "an interface" };
+            Err(OpenCause::Name {
+                reason: format!("`{ifname}` is {what}, and no TAP device"),
+                help: Some(FREE_NAME_HELP.into()),
+            })
+        }
+    }
 }
 
 /// Opens a port of `queues` ring pairs on the TAP device `ifname`. If the name is empty, the kernel
@@ -82,7 +116,7 @@ fn open_device(
 ) -> Result<Port, OpenCause> {
     check(ifname, options)?;
     let (exists, (descriptors, ifname)) = retry_while_busy(|| {
-        let exists = Iface::find(ifname).is_ok();
+        let exists = existing_device(ifname)?.is_some();
         Ok((exists, attach(ifname, queues, options.vnet_hdr)?))
     })?;
     let iface = Iface::find(&ifname)?;
@@ -234,9 +268,9 @@ fn not_attached(ifname: &str, error: io::Error) -> OpenCause {
         Some(libc::EBUSY) => OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: None },
         Some(libc::EINVAL) => OpenCause::Name {
             reason: format!(
-                "`{ifname}` exists and is no TAP device, or has fewer queues than requested"
+                "`{ifname}` exists, and has fewer queues than requested or other settings"
             ),
-            help: Some("take a name that is not in use".into()),
+            help: Some(FREE_NAME_HELP.into()),
         },
         _ => refused("make a TAP device", error),
     }

@@ -81,6 +81,17 @@ pub fn needs(
     Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
+/// Refuses an interface that cannot be opened in any mode, in a region with buffers of `buf_size`
+/// bytes. [`open`] begins with this check.
+///
+/// # Errors
+/// [`OpenError`] when there is no such interface, or when its MTU is above the longest chain of
+/// buffers.
+pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<(), OpenError> {
+    let checked = Iface::find(ifname).and_then(|iface| check_mtu(&iface, true, buf_size));
+    checked.map_err(|cause| OpenError::new(name, cause))
+}
+
 /// Opens receive queue `queue` of an interface, or all its queues.
 ///
 /// # Errors
@@ -153,10 +164,11 @@ fn open_interface(
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
     }
+    check_mtu(&iface, true, region.buf_size())?;
     let numbers = chosen_queues(&iface, queue)?;
     let all = numbers.len() as u32 == queue_count(&iface);
     let opened = setup::open_queues(&iface, &numbers, region, options)?;
-    check_mtu(&iface, &opened, region)?;
+    check_mtu(&iface, opened.mode.chains, region.buf_size())?;
     let kept = beyond.as_ref().map(|beyond| beyond.keep_alive.clone());
     let device = XdpDevice { _kept: kept, ..configure_interface(&iface, &opened, all, options)? };
     let device = Arc::new(device);
@@ -203,9 +215,9 @@ fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
 
 /// Checks that a frame of the MTU's length fits one buffer, or the longest possible chain of
 /// buffers.
-fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<(), OpenCause> {
-    let parts = if opened.mode.chains { MAX_PACKET_DESCRIPTORS } else { 1 };
-    let limit = UmemLayout::new(region).part() * parts - MAX_LINK_HEADER_LEN;
+pub(crate) fn check_mtu(iface: &Iface, chains: bool, buf_size: u32) -> Result<(), OpenCause> {
+    let parts = if chains { MAX_PACKET_DESCRIPTORS } else { 1 };
+    let limit = (layout::part(buf_size) * parts).saturating_sub(MAX_LINK_HEADER_LEN);
     if iface.mtu <= limit {
         return Ok(());
     }

@@ -20,6 +20,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
 use slipring_abi::name::PortName;
+use slipring_cli::codes::ErrorCode;
 use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
 use slipring_core::kinds::{self, DoctorContext, Finding, FindingState};
 
@@ -35,7 +36,8 @@ fn command() -> Command {
         .about("Say what this machine can do, and mend what it cannot")
         .arg(port)
         .after_help(
-            "Needs no privilege and changes nothing. Exit status: 0 nothing failed, 3 something did.\n\n\
+            "Needs no privilege and changes nothing.\n\
+             Exit status: 0 nothing failed, 2 the port's name is wrong, 3 something else failed.\n\n\
              Examples:\n  \
              slipring doctor\n  \
              slipring doctor netmap:eth0",
@@ -50,11 +52,11 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let findings = examine(port, &session.run_dir);
-    let failed = findings.iter().any(|finding| finding.state == FindingState::Fail);
+    let exit = exit_of(&findings);
     let fields = serde_json::json!({
         "kernel": machine::kernel_release(),
         "cpu": machine::cpu_model(),
-        "healthy": !failed,
+        "healthy": exit == Exit::Done,
         "findings": findings,
     });
     let head = format!(
@@ -64,7 +66,19 @@ fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failu
         machine::cpu_model()
     );
     session.reporter.document(&fields, head + &text::report(&findings))?;
-    Ok(if failed { Exit::Machine } else { Exit::Done })
+    Ok(exit)
+}
+
+/// Returns the exit status for the findings: if the port's name, options or files are wrong, the
+/// status that other commands have for the port.
+fn exit_of(findings: &[Finding]) -> Exit {
+    let failed = || findings.iter().filter(|finding| finding.state == FindingState::Fail);
+    let is_usage =
+        |code: &str| code.parse().is_ok_and(|code: ErrorCode| code.exit() == Exit::Usage);
+    if failed().any(|finding| finding.code.is_some_and(is_usage)) {
+        return Exit::Usage;
+    }
+    if failed().next().is_some() { Exit::Machine } else { Exit::Done }
 }
 
 fn examine(port: Option<&PortName>, run_dir: &Path) -> Vec<Finding> {

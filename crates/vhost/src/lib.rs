@@ -41,5 +41,5 @@ mod send;
 mod server;
 mod vring;
 
-pub use port::{MAX_PAIRS, needs, open};
+pub use port::{MAX_PAIRS, check_socket, needs, open};
 pub use server::VhostRole;

@@ -1,5 +1,8 @@
 //! Opens the port.
 
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +26,35 @@ pub fn needs(name: &str, pairs: u32, options: &OpenOptions) -> Result<RegionNeed
     Ok(RegionNeeds::pairs(pairs.max(1), options.slots))
 }
 
+/// Refuses a path at which no front-end can meet the port. [`open`] begins with this check.
+///
+/// # Errors
+/// [`OpenError`] for a path that no socket can have, and for a file that is not a socket.
+pub fn check_socket(name: &str, socket: &Path, role: VhostRole) -> Result<(), OpenError> {
+    check_path(socket, role).map_err(|cause| OpenError::new(name, cause))
+}
+
+fn check_path(socket: &Path, role: VhostRole) -> Result<(), OpenCause> {
+    let refused = |reason, help: &str| Err(OpenCause::Setting { reason, help: help.to_owned() });
+    if let Err(error) = SocketAddr::from_pathname(socket) {
+        let reason = format!("a path of {} bytes: {error}", socket.as_os_str().len());
+        let help = "name a shorter path, of 107 bytes at most, such as vhost:/run/guest.sock";
+        return refused(reason, help);
+    }
+    // connect(2) follows symbolic links, bind(2) does not.
+    let found = match role {
+        VhostRole::Server => fs::symlink_metadata(socket),
+        VhostRole::Client => fs::metadata(socket),
+    };
+    match found {
+        Ok(found) if !found.file_type().is_socket() => {
+            let reason = format!("`{}` exists, and is not a socket", socket.display());
+            refused(reason, "name another path")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_pairs(pairs: u32) -> Result<(), OpenCause> {
     if pairs <= MAX_PAIRS {
         return Ok(());
@@ -37,8 +69,8 @@ fn check_pairs(pairs: u32) -> Result<(), OpenCause> {
 /// port is open whether or not a guest is connected.
 ///
 /// # Errors
-/// [`OpenError`]: the socket cannot be created or is in use, too many ring pairs, or the region is
-/// too small.
+/// [`OpenError`]: the socket cannot be created or is in use, the path is not that of a socket, too
+/// many ring pairs, or the region is too small.
 pub fn open(
     name: &str,
     socket: &Path,
@@ -60,6 +92,7 @@ fn open_pairs(
     options: &OpenOptions,
 ) -> Result<Port, OpenCause> {
     check_pairs(pairs)?;
+    check_path(socket, role)?;
     let server = Arc::new(VhostServer::start(name, socket, role, pairs)?);
     let open = |i| VhostQueue::new(name, i, region, options, &server);
     let queues = (0..pairs as u16).map(open).collect::<Result<Vec<_>, _>>()?;

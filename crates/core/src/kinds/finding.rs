@@ -9,6 +9,8 @@ use slipring_port::OpenError;
 
 /// The check name of findings about a port.
 const PORT_CHECK: &str = "port";
+/// The code of [`slipring_port::OpenCause::File`]: a file cannot be opened, or created.
+pub(super) const FILE_CODE: &str = "SR0201";
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -65,6 +67,12 @@ impl Finding {
         self
     }
 
+    /// Adds the code of the error that opening the port would return.
+    #[must_use]
+    pub(super) fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
     /// Creates the finding that a port can be opened.
     #[must_use]
     pub fn port_ok(finding: impl Into<String>) -> Self {
@@ -95,8 +103,7 @@ impl Finding {
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {
         let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));
-        let finding = Self::port_fail(error.to_string()).with_fix(mend);
-        Self { code: Some(error.code()), ..finding }
+        Self::port_fail(error.to_string()).with_fix(mend).with_code(error.code())
     }
 }
 

@@ -3,6 +3,7 @@
 use slipring_abi::name::{MemorySource, PortName, PortNameKind, RingSelection, kind, listed};
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, XdpMode};
+use slipring_ring::BUF_SIZE_FOR_DEVICES;
 
 use super::InterfaceUse;
 
@@ -68,6 +69,12 @@ impl<'r> PortRequest<'r> {
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.options
+    }
+
+    /// Size in bytes of the buffers of the region that will be created for a port of an interface.
+    #[must_use]
+    pub fn buf_size(&self) -> u32 {
+        self.options.buf_size.unwrap_or(BUF_SIZE_FOR_DEVICES)
     }
 
     /// The requested ring pair, if it is a single one.

@@ -33,6 +33,11 @@ pub(super) fn is_aligned(region: &Region) -> bool {
     region.buf_size().is_power_of_two()
 }
 
+/// Bytes of a chunk that one descriptor can cover.
+pub(super) fn part(chunk_size: u32) -> u32 {
+    chunk_size.saturating_sub(HEADROOM)
+}
+
 impl UmemLayout {
     pub(super) fn new(region: &Region) -> Self {
         let size = region.buf_size();
@@ -43,7 +48,7 @@ impl UmemLayout {
     /// Bytes of a chunk that one descriptor can cover.
     #[inline(always)]
     pub(super) fn part(self) -> u32 {
-        self.size - HEADROOM
+        part(self.size)
     }
 
     /// Returns the address of a buffer's chunk, in bytes from the start of the buffer area: an

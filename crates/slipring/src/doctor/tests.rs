@@ -4,16 +4,18 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use slipring_abi::name::PortName;
+use slipring_cli::Diagnose;
 use slipring_core::Host;
 use slipring_core::kinds::{self, DoctorContext, Finding, FindingState};
 use slipring_port::{OpenCause, OpenError, OpenOptions};
 use slipring_test_support::Namespace;
 
-use super::port;
 use super::privilege::Privileges;
+use super::{exit_of, port};
 
-/// Port names to test. `here` is an end of a veth pair with one queue, up; `DIR` is a directory
-/// that contains only a socket on which another program listens.
+/// Port names to test. `here` is an end of a veth pair with one queue, up; `big` is another with the
+/// longest MTU; `tun` and `tap` are devices of these kinds. `DIR` is a directory that contains a
+/// socket on which another program listens, a link to it, and an ordinary file.
 const NAMES: &[&str] = &[
     "null:",
     "null",
@@ -46,6 +48,8 @@ const NAMES: &[&str] = &[
     "tap:new^",
     "tap:new@3",
     "tap:here",
+    "tap:tun",
+    "tap:tap",
     "netmap:here",
     "netmap:here-0",
     "netmap:here-1",
@@ -67,6 +71,11 @@ const NAMES: &[&str] = &[
     "xdp:here-1",
     "xdp:here^1",
     "xdp:here@conf:rings=2",
+    "xdp:big",
+    "netmap:big",
+    "netmap:big^",
+    "netmap:big*",
+    "packet:big",
     "packet:here",
     "packet:here-1",
     "packet:here/r",
@@ -84,6 +93,9 @@ const NAMES: &[&str] = &[
     "vhost:DIR/used.sock",
     "vhostclient:DIR/used.sock@conf:rings=17",
     "vhostclient:DIR/new.sock",
+    "vhostclient:DIR/file",
+    "vhostclient:DIR/link",
+    "vhost:DIR/file",
     "kernel:here@conf:slots=1",
     "kernel:here@extmem:file=/dev/shm/x",
     "kernel:x{1@offset:initial=64",
@@ -124,6 +136,9 @@ impl Answers {
     fn disagreement(&self) -> Option<String> {
         let Self { name, opened, .. } = self;
         match (opened, self.failure()) {
+            (Err(error), Some(_)) if exit_of(&self.findings) != Diagnose::exit(error) => {
+                Some(format!("{name}: another exit status than that of {error}"))
+            }
             (Ok(()), None) | (Err(_), Some(_)) => None,
             (Ok(()), Some(finding)) => Some(format!("{name} opens, and doctor says {finding:?}")),
             (Err(error), None) => Some(format!("doctor says that {name} is well, and {error}")),
@@ -138,9 +153,18 @@ fn all_answers() -> Option<Vec<Answers>> {
     namespace.veth("here", &namespace, "there", "");
     namespace.silence("there");
     namespace.ip("link set there up");
+    namespace.veth("big", &namespace, "bigger", "");
+    for end in ["big", "bigger"] {
+        namespace.ip(&format!("link set {end} up mtu 65535"));
+    }
+    namespace.ip("tuntap add dev tun mode tun");
+    namespace.ip("tuntap add dev tap mode tap");
     Some(namespace.run(|| {
         let dir = tempfile::tempdir().unwrap();
-        let _listener = UnixListener::bind(dir.path().join("used.sock")).unwrap();
+        let path = |name| dir.path().join(name);
+        let _listener = UnixListener::bind(path("used.sock")).unwrap();
+        std::os::unix::fs::symlink(path("used.sock"), path("link")).unwrap();
+        std::fs::write(path("file"), "").unwrap();
         NAMES.iter().map(|name| Answers::of(name, dir.path())).collect()
     }))
 }

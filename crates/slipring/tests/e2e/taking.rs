@@ -67,6 +67,18 @@ fn programs_called_by_a_name_of_netmaps_say_netmaps_words_only() {
 }
 
 #[test]
+fn nothing_is_said_to_take_an_interface_that_cannot_be_opened_as_named() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add va type veth peer name vb");
+    for port in ["netmap:va-7", "packet:va@conf:slots=1", "xdp:va/t"] {
+        let ended =
+            Program::start(&namespace, SLIPRING, &format!("gen -i {port} -f rx -w 0")).finish();
+        assert!(ended.stderr.contains("error["), "{port}: {ended:#?}");
+        assert!(!ended.stderr.contains(NOTICE), "{port}: {ended:#?}");
+    }
+}
+
+#[test]
 fn nothing_is_said_to_take_an_interface_that_is_not_there() {
     let Some(namespace) = Namespace::new() else { return };
     let ended = Program::start(&namespace, SLIPRING, "gen -i netmap:nosuch0 -f tx -n 1").finish();

@@ -11,9 +11,19 @@ fn findings(ended: &Ended) -> Vec<Value> {
 
 /// Asserts that exit status and document agree on whether something failed.
 fn follows_the_rule(ended: &Ended) {
-    let failed = findings(ended).iter().any(|finding| finding["state"] == "fail");
-    assert_eq!(ended.code(), if failed { 3 } else { 0 }, "{ended:#?}");
-    assert_eq!(document(ended)["healthy"], !failed);
+    let failed: Vec<_> =
+        findings(ended).into_iter().filter(|finding| finding["state"] == "fail").collect();
+    // Wrong names and options have SR0101, files that cannot be opened SR0201 and SR0202.
+    let usage = ["SR0101", "SR0201", "SR0202"];
+    let is_usage =
+        |finding: &Value| finding["code"].as_str().is_some_and(|code| usage.contains(&code));
+    let code = match &failed[..] {
+        [] => 0,
+        failed if failed.iter().any(is_usage) => 2,
+        _ => 3,
+    };
+    assert_eq!(ended.code(), code, "{ended:#?}");
+    assert_eq!(document(ended)["healthy"], failed.is_empty());
 }
 
 #[test]
@@ -49,6 +59,15 @@ fn a_port_that_does_not_exist_fails_and_says_which_do() {
     let ended = slipring(&namespace, "doctor xdp:nowhere");
     assert_eq!(ended.code(), 3);
     assert!(ended.stdout.contains("nowhere") && ended.stdout.contains("there"), "{ended:#?}");
+}
+
+#[test]
+fn a_name_that_no_command_takes_has_the_exit_status_of_wrong_usage() {
+    let Some(namespace) = with_links() else { return };
+    for port in ["null:^", "netmap:here@conf:slots=1", "tap:here", "xdp:", "pcap:/nowhere/x.pcap"] {
+        assert_eq!(slipring(&namespace, &format!("doctor {port}")).code(), 2, "{port}");
+        assert_eq!(slipring(&namespace, &format!("gen -i {port} -f tx -n 1")).code(), 2, "{port}");
+    }
 }
 
 #[test]

@@ -164,6 +164,21 @@ fn the_socket_of_a_killed_program_is_taken_over_and_a_live_one_is_not() {
 }
 
 #[test]
+fn a_path_that_no_frontend_can_listen_at_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link, socket) = (dir.path().join("f"), dir.path().join("l"), dir.path().join("s"));
+    std::fs::write(&file, "mine").unwrap();
+    for (path, words) in [(file, "not a socket"), (dir.path().join("x".repeat(108)), "bytes")] {
+        let error = open(&path, VhostRole::Client, 1).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let _listener = UnixListener::bind(&socket).unwrap();
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    open(&link, VhostRole::Client, 1).unwrap();
+}
+
+#[test]
 fn a_port_that_is_the_client_connects_whenever_there_is_a_frontend() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");

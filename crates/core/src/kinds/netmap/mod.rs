@@ -28,7 +28,7 @@ static FACTS: PortKindInfo = PortKindInfo {
         },
         NameRow {
             name: "`netmap:IF^`",
-            what: "the host stack's side of an interface; `netmap:IF^@conf:host-rings=N` has N ring pairs of it",
+            what: "the host stack's side of an interface; `netmap:IF^@conf:host-rings=N` has N ring pairs of it, at most as many as the interface has itself",
             needs: "as `xdp:`, and Linux 6.6",
             help: "the host stack's side of an interface",
         },
@@ -52,7 +52,12 @@ impl PortDriver for NetmapDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        let (xdp, packet) = (xdp::DRIVER.needs(request)?, packet::DRIVER.needs(request)?);
+        if let Err(error) = xdp::DRIVER.needs(request)
+            && !may_fall_back(request, &error)
+        {
+            return Err(error);
+        }
+        let (xdp, packet) = (xdp::needs(request)?, packet::DRIVER.needs(request)?);
         Ok(RegionNeeds {
             ring_bytes: xdp.ring_bytes.max(packet.ring_bytes),
             bufs: xdp.bufs.max(packet.bufs),

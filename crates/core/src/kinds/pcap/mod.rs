@@ -11,6 +11,7 @@ use slipring_port::capture::FileReader;
 use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, pcap};
 use slipring_ring::Region;
 
+use super::finding::FILE_CODE;
 use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
 
 pub(super) static DRIVER: PcapDriver = PcapDriver;
@@ -81,14 +82,11 @@ fn special(port: &PortName, path: &Path) -> Finding {
 pub(super) fn in_directory(port: &PortName, path: &Path) -> Finding {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    let mend = "name a path in a directory of yours";
-    match access(parent, Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) if parent.is_dir() => Finding::port_ok(format!("{port} can be made")),
-        Ok(()) => Finding::port_fail(format!("{port}: {} is no directory", parent.display()))
-            .with_fix(mend),
-        Err(error) => {
-            let text = format!("{port}: nothing can be made in {}: {error}", parent.display());
-            Finding::port_fail(text).with_fix(mend)
-        }
-    }
+    let text = match access(parent, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if parent.is_dir() => return Finding::port_ok(format!("{port} can be made")),
+        Ok(()) => format!("{port}: {} is no directory", parent.display()),
+        Err(error) => format!("{port}: nothing can be made in {}: {error}", parent.display()),
+    };
+    let finding = Finding::port_fail(text).with_code(FILE_CODE);
+    finding.with_fix("name a path in a directory of yours")
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_port::iface::Iface;
-use slipring_port::netlink::{Netlink, NetlinkLink};
 use slipring_port::{GRANT_COMMANDS, OpenError, Port, RegionNeeds, tap};
 use slipring_ring::Region;
 
@@ -30,7 +29,8 @@ impl PortDriver for TapDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        Ok(tap::needs(request.pairs(), request.options()))
+        let (name, ifname) = (request.display_name(), request.bare_name());
+        tap::needs(name, ifname, request.pairs(), request.options())
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
@@ -45,24 +45,20 @@ impl PortDriver for TapDriver {
 }
 
 fn device(port: &PortName, may_make: bool) -> Finding {
-    if let Err(error) = tap::probe(&port.to_string()) {
-        return Finding::port_refused(&error);
-    }
-    let existing = link(&port.name);
-    if existing.as_ref().is_some_and(|link| link.kind != "tun") {
-        let text = format!("{port}: `{}` is an interface, and no TAP device", port.name);
-        return Finding::port_fail(text)
-            .with_fix("take a name that is not in use: slipring ports lists them");
-    }
+    let name = port.to_string();
+    let existing = match tap::probe(&name).and_then(|()| tap::existing(&name, &port.name)) {
+        Ok(existing) => existing,
+        Err(error) => return Finding::port_refused(&error),
+    };
     let what = if existing.is_some() { "is there and can be used" } else { "will be made" };
     if may_make {
         return Finding::port_ok(format!("{port} {what}"));
     }
-    let Some(link) = existing else {
+    let Some(iface) = existing else {
         return Finding::port_fail(format!("{port}: no cap_net_admin: no device can be made"))
             .with_fix(grant_help(GRANT_COMMANDS));
     };
-    match is_ours(&link) {
+    match is_ours(&iface) {
         Some(true) => Finding::port_ok(format!("{port} {what}")),
         Some(false) => {
             let text =
@@ -76,19 +72,13 @@ fn device(port: &PortName, may_make: bool) -> Finding {
     }
 }
 
-fn link(name: &str) -> Option<NetlinkLink> {
-    // An interface may have disappeared since it was listed.
-    Iface::find(name).ok()?;
-    let links = Netlink::open().and_then(|netlink| netlink.links()).ok()?;
-    links.into_iter().find(|link| link.name == name)
-}
-
 /// Whether the device was created for this user; `None` if sysfs shows another network namespace.
 /// The kernel reports -1 for a device without an owner.
-fn is_ours(link: &NetlinkLink) -> Option<bool> {
+fn is_ours(iface: &Iface) -> Option<bool> {
     let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
-    let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{}/{file}", link.name)).ok();
-    let is_shown = read("ifindex")?.trim() == link.index.to_string();
+    let read =
+        |file: &str| fs::read_to_string(format!("/sys/class/net/{}/{file}", iface.name)).ok();
+    let is_shown = read("ifindex")?.trim() == iface.index.to_string();
     let owner = read("owner").filter(|_| is_shown)?;
     Some(owner.trim().parse() == Ok(user))
 }

@@ -3,7 +3,6 @@
 
 pub(super) mod socket;
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +46,9 @@ impl PortDriver for VhostDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        slipring_vhost::needs(request.display_name(), request.pairs(), request.options())
+        let name = request.display_name();
+        slipring_vhost::check_socket(name, request.bare_name().as_ref(), self.role)?;
+        slipring_vhost::needs(name, request.pairs(), request.options())
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
@@ -64,10 +65,12 @@ impl PortDriver for VhostDriver {
 
     fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         let path = Path::new(&port.name);
-        let metadata = fs::symlink_metadata(path);
-        vec![socket::unusable(port, path, &metadata).unwrap_or_else(|| match self.role {
-            VhostRole::Server => socket::to_make(port, path, metadata.is_ok()),
-            VhostRole::Client => socket::to_connect_to(port, path, metadata.err()),
-        })]
+        vec![match slipring_vhost::check_socket(&port.to_string(), path, self.role) {
+            Err(error) => Finding::port_refused(&error),
+            Ok(()) => match self.role {
+                VhostRole::Server => socket::to_make(port, path),
+                VhostRole::Client => socket::to_connect_to(port, path),
+            },
+        }]
     }
 }

@@ -1,57 +1,39 @@
 //! Checks of the socket between a guest's front-end and the port, for `doctor`.
 
-use std::fs::{self, Metadata};
-use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::SocketAddr;
+use std::fs;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
 use slipring_abi::name::PortName;
 
 use crate::kinds::Finding;
+use crate::kinds::finding::FILE_CODE;
 use crate::kinds::pcap::in_directory;
 
-/// Reports why neither side can create a socket at `path`, if so.
-pub(super) fn unusable(
-    port: &PortName,
-    path: &Path,
-    metadata: &io::Result<Metadata>,
-) -> Option<Finding> {
-    // Errors of bind and connect: a path that is empty or longer than 107 bytes.
-    if let Err(error) = SocketAddr::from_pathname(path) {
-        let bytes = port.name.len();
-        let text = format!("{port}: a path of {bytes} bytes: {error}");
-        let mend = "name a shorter path, of 107 bytes at most, such as vhost:/run/guest.sock";
-        return Some(Finding::port_fail(text).with_fix(mend));
-    }
-    metadata.as_ref().ok().filter(|found| !found.file_type().is_socket()).map(|_| {
-        let text = format!("{port}: {} is there, and is no socket", path.display());
-        Finding::port_fail(text).with_fix("name another path")
-    })
-}
-
 /// Reports on a socket that the guest's front-end will connect to.
-pub(super) fn to_make(port: &PortName, path: &Path, is_there: bool) -> Finding {
-    if is_there && is_listened_to(path) {
+pub(super) fn to_make(port: &PortName, path: &Path) -> Finding {
+    if path.exists() && is_listened_to(path) {
         let text = format!("{port}: another program listens at {}", path.display());
-        return Finding::port_fail(text).with_fix("end that program, or name another path");
+        let finding = Finding::port_fail(text).with_code(FILE_CODE);
+        return finding.with_fix("end that program, or name another path");
     }
     in_directory(port, path)
 }
 
-/// Reports on a socket that the guest's front-end creates; `absent` is the error if there is no
-/// socket. The port opens without the socket, and connects once the socket exists.
-pub(super) fn to_connect_to(port: &PortName, path: &Path, absent: Option<io::Error>) -> Finding {
+/// Reports on a socket that the guest's front-end creates. Never a failure: the port opens in any
+/// case, and connects once the socket exists and may be connected to.
+pub(super) fn to_connect_to(port: &PortName, path: &Path) -> Finding {
     let shown = path.display();
-    if let Some(error) = absent {
+    if let Err(error) = fs::metadata(path) {
         return Finding::port_warn(format!("{port}: no socket {shown} yet: {error}"))
             .with_fix(format!("start the guest first, or have it connect: vhost:{shown}"));
     }
     match access(path, Access::WRITE_OK) {
         Ok(()) => Finding::port_ok(format!("{port}: {shown} can be connected to")),
-        Err(error) => Finding::port_fail(format!("{port}: {shown}: {error}"))
-            .with_fix(format!("ls -l {shown} shows whose it is: have its guest give it to you")),
+        Err(error) => {
+            Finding::port_warn(format!("{port}: {shown} cannot be connected to: {error}"))
+                .with_fix(format!("ls -l {shown} shows whose it is: have its guest give it to you"))
+        }
     }
 }
 

@@ -32,7 +32,8 @@ impl PortDriver for XdpDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
-        xdp::needs(request.display_name(), request.bare_name(), request.queue(), request.options())
+        xdp::check(request.display_name(), request.bare_name(), request.buf_size())?;
+        needs(request)
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
@@ -43,4 +44,9 @@ impl PortDriver for XdpDriver {
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
         (context.interface)(port)
     }
+}
+
+/// The memory that the port takes from a region.
+pub(super) fn needs(request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+    xdp::needs(request.display_name(), request.bare_name(), request.queue(), request.options())
 }
