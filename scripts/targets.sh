@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly CRATES="abi simd wire pcap model classify filter nat traffic link gateway switch balance dedup ipfw dummynet"
+readonly CRATES="abi simd wire pcap model classify filter nat traffic link gateway switch balance dedup ipfw dummynet rtnetlink fib route"
 packages=$(printf -- '-p slipring-%s ' $CRATES)
 rustlib=$(rustc --print sysroot)/lib/rustlib
 [ $# -gt 0 ] || set -- x86_64-unknown-freebsd x86_64-pc-windows-msvc
