@@ -8,8 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. In an [`EmulationConfig`] every part of a link is a table: a one-line value is expanded on
-//!    input, so a path reaches each value.
+//! 1. In an [`EmulationConfig`] every part of a link is a table. A part that is written in one
+//!    line, such as `delay = "normal(20ms, 3ms)"`, is expanded to a table when it is read, so each
+//!    value has a path.
 //! 2. A change that yields no valid network leaves the settings unchanged.
 //!
 //! Not for: applying settings to running links.

@@ -1,4 +1,5 @@
-//! Live control of a real-time run: over its socket, from `slipring emulate ctl` and others.
+//! Control of a run in real time: a client such as `slipring emulate ctl` sends requests to the
+//! run's socket.
 //!
 //! ```text
 //!   ctl.rs ──lines──> slipring-control ──> service.rs ──> settings_history.rs ──> realtime::EmulatorChannel
@@ -13,7 +14,7 @@
 //! 2. Requests of different clients are serialized; the thread that moves frames never waits for a
 //!    client.
 //!
-//! Not for virtual time, in which only the file contains changes.
+//! Not for virtual time: such a run has no socket, and its settings change only as its file says.
 
 mod change_time;
 pub(super) mod command;

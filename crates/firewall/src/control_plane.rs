@@ -9,7 +9,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. While the lock on the master is free, the master and every engine have the same rules.
+//! 1. The control plane has its own copy of the rules, the master. Whenever the lock on the master
+//!    is free, the master and every engine have the same rules.
 //! 2. A batch from a file is applied completely or not at all, including pipes; no packet sees a
 //!    part of the batch.
 

@@ -7,7 +7,7 @@
 //!                                ControlPlane <--CommandBatch-- control socket <-- slipring ipfw
 //! ```
 //!
-//! Modules use those above them in this table, never those below:
+//! A module uses only modules of its own row and of the rows above it:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | answers | `figures`, `metrics`, `explain`, `service` |
 //! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
-//! Not for the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
+//! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -65,7 +65,7 @@ pub const VERB: Verb =
 
 /// The program of netmap-ipfw, which accepts packets that no rule matches.
 const KIPFW: &str = "kipfw";
-/// Under this name, the exit code is 1 for any failure.
+/// The name `kipfw`; a program called by it exits with code 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 

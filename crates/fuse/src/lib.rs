@@ -17,7 +17,7 @@
 //! reports when the last reference is dropped. Each user sees a different node under the same name,
 //! backed by the memory of that user's domain.
 //!
-//! Modules use those above them in this table:
+//! A module may use the modules above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|

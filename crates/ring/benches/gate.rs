@@ -10,7 +10,7 @@ use slipring_ring::raw::RawRing;
 use slipring_ring::{Geometry, HugePages, PipePair, Region, copy, forward};
 use std::hint::black_box;
 
-/// A slot is free again three rounds after it was filled.
+/// With three batches in a round, a slot is free again three rounds after it was filled.
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 1024;
 

@@ -1,4 +1,4 @@
-//! The program's half: its permitted accesses, their order, and what is released when.
+//! Tests of the program's half: its permitted accesses, their order, and when slots are released.
 #![allow(clippy::unwrap_used)]
 
 mod support;

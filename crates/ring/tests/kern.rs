@@ -1,4 +1,4 @@
-//! The driver's half: what it accepts from a program, and how it handles everything else.
+//! Tests of the driver's half: what it accepts from a program, and how it handles everything else.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,5 +1,5 @@
-//! Random operations against simple queues: no frame lost, duplicated or out of order, every slot
-//! accounted for, and at all times one owner for every buffer.
+//! Random operations, compared with simple queues: no frame may be lost, duplicated or out of
+//! order, every slot is accounted for, and every buffer always has exactly one owner.
 #![allow(clippy::unwrap_used)]
 
 mod support;

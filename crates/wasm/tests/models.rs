@@ -36,7 +36,8 @@ const REWRITES: &str = r#"(memory (export "memory") 1)
 
 #[test]
 fn a_module_that_says_so_rewrites_the_bytes_of_frames() {
-    // The second byte is set to the frame's number; a byte after the frame is written too.
+    // The module sets the second byte of the frame to the frame's number. It also writes to the
+    // window after the end of the frame, which must have no effect.
     let body = "(i32.store8 (i32.const 101) (i32.wrap_i64 (local.get $number)))
                 (i32.store8 (i32.const 119) (i32.const 99)) (i32.const 0)";
     let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
@@ -80,7 +81,7 @@ fn a_delay_sees_time_length_and_number() {
     for (at_ns, len) in [(100, 60), (200, 1000), (300, 60)] {
         sim.push(at_ns, &vec![0; len]);
     }
-    // Each leaves after its delay: number * 1 ms + arrival + length.
+    // Each frame leaves `number * 1 ms + arrival + length` after its arrival.
     assert_eq!(sim.releases(), [260, 1_001_400, 2_000_660]);
 }
 
@@ -124,7 +125,8 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     let header = r#"(memory (export "memory") 1)
         (func (export "slipring_header") (result i32) (i32.const 100))
         (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
-    // The fourth byte, and the fifth, which is never copied in.
+    // The module adds the fourth byte of the window and the byte after the window, into which
+    // nothing is ever copied.
     let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
     let module = module(&(header.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
@@ -151,7 +153,8 @@ fn random_numbers_are_those_of_link_stage_and_frame() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // The engine's own draws for that name, for the first frame and the last.
+    // The same values, drawn directly from the link's random stream, for the first and the last
+    // frame.
     let draws = slipring_model::Draws::new(7, "link/up/delay");
     let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
     assert_eq!(run(7, "up")[0], drawn(0));
@@ -213,7 +216,7 @@ fn nonsense_from_losses_and_rates_is_counted_too() {
 
 #[test]
 fn fuel_bounds_a_call() {
-    // As many rounds as the frame has bytes.
+    // The loop of this function runs once for each byte of the frame.
     let body = "(local $left i32) (local.set $left (local.get $len))
         (loop $next (local.set $left (i32.sub (local.get $left) (i32.const 1)))
                     (br_if $next (local.get $left)))
@@ -260,7 +263,8 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is read again together with the settings: only the module's contents matter.
+        // The module is compiled again for the new settings. Its state is kept, because the
+        // contents of the two modules are equal.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);

@@ -1,4 +1,4 @@
-//! The daemon under a service manager, whose role the tests play.
+//! Tests of the daemon under a service manager, whose role the tests play.
 
 use std::fs;
 use std::os::fd::OwnedFd;

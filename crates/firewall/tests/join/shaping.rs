@@ -1,4 +1,4 @@
-//! Pipes and queues in virtual time, with exact results.
+//! Tests of pipes and queues in virtual time, with exact results.
 
 use super::*;
 

@@ -23,7 +23,8 @@ pub struct Domain {
     pub(crate) names: Mutex<AdapterNames>,
     /// Limits the file descriptors that sync loops of the domain use.
     pub(crate) loop_fds: FdQuota,
-    /// The ledger for the successor process. It holds the words of pipes even without a store.
+    /// The ledger for the successor process. Even without a store, it holds the persistent words of
+    /// pipes.
     pub(crate) ledger: Ledger,
     pub(crate) commit_log: CommitLog,
 }

@@ -42,7 +42,7 @@ pub struct Netmap {
 #[derive(Debug)]
 pub struct OpenHandle {
     file: Arc<OpenFile>,
-    /// Last field: when it is dropped, the file has already released all its resources.
+    /// The last field: when it is dropped, the file has already released all that it held.
     end: Option<OpenFileEnd>,
 }
 
@@ -70,7 +70,7 @@ pub struct OpenFile {
 pub struct OpenId {
     /// The front's number for the file.
     pub handle: u64,
-    /// The number of the call that opened it.
+    /// The number of the call that opened the file.
     pub call: u64,
 }
 

@@ -294,7 +294,7 @@ impl MonitorTap {
 impl MonitorRing {
     /// Copies frames while the ring has free slots, and counts them.
     fn copy(&self, dir: TxRx, ring: &RingView, slots: &[SlotSnapshot]) {
-        // Waiting is short: the holder copies one batch and is never a program.
+        // The wait is short: the lock is held while one batch is copied, and never by a program.
         let mut kern = lock(&self.kern);
         let (mut frames, mut lost) = (0, 0);
         for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {

@@ -41,7 +41,7 @@ pub trait Notify: Send + Sync {
     fn notify(&self, handle: u64);
 }
 
-/// The tick of the ticker. A program that polls again by itself is notified after one to two ticks.
+/// Interval of the ticker. A program that polls again by itself is notified after one to two ticks.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
 fn bit(dir: TxRx) -> u64 {
@@ -193,8 +193,8 @@ struct RingListener {
 }
 
 impl Listeners {
-    /// Wakes the listeners because a sync of the ring is now worthwhile. The reason was published
-    /// before the call.
+    /// Wakes the listeners because a sync of the ring is now worthwhile. The caller has already
+    /// published the frames or slots.
     #[inline]
     pub fn wake(&self) {
         if !has_listeners(&self.any) {

@@ -34,7 +34,7 @@ impl Client<'_> {
         self.memory.pages = Some(pages.try_clone().unwrap());
     }
 
-    /// The bind, and the option as it was written back.
+    /// Binds the port; returns the result, and the option as the call has written it back.
     fn register_in(
         &mut self,
         name: &str,

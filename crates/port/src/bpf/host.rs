@@ -1,4 +1,5 @@
-//! Detaches an interface from the host's stack, or redirects the host's traffic.
+//! BPF programs between an interface and the host's stack: they detach the host from the interface,
+//! or redirect its frames.
 //!
 //! ```text
 //!                    taps (packet:)                       AF_XDP, PACKET_QDISC_BYPASS
@@ -6,9 +7,10 @@
 //!                                  ^ drops                  ^ drops
 //! ```
 //!
-//! So ports keep receiving and sending while the host sees and sends nothing. BPF links hold the
-//! programs, which the kernel removes when the process ends for any reason. They run after other
-//! tcx programs, so those programs still get the frames that they consume.
+//! A port keeps receiving and sending, while the host neither receives from the interface nor sends
+//! on it. BPF links keep the programs attached; the kernel removes a program when its link's
+//! descriptor is closed, so also when this process is killed. The programs run after the tcx
+//! programs of others, which therefore still get the frames that they consume.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -37,7 +39,7 @@ const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
 
-/// Drops every frame whose mark is not `mark`.
+/// Builds a tcx program that drops every frame whose mark is not `mark`.
 fn drop_unmarked(mark: u32) -> BpfCode {
     let mut program = Assembler::new();
     program
@@ -66,7 +68,8 @@ fn redirect_out(ifindex: u32) -> BpfCode {
     assembled(&program)
 }
 
-/// Redirects every frame into `ifindex`, marked so that a detached interface lets it through.
+/// Builds a tcx program that redirects every frame into `ifindex`, marked so that a detached
+/// interface lets it through.
 fn redirect_in(ifindex: u32) -> BpfCode {
     let mut program = Assembler::new();
     program

@@ -1,4 +1,5 @@
-//! The two sides of a queue over a device that is two lists: the guarantees for any driver.
+//! Tests of both halves of a queue, over a fake device that consists of two lists: they check what
+//! the common code guarantees to every driver.
 
 mod delegated;
 

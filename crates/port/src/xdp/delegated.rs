@@ -189,7 +189,7 @@ impl<S, E> DelegatedDirection<S, E> {
             SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
             SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
         };
-        // Refused frames were given to the kernel, too.
+        // Refused frames were handed to the kernel too, so they count as sent packets as well.
         let also = if self.direction == SyncDirection::Tx { refused } else { 0 };
         let counts = [
             (OwnershipWord::Packets, now.packets - last.packets + also),

@@ -118,7 +118,7 @@ fn services_start_with_the_capabilities_of_their_units() {
     fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
     for unit in services() {
         if unit.ends_with("slipringd.service") {
-            // Other tests start the daemon; it keeps all the privileges it needs.
+            // Other tests start the daemon. Its unit leaves it all the privileges that it needs.
             continue;
         }
         let Some(lab) = Lab::quiet(LabPort::Best) else { return };

@@ -66,8 +66,8 @@ fn round_trip_ms(output: &str) -> f64 {
     figures.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Repeats a run until ping's round trip is in `range`, in milliseconds. Any of them may be late on a
-/// busy machine, and none may be early.
+/// Repeats a run until ping's round trip is in `range`, in milliseconds. On a busy machine any
+/// round trip may be late, but none may be early.
 fn round_trip_takes(range: &Range<f64>, run: impl Fn() -> Ended) {
     eventually("a run that is not late", || {
         let ended = run().well();

@@ -124,7 +124,7 @@ impl<const KIND: u8> Ring<KIND> {
         self.notified.fetch_add(1, AcqRel);
     }
 
-    /// As `OpenHandle::poll` does; returns the frames that it has seen.
+    /// Polls as `OpenHandle::poll` does; returns the number of frames that the poll saw.
     fn poll(&self, interest: u64, mistake: Mutation) -> u64 {
         self.waker.begin_poll(interest);
         let first = self.published.load(Acquire);

@@ -51,7 +51,7 @@ pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
     ("dhcp limits", &limits::DHCP_LIMITS, &[96, 149, 150, 200, 277, 278, 284]),
 ];
 
-/// A text that tcpdump 4.99 has printed for all frames, and that lies in `golden`.
+/// A text that tcpdump 4.99 has printed for all frames, stored in `golden`.
 pub(crate) struct RecordedText {
     /// The name of its file.
     pub(crate) name: &'static str,
