@@ -2,9 +2,16 @@
 //! run's socket.
 //!
 //! ```text
-//!   ctl.rs ──lines──> slipring-control ──> service.rs ──> settings_history.rs ──> realtime::EmulatorChannel
-//!   flags, words        socket, names       requests       all or nothing          the engine
-//!                                                          timeline.rs, handover.rs
+//!   ctl.rs             client: turns flags into a request
+//!     │  JSON lines over the control socket (crate slipring-control)
+//!     v
+//!   service.rs         checks the request, and answers it
+//!     v
+//!   settings_history.rs   the settings at each time (timeline.rs): applies a change or refuses it
+//!     v
+//!   handover.rs        submits the new settings through realtime::EmulatorChannel
+//!     v
+//!   the thread that moves frames
 //! ```
 //!
 //! # Invariants

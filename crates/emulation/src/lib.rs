@@ -3,9 +3,9 @@
 //! `tlem`, it takes TLEM's flags.
 //!
 //! ```text
-//!   flags.rs, classic.rs, config/ -> EmulationPlan -> virtual_time: captures, as fast as possible
-//!                                                  -> realtime: ports
-//!                                                     both: the engine of the link crate; report/
+//!   flags.rs, classic.rs, config/ --> EmulationPlan --+--> virtual_time: from captures to captures
+//!                                                     '--> realtime: between ports
+//!   Both use the engine of slipring-link, and print their results with report/.
 //! ```
 //!
 //! A module uses only modules of its own row and of the rows above it:

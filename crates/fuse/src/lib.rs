@@ -24,8 +24,7 @@
 //! | facts | `proto`: the messages; `error`, `sys` |
 //! | parts | `permissions`, `pages`, `caller`, `namespaces`, `parameters`, `files`, `mount`, `uring`, `config` |
 //! | replies and waiting | `reply`, `reply_queue`, `blocking_pool`, `close_tracker`, `long_calls`, `watchdog` |
-//! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring
-//! and by the socket |
+//! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring and by the socket |
 //! | start and end | `handshake`, `restart`, `device`, `device_link` |
 //!
 //! # Invariants

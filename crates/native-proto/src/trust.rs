@@ -4,7 +4,7 @@
 //! ```text
 //!   run directory        owned by root or by this user, writable by no other
 //!   lock files           mode 0600: other users cannot open them, so cannot lock them
-//!   sockets              the listener is root or this user (SO_PEERCRED), else we disconnect
+//!   sockets              the listener is root or this user (SO_PEERCRED), otherwise the client disconnects
 //! ```
 //!
 //! Every program that creates or uses a run directory performs these checks first. An empty path

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   front (slipring-fuse)      this crate                                memory
-//!   open    ---------------->  Netmap::open --> OpenHandle   - of a ->  Domain: one file per user
+//!   open    ---------------->  Netmap::open --> OpenHandle   -- in a -> Domain: one file per user
 //!   ioctl NIOCCTRL --------->  request --> register --> Binding          |- memory 1 (global)
 //!   ioctl NIOC*SYNC, poll -->  OpenHandle --> Adapter::sync  (pipe, ..)  |- memory 2 (private)
 //!   wake-ups  <--------------  Waker <-- Listeners   (peer has synced)   `- ...

@@ -2,7 +2,7 @@
 //! its successor.
 //!
 //! ```text
-//!   store (outlives us)        this process                              after a kill
+//!   store (outlives process)   this process                              after a kill
 //!   memory of a user   <---->  Domain: regions, rings, buffers   ---->   unchanged
 //!   ledger of a user   <-----  commit: DomainState, each change  ---->   Domain::resume
 //!                      <---->  words: progress of pipes          ---->   Pipe::resume

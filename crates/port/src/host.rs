@@ -2,12 +2,15 @@
 //! sends on the interface, and the stack receives what the port sends.
 //!
 //! ```text
-//!   host stack -- tcx egress of IF --> veth K ==> veth U -- AF_XDP --> rx ring
-//!              <- ingress of IF <- tcx ingress of K <== U <- AF_XDP -- tx ring
+//!   host stack --> tcx egress of IF ===redirect===> veth K --> veth U --AF_XDP--> rx ring
+//!   host stack <-- ingress of IF <==redirect== tcx ingress of K <-- veth U <--AF_XDP-- tx ring
 //! ```
-//! The interface stays a kernel interface, with its addresses and routes. Two tcx programs on it
-//! redirect the host's frames to the hidden veth pair of K and U. BPF links keep the programs
-//! attached, and the port owns the pair, so dropping the port restores the interface.
+//!
+//! IF is the interface, and stays a kernel interface with its addresses and routes. K and U are the
+//! two ends of a hidden veth pair: K on the kernel's side, U on the user's side, where the port has
+//! its sockets. One tcx program redirects frames that the host sends on IF to K, and another one
+//! redirects frames that arrive on K to the host, as if IF had received them. BPF links keep the
+//! programs attached, and the port owns the pair, so dropping the port restores the interface.
 //!
 //! U is in a network namespace that only the port's sockets keep alive. When the process ends for
 //! any reason, the kernel removes the namespace, and so U and its peer K. It does that in the

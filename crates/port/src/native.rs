@@ -2,9 +2,9 @@
 //! other end may be in any process and opened by any of the daemon's interfaces.
 //!
 //! ```text
-//!   connect --> REGISTER --> memory, mapped --> rings lent: rings, words, bells
-//!                                                 tx_sync, rx_sync: no call leaves this
-//!                                                 process, unless a party sleeps
+//!   connect --> REGISTER --> memory, mapped --> lent rings, words, doorbells
+//!                                                 tx_sync, rx_sync: no system call,
+//!                                                 unless a party sleeps
 //! ```
 //! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
 //! of its own. Dropping a connection returns everything to the daemon.

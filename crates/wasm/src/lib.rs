@@ -5,22 +5,20 @@
 //!
 //! A module exports
 //!
-//! | name | type | what |
+//! | name | type | meaning |
 //! |---|---|---|
 //! | `slipring_abi` | `() -> i32` | 1: the version of this interface |
-//! | a delay, usually `delay_ns` | `(now_ns: i64, len: i32, number: i64) -> i64` | travel time of the frame, in ns |
-//! | a loss, usually `lose` | `(now_ns: i64, len: i32, number: i64) -> i32` | 0: the frame continues, 1: it is lost, 2: it is marked (ECN), or lost if it cannot be marked |
-//! | a rate, usually `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line has sent the frame, in ns, `start_ns` or later |
-//! | `slipring_header` | `() -> i32` | address to which the first bytes of the frame are copied before each delay or loss; optional |
-//! | `slipring_header_len` | `() -> i32` | length of that window; bytes after a shorter frame are
-//! zeros |
-//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss the bytes are copied back
-//! from the window into the frame; optional |
-//! | `memory` | memory | needed for the header only |
+//! | a delay function, by default `delay_ns` | `(now_ns: i64, len: i32, number: i64) -> i64` | travel time of the frame, in ns |
+//! | a loss function, by default `lose` | `(now_ns: i64, len: i32, number: i64) -> i32` | 0: the frame continues, 1: it is lost, 2: it is marked (ECN), or lost if it cannot be marked |
+//! | a rate function, by default `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line has sent the frame, in ns, `start_ns` or later |
+//! | `slipring_header` | `() -> i32` | address of the header window, to which the first bytes of the frame are copied before each delay or loss; optional |
+//! | `slipring_header_len` | `() -> i32` | length of the header window; after a frame that is shorter than the window, the remaining bytes are zeros |
+//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss, the bytes of the window are copied back into the frame; optional |
+//! | `memory` | memory | the module's memory; only needed for the header window |
 //!
 //! and may import from `slipring`
 //!
-//! | name | type | what |
+//! | name | type | meaning |
 //! |---|---|---|
 //! | `random` | `() -> i64` | 64 random bits, derived from the seed, the link, the stage and the frame's number |
 //! | `uniform` | `() -> f64` | a number in `[0, 1)` from the same stream |

@@ -1,7 +1,7 @@
 //! Sessions with a firewall as text: commands, frames in and out, and the passing of time.
 //!
 //! ```text
-//! ; a remark
+//! ; a comment
 //! @ netmap:em0 netmap:em1 --default accept    the firewall, as `slipring firewall` takes it
 //! $ ipfw add 100 deny udp from any to any 53  a command; its output follows
 //! 00100 deny udp from any to any dst-port 53

@@ -2,15 +2,26 @@
 //! or redirect its frames.
 //!
 //! ```text
-//!                    taps (packet:)                       AF_XDP, PACKET_QDISC_BYPASS
-//!   wire --> XDP --> see frame --> tcx ingress --> host --> tcx egress --> queue --> taps --> wire
-//!                                  ^ drops                  ^ drops
+//!   received   wire --> XDP --> packet sockets --> tcx ingress --> host stack
+//!                        |            |            detach() drops the frame here
+//!                    xdp: port    packet: port
+//!
+//!   sent       host stack --> tcx egress --> device queue --> wire
+//!                             detach() drops      ^
+//!                             the frame here      '-- frames of xdp: and packet: ports
 //! ```
 //!
-//! A port keeps receiving and sending, while the host neither receives from the interface nor sends
-//! on it. BPF links keep the programs attached; the kernel removes a program when its link's
-//! descriptor is closed, so also when this process is killed. The programs run after the tcx
-//! programs of others, which therefore still get the frames that they consume.
+//! Ports receive before the point at which [`detach`] drops received frames, and send after the
+//! point at which it drops sent frames. So a port keeps receiving and sending, while the
+//! host neither receives from the interface nor sends on it.
+//!
+//! [`redirect`] attaches two other tcx programs. One redirects the frames that the host sends on an
+//! interface to another interface, such as one end of a veth pair. The other redirects the frames
+//! that arrive on that other interface to the host, as if the first interface had received them.
+//!
+//! BPF links keep all programs attached. The kernel detaches a program when the descriptor of its
+//! link is closed, so also when this process is killed. The programs that drop frames run after all
+//! other tcx programs of the interface, so those programs still get the frames that they consume.
 
 use std::io;
 use std::os::fd::BorrowedFd;
