@@ -17,7 +17,7 @@ case $1 in
 esac
 ";
 
-/// As [`BINARY`], but a compiled program, which has symbols.
+/// Like [`BINARY`], but a compiled program, which has symbols.
 const PROGRAM_WITH_SYMBOLS: &str = r#"
 fn main() {
     let words: Vec<_> = std::env::args().collect();

@@ -85,7 +85,7 @@ impl EmulationConfig {
     /// Parses `text` as the contents of a file; errors refer to the file as `name`.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn parse(name: &str, text: &str) -> Result<Self, EmulationConfigError> {
         let mut root = toml::read(name, text)?;
         if root.get("ports").is_none() {
@@ -211,7 +211,7 @@ impl EmulationConfig {
     /// not change.
     ///
     /// # Errors
-    /// As [`Self::with`], and if a path names an end of a link.
+    /// Same as [`Self::with`], or if a path names an end of a link.
     pub(crate) fn changed(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         entries.iter().try_for_each(|entry| {
             let path = path::full(&entry.key);

@@ -59,7 +59,7 @@ impl BurstLimit {
         }
     }
 
-    /// As [`Self::parse`], but also accepts 0, by which TLEM selects its default; the result is
+    /// Like [`Self::parse`], but also accepts 0, by which TLEM selects its default; the result is
     /// then 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {

@@ -469,7 +469,7 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// As [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
+    /// Like [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
     /// or none does, even if some engines do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where

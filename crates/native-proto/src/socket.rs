@@ -30,7 +30,7 @@ pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
 }
 
-/// As [`connected`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connected`], with a socket that waits for `timeout` at most, also for the connection.
 pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }

@@ -132,7 +132,7 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
 /// [`check_dir`].
 ///
 /// # Errors
-/// As [`check_dir`]; also if the directory cannot be created.
+/// Same as [`check_dir`], or if the directory cannot be created.
 pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -149,10 +149,10 @@ pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Resu
     connect_with(path, kind, flags, None)
 }
 
-/// As [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
 ///
 /// # Errors
-/// As [`connect_to`]; `EAGAIN` after the timeout.
+/// Same as [`connect_to`], and `EAGAIN` after the timeout.
 pub fn connect_within(
     path: &Path,
     kind: SocketType,

@@ -106,7 +106,7 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
 /// Binds the ends of a pipe's ring pairs.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenCause> {
     let first = NativeBinding::new(name, socket)?;
     let pairs = first.granted.nr_tx_rings.max(first.granted.nr_rx_rings);

@@ -31,7 +31,7 @@ fn pipes(batch: u32) -> (u32, PipePair, PipePair) {
     (batch, pipe(), pipe())
 }
 
-/// As [`pipes`], with frames waiting at the end of the first.
+/// Like [`pipes`], with frames waiting at the end of the first.
 fn full(batch: u32) -> (u32, PipePair, PipePair) {
     let (batch, mut from, to) = pipes(batch);
     from.a.tx.fill(256, |buf| write(buf, 1));

@@ -175,11 +175,11 @@ impl AttachedProgram {
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// As [`Self::snapshot`], but always waits for words newer than those already published, unless
+    /// Like [`Self::snapshot`], but always waits for words newer than those already published, unless
     /// the program is too slow.
     ///
     /// # Errors
-    /// As for [`Self::snapshot`].
+    /// Same as [`Self::snapshot`].
     pub fn fresh_snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         self.newer(seen)

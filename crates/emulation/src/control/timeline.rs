@@ -172,7 +172,7 @@ impl SettingsTimeline {
     /// Undoes the last batch; returns `None` if only the first version is left.
     ///
     /// # Errors
-    /// As [`Self::insert_batch`].
+    /// Same as [`Self::insert_batch`].
     pub(super) fn undo_newest(&mut self) -> Result<Option<UndoneVersions>, UnbuildableSettings> {
         let newest = self.versions[1..].iter().map(|version| version.batch).max();
         let Some(newest) = newest else { return Ok(None) };

@@ -46,7 +46,7 @@ impl Domain {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
 
-    /// As [`Self::new`], with parameters that are shared and can change. If there is a store, the
+    /// Like [`Self::new`], with parameters that are shared and can change. If there is a store, the
     /// domain is kept there for the successor process.
     ///
     /// # Errors

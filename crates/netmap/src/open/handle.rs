@@ -157,7 +157,7 @@ impl Netmap {
         self.new_file(domain, opener, notify, None)
     }
 
-    /// As [`Self::open`], but saves the file for a successor process if the domain has a store.
+    /// Like [`Self::open`], but saves the file for a successor process if the domain has a store.
     ///
     /// # Errors
     /// [`Errno::NFILE`]: there is no space to save it.

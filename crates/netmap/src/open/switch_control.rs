@@ -116,7 +116,7 @@ impl Domain {
         detached
     }
 
-    /// As [`Self::detach`], for a caller that has already begun a change of the domain.
+    /// Like [`Self::detach`], for a caller that has already begun a change of the domain.
     pub(crate) fn detach_port(
         &self,
         key: &PortKey,

@@ -32,7 +32,7 @@ pub trait DelegatingPort {
     /// Lends queues to the program that has bound them, as [`Self::lend`] does.
     ///
     /// # Errors
-    /// As [`Self::lend`].
+    /// Same as [`Self::lend`].
     fn lend_queues(
         &self,
         _rings: &[Range<usize>; 2],

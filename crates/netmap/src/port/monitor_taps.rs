@@ -118,7 +118,7 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that have
+    /// Like [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that have
     /// arrived since the ring's tail was `from`.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
@@ -127,7 +127,7 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe_released`], before ring `i` is synced by other code: shows the slots that
+    /// Like [`Self::observe_released`], before ring `i` is synced by other code: shows the slots that
     /// the program has released since the last sync, if the ring is an rx ring and its indices are
     /// plausible.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
@@ -141,7 +141,7 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe`], with slots that were already read.
+    /// Like [`Self::observe`], with slots that were already read.
     #[inline(always)]
     pub(crate) fn observe_slots(
         &self,

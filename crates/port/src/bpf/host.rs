@@ -150,7 +150,7 @@ pub struct HostRedirected {
 /// If `to` is one end of a veth pair, the other end then acts as the host's side of `ifindex`.
 ///
 /// # Errors
-/// As [`detach`].
+/// Same as [`detach`].
 pub fn redirect(ifindex: u32, to: u32) -> Result<HostRedirected, OpenCause> {
     let order = BpfLinkFlags::First;
     let (out, back) = (redirect_out(to), redirect_in(ifindex));

@@ -54,7 +54,7 @@ impl AppRing<Tx> {
         }
     }
 
-    /// As [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
+    /// Like [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
     #[inline(always)]
     pub fn fill_by_value(
         &mut self,

@@ -137,7 +137,7 @@ impl DestinationRing {
         delivered
     }
 
-    /// As [`Self::deliver`], if the sender's virtio-net headers request offloads.
+    /// Like [`Self::deliver`], if the sender's virtio-net headers request offloads.
     #[cold]
     fn deliver_with_fixup(
         &self,
