@@ -35,8 +35,8 @@ pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<Own
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }
 
-/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on it,
-/// as after its program was killed.
+/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on
+/// it, as after its program was killed.
 ///
 /// # Errors
 /// The kernel's error; AddrInUse if a process listens there, or the file is no socket.

@@ -68,8 +68,8 @@ impl Netlink {
         self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
     }
 
-    /// Like [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has `rx`
-    /// TX queues and `tx` RX queues.
+    /// Like [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has
+    /// `rx` TX queues and `tx` RX queues.
     ///
     /// # Errors
     /// Same as [`Self::add_veth`].

@@ -415,8 +415,8 @@ impl HostedTx {
 }
 
 impl HostedRx {
-    /// Like [`Self::sync`], but calls `see` with the slots that the program has released, before the
-    /// sender gets these slots back.
+    /// Like [`Self::sync`], but calls `see` with the slots that the program has released, before
+    /// the sender gets these slots back.
     ///
     /// # Errors
     /// Same as [`Self::sync`].

@@ -175,8 +175,8 @@ impl AttachedProgram {
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// Like [`Self::snapshot`], but always waits for words newer than those already published, unless
-    /// the program is too slow.
+    /// Like [`Self::snapshot`], but always waits for words newer than those already published,
+    /// unless the program is too slow.
     ///
     /// # Errors
     /// Same as [`Self::snapshot`].

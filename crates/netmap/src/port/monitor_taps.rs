@@ -118,8 +118,8 @@ impl MonitorTaps {
         }
     }
 
-    /// Like [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that have
-    /// arrived since the ring's tail was `from`.
+    /// Like [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that
+    /// have arrived since the ring's tail was `from`.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
         if from.max(to) < ring.num_slots() {
@@ -127,9 +127,9 @@ impl MonitorTaps {
         }
     }
 
-    /// Like [`Self::observe_released`], before ring `i` is synced by other code: shows the slots that
-    /// the program has released since the last sync, if the ring is an rx ring and its indices are
-    /// plausible.
+    /// Like [`Self::observe_released`], before ring `i` is synced by other code: shows the slots
+    /// that the program has released since the last sync, if the ring is an rx ring and its indices
+    /// are plausible.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
         if dir == TxRx::Tx || !self.has_monitors() {
             return;

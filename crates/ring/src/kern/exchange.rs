@@ -31,8 +31,8 @@ impl KernRing {
         true
     }
 
-    /// Like [`Self::exchange`], with a slot of another ring of the same driver. Also returns false if
-    /// the two rings are in different regions.
+    /// Like [`Self::exchange`], with a slot of another ring of the same driver. Also returns false
+    /// if the two rings are in different regions.
     ///
     /// # Panics
     /// Same as [`Self::exchange`].
