@@ -1,4 +1,4 @@
-//! `packet:` ports between network namespaces, checked against the kernel's own stack.
+//! Tests of `packet:` ports between network namespaces, checked against the kernel's own stack.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! `tap:` ports, checked against the kernel's own stack at the other end.
+//! Tests of `tap:` ports, checked against the kernel's own stack at the other end.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -149,7 +149,7 @@ fn frames_pass_both_ways_in_order() {
         socket.send(&payload).unwrap();
         assert_eq!(next_payload(&mut port), payload);
     }
-    // More than a batch at once.
+    // Queues more frames than fit into one batch.
     let before = port.stats().tx.packets;
     for i in 1..=100usize {
         assert!(port.queues[0].rings().tx.push(&datagram(&socket, &vec![i as u8; i])));

@@ -1,4 +1,4 @@
-//! AF_XDP ports over veth pairs, in private network namespaces.
+//! Tests of AF_XDP ports over veth pairs, in private network namespaces.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Loom models: every interleaving, and every value that the memory model allows.
+//! Runs models with loom, which explores every interleaving and every value that the memory model
+//! allows.
 //!
 //! A model is a closure that starts threads by `loom::thread`, shares atomics of `loom::sync`, and
 //! asserts. The code under test accesses its words through a trait, so that it runs with loom's

@@ -140,13 +140,13 @@ impl AttachedProgram {
         Ok(Self { schema: names.map_err(nonsense)?, reader, path: path.to_owned() })
     }
 
-    /// Returns the schema of its words.
+    /// Returns the schema of the program's words.
     #[must_use]
     pub fn schema(&self) -> &MetricSchema {
         &self.schema
     }
 
-    /// Returns its process id.
+    /// Returns the program's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.reader.pid()

@@ -1,4 +1,4 @@
-//! Modules as models of links, in virtual time.
+//! Tests of modules as models of links, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod network;
@@ -98,7 +98,7 @@ fn a_loss_keeps_loses_and_marks() {
 
 #[test]
 fn a_rate_holds_the_line_for_as_long_as_it_says() {
-    // 8 ns a byte: 1 Gbit/s.
+    // Each byte takes 8 ns, which is 1 Gbit/s.
     let body = "(i64.add (local.get $now)
                          (i64.mul (i64.const 8) (i64.extend_i32_u (local.get $len))))";
     let module = module(&function("finish_ns", "i64", body));
@@ -109,7 +109,7 @@ fn a_rate_holds_the_line_for_as_long_as_it_says() {
 
 #[test]
 fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
-    // 1 us for each earlier frame.
+    // The delay is 1 us for each earlier frame.
     let body = "(i64.add (local.get $now) (i64.mul (local.get $number) (i64.const 1000)))";
     let module = module(&function("finish_ns", "i64", body));
     let finish = module.rate("finish_ns", &[]).unwrap();
@@ -376,7 +376,7 @@ fn why_losses_and_rates_fail_is_told_too() {
     assert!(error.contains("it answered 4 ns, before its start at 5 ns"), "{error}");
 }
 
-/// Whether a C compiler for WebAssembly is installed; compiles `source`.
+/// Compiles `source` to WebAssembly; returns false if no compiler for WebAssembly is installed.
 fn clang(source: &str, module: &std::path::Path) -> bool {
     let flags =
         ["--target=wasm32", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wall", "-Wextra", "-Werror"];

@@ -479,7 +479,7 @@ fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
     for path in ["/", "/main.js", "/main.css"] {
         let body = site.get(path).body;
         for scheme in ["http://", "https://"] {
-            // An XML namespace is a name, and is not requested.
+            // An XML namespace looks like an address, but nothing is requested from there.
             let found = body.replace("http://www.w3.org/", "");
             assert!(!found.contains(scheme), "{path} has {scheme}");
         }

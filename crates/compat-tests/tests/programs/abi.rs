@@ -1,5 +1,5 @@
-//! Every request, every error, every rule of syncs and polls: static programs that use only system
-//! calls, one test per scenario.
+//! Tests of every request, every error, and every rule of syncs and polls, by static programs that
+//! use only system calls; one test per scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};

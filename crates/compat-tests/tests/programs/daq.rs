@@ -1,5 +1,5 @@
-//! The netmap module of Snort's DAQ: two interfaces in one mapping, frames copied from one to the
-//! other.
+//! Tests of the netmap module of Snort's DAQ: two interfaces in one mapping, frames copied from one
+//! to the other.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Outputs and behaviour, each as a session in a file of its own; [`super::script`] defines the
-//! format.
+//! Tests of outputs and behaviour, each as a session in a file of its own; [`super::script`]
+//! defines the format.
 //!
 //! # Tests for ipfw's documented behaviour
 //! This table names the tests for each documented behaviour. Tests without a prefix are in

@@ -1,4 +1,4 @@
-//! Captures as ports.
+//! Tests of captures as ports.
 
 use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};

@@ -26,7 +26,7 @@ fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() 
     }
     let listings = ["-S list", "table all list", "pipe show", "set show", "sysctl -a"];
     let before = listings.map(|listing| site.ipfw(listing));
-    // However it ends.
+    // The rules must be saved however the firewall ends.
     firewall.signal(Signal::KILL);
     drop(firewall);
     let firewall = site.firewall(&words);

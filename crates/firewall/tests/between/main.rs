@@ -1,4 +1,5 @@
-//! `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring dnctl`.
+//! Tests of `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring
+//! dnctl`.
 #![allow(clippy::unwrap_used)]
 
 mod captures;

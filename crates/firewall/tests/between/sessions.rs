@@ -1,4 +1,4 @@
-//! Real sessions through stateful rules.
+//! Tests of stateful rules with real sessions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The firewall with several threads.
+//! Tests of the firewall with several threads.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Closed loops: each algorithm controls a FIFO in front of a link, in virtual time.
+//! Tests of closed loops: each algorithm controls a FIFO in front of a link, in virtual time.
 
 use std::collections::VecDeque;
 use std::vec::Vec;

@@ -1,5 +1,5 @@
-//! Interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at `wire`;
-//! its host stack is `stack`.
+//! Tests of interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at
+//! `wire`; its host stack is `stack`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

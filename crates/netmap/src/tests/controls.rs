@@ -1,4 +1,4 @@
-//! Rules that hold for every request: versions, bodies, options.
+//! Tests of rules that hold for every request: versions, bodies, options.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Option EXTMEM: memory that a program provides.
+//! Tests of the option EXTMEM: memory that a program provides.
 
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,4 @@
-//! Persistent ports in two switches.
+//! Tests of persistent ports in two switches.
 
 use super::switches::{Station, frame};
 use super::vale_requests::{attach, detach, list, new_port, remove};

@@ -1,4 +1,4 @@
-//! Option OFFSETS: what is refused, what is granted, and where frames begin.
+//! Tests of the option OFFSETS: what is refused, what is granted, and where frames begin.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Daemons that are killed, and their successors.
+//! Tests of daemons that are killed, and of their successors.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};

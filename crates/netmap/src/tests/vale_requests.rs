@@ -1,4 +1,4 @@
-//! Requests about switches: lists, persistent ports, what cannot be attached.
+//! Tests of requests about switches: lists, persistent ports, what cannot be attached.
 
 use super::*;
 

@@ -39,8 +39,8 @@ impl KloopBell {
     }
 }
 
-/// Cancels a call that would otherwise go on for ever, because its caller was killed or has a
-/// signal to handle.
+/// Cancels a call that would otherwise run forever, because its caller was killed or has a signal
+/// to handle.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
 

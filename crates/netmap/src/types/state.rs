@@ -132,7 +132,7 @@ pub(crate) struct PortState {
 }
 
 impl PortState {
-    /// Returns its existing rings.
+    /// Returns the rings that were created already.
     pub(crate) fn made(&self) -> [Vec<RingState>; 2] {
         self.rings.each_ref().map(|rings| rings.iter().flatten().copied().collect())
     }

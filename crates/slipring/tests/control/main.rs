@@ -1,5 +1,5 @@
-//! `slipring emulate ctl` and running emulators, in the tests' own network namespaces and run
-//! directories. Times are only compared with the minimum that links must add.
+//! Tests of `slipring emulate ctl` and running emulators, in the tests' own network namespaces and
+//! run directories. Times are only compared with the minimum that links must add.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -231,7 +231,7 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     site.ping_takes(120.0..1000.0);
     // A change that takes effect earlier keeps the scheduled ones.
     site.ctl("set up.delay=1ms").well();
-    // It holds now.
+    // The change has taken effect at once.
     site.ping_takes(0.0..120.0);
     let history = site.json("history");
     assert!(history[3]["changes"].to_string().contains("\"1s\""), "{history}");

@@ -1,4 +1,4 @@
-//! `slipring daemon` and programs written for netmap, in the tests' own namespaces and run
+//! Tests of `slipring daemon` and programs written for netmap, in the tests' own namespaces and run
 //! directories: the machine's `/dev` and `/run` are never touched.
 #![allow(clippy::unwrap_used)]
 

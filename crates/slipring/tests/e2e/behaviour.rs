@@ -138,7 +138,7 @@ fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
         let sent: Vec<_> = (0..300).map(numbered).collect();
         assert_same("captured", &cross(&lab.left, &lab.right, &sent), &sent);
         bridge.stop().balanced().lossless();
-        // Once when received, once when sent.
+        // The capture has each frame twice: when it was received and when it was sent.
         let text = lab.mid.command("tcpdump", &format!("-n -q -t -r {}", path.display()));
         let lines = text.lines().filter(|line| line.contains("0x88b5") || line.contains("88b5"));
         assert_eq!(lines.count(), 600, "{text}");

@@ -1,5 +1,5 @@
-//! The units of `packaging/systemd`: systemd's rating of them, and whether the programs work with
-//! the remaining privileges.
+//! Tests of the units in `packaging/systemd`: systemd's rating of them, and whether the programs
+//! work with the remaining privileges.
 
 use std::fs;
 use std::path::{Path, PathBuf};

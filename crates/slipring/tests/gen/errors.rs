@@ -1,4 +1,4 @@
-//! Bad input, missed expectations, and their statuses.
+//! Tests of bad input and missed expectations, and of their statuses.
 
 use super::{number, slipring};
 

@@ -1,5 +1,5 @@
-//! An HTTP download between two hosts, through the emulator between them: its counters are compared
-//! with the settings, so that a busy machine changes nothing.
+//! Tests of an HTTP download between two hosts, through the emulator between them: its counters are
+//! compared with the settings, so that a busy machine changes nothing.
 
 use rustix::process::Signal;
 use serde_json::Value;

@@ -33,7 +33,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
         let Some(lab) = subnets(port) else { return };
         let emulator = emulate(&lab, "-r -D 15ms");
         for to in ["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"] {
-            // The router itself.
+            // Pings the router itself.
             ping::shortest(&lab.left, to, 4);
         }
         for to in ["10.2.0.9", "fd02::9"] {

@@ -1,4 +1,4 @@
-//! `slipring demo`.
+//! Tests of `slipring demo`.
 
 use std::fs;
 use std::os::fd::OwnedFd;

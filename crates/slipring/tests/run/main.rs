@@ -1,4 +1,4 @@
-//! `slipring run`, in the tests' own network namespaces: as root and as an ordinary user.
+//! Tests of `slipring run`, in the tests' own network namespaces: as root and as an ordinary user.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

@@ -8,7 +8,7 @@ use slipring_test_support::{Namespace, eventually};
 /// Sends one echo, with further words for ping, and returns its round trip in milliseconds.
 ///
 /// # Panics
-/// If it is not answered.
+/// If the echo is not answered.
 pub(crate) fn echo(from: &Namespace, to: &str, words: &str) -> f64 {
     let said = from.command("ping", &format!("-n -c 1 -W 60 {words} {to}"));
     let time = said.split("time=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Frames to and from a well-behaved guest.
+//! Tests of frames to and from a well-behaved guest.
 
 use proptest::prelude::*;
 use slipring_port::{DropCause, TrafficCounts, WaitOutcome};

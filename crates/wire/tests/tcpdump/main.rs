@@ -9,7 +9,7 @@ mod frames;
 use frames::{RecordedText, TEXTS, all_frames};
 use slipring_wire::summary::{Conversations, Detail, Summary};
 
-/// Our text with the same flags.
+/// Returns our text with the same flags.
 fn text_of(text: &RecordedText) -> String {
     let flags: Vec<&str> = text.flags.split_whitespace().collect();
     let verbose = flags.iter().find(|flag| flag.starts_with("-v"));

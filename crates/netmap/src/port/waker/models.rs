@@ -1,5 +1,6 @@
-//! The waker under loom: every interleaving, within three preemptions, of a program that polls and
-//! sleeps and a publisher. Each model also runs with one deliberate mistake, and must then fail.
+//! Models of the waker. Loom explores every interleaving, with up to three preemptions, of a
+//! program that polls and sleeps and a publisher. Each model also runs with one deliberate mistake,
+//! and must then fail.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -106,7 +107,7 @@ impl<const KIND: u8> Ring<KIND> {
         }
     }
 
-    /// As `Listeners::wake` does.
+    /// Wakes as `Listeners::wake` does.
     fn wake(&self) -> bool {
         if !has_listeners(&self.any) {
             return false;

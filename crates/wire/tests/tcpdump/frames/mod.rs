@@ -53,7 +53,7 @@ pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
 
 /// A text that tcpdump 4.99 has printed for all frames, stored in `golden`.
 pub(crate) struct RecordedText {
-    /// The name of its file.
+    /// The name of the file in `golden`.
     pub(crate) name: &'static str,
     /// tcpdump's flags, besides `-n -t`.
     pub(crate) flags: &'static str,
