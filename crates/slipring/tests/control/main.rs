@@ -155,7 +155,7 @@ fn what_is_got_starts_the_same_links_again() {
     let words = format!("--config {} --virtual a b --explain --seed 1", file.display());
     let again = Program::launch(&site.lab.mid, site.command(&words)).finish().well();
     let explained = site.ctl("explain").well();
-    // A file of settings has its links by name.
+    // A settings file lists the links by name, so the order of the lines may differ.
     let links = |text: &str| {
         let mut lines: Vec<_> = text.lines().skip(1).map(str::to_owned).collect();
         lines.sort();

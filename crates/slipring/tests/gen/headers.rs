@@ -11,7 +11,7 @@ use super::links::{ready, report, start};
 use super::number;
 use crate::support::frames::FrameListener;
 
-/// A namespace with a TAP device `e0`, up and silent.
+/// A namespace with a TAP device `e0`, which is up. The kernel itself sends nothing on it.
 fn device() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip("tuntap add e0 mode tap");
