@@ -1,11 +1,11 @@
-# Everything a person does with the tree. `make help` lists it.
+# The tasks of developers and packagers. `make help` lists them.
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# LINKS=1 also installs the classic names bare: pkt-gen, bridge (iproute2 has one too), ...
+# LINKS=1 also installs the classic names without a prefix: pkt-gen, bridge (also in iproute2), ...
 LINKS   ?= 0
 SOAK_SECONDS ?= 600
-# Empty: what `make test` has built, with its checks for overflow.
+# If empty, the soak runs the build of `make test`, which checks for overflow.
 SOAK_BUILD   ?= --release
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS    ?= 1000000
@@ -13,15 +13,15 @@ FUZZ_RUNS    ?= 1000000
 # SYMBOLS=1 also installs the symbols, for debuggers.
 SYMBOLS ?= 0
 
-# Where cargo builds, and what it builds there. BINARY=FILE installs what was built elsewhere, with the
-# slipring-bench beside it, if there is one.
+# The directory in which cargo builds, and its results. BINARY=FILE installs a program that was
+# built elsewhere, and the slipring-bench in the same directory, if there is one.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release/slipring
 BINARY ?= $(BUILT)
 BENCH  := $(dir $(BINARY))slipring-bench
-# The same for the C library.
+# The C library that is installed.
 LIBRARY ?= $(TARGET)/release/libslipring.a
-# Words are what make works with: a name with a space would be two names, to `rm -rf` as well.
+# make separates names by spaces. A name with a space would be two names, also for `rm -rf`.
 ifneq ($(words $(CURDIR)),1)
 $(error the checkout cannot lie in `$(CURDIR)`, which has a space in it: move it, or use cargo alone)
 endif
@@ -31,19 +31,19 @@ endif
 ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)x$(LIBRARY)),1)
 $(error PREFIX, DESTDIR, BINARY and LIBRARY cannot have spaces: install below another directory, and move what is to lie there)
 endif
-# The machine's own directories belong to a system prefix; below any other one, such as ~/.local,
-# everything goes below it.
+# An installation to a system prefix also uses system directories, such as that of systemd. Below
+# any other prefix, such as ~/.local, all files are below the prefix.
 HERE    := $(abspath $(PREFIX))
 SYSTEM  := $(filter / /usr /usr/local /opt /opt/%,$(HERE))
 UNITS   ?= $(if $(SYSTEM),/lib/systemd/system,$(HERE)/share/slipring/systemd)
 SYSCONF ?= $(if $(SYSTEM),,$(HERE))/etc
-# Where debuggers look for symbols.
+# The directory in which debuggers look for symbols.
 SYMDIR  ?= $(if $(SYSTEM),/usr/lib/debug,$(HERE)/lib/debug)
-# Where Wireshark looks for plug-ins that capture: the distribution's in one place only; 4.0 looks for a
-# person's in ~/.config, 4.4 in ~/.local/lib.
+# The directories in which Wireshark looks for extcap plug-ins. The distribution's Wireshark has a
+# single one. For a user's own plug-ins, 4.0 looks in ~/.config, and 4.4 in ~/.local/lib.
 EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/lib/wireshark/extcap),$\
 	$(HERE)/lib/wireshark/extcap $(if $(filter $(HOME)/%,$(HERE)),$(HOME)/.config/wireshark/extcap))
-# What an installation has made, for the day on which it goes.
+# The list of installed files, for `make uninstall`.
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
@@ -87,7 +87,7 @@ mutants: ## change the code of pure crates in one place at a time, and count wha
 
 lint: fmt clippy tree docs ## every check that runs no test
 
-# Modules that macros declare, which cargo fmt does not find by itself.
+# Modules that macros declare. cargo fmt does not find these by itself.
 MACRO_MODULES = $(wildcard crates/core/src/kinds/*/mod.rs crates/slipring/src/*.rs crates/slipring/src/*/mod.rs)
 
 fmt: ## check the form of the sources
@@ -131,7 +131,7 @@ dist: $(if $(filter file,$(origin BINARY)),release) libslipring ## strip the bin
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
 	done
 
-# Everything as it will lie, below a directory of its own.
+# Creates a directory with all files as they will be installed.
 stage: S     := $(abspath $(TARGET))/stage
 stage: BIN   := $(abspath $(TARGET))/stage$(HERE)/bin
 stage: SHARE := $(abspath $(TARGET))/stage$(HERE)/share

@@ -7,8 +7,8 @@
  *   ... rings d->first_rx_ring to d->last_rx_ring by NETMAP_RXRING(d->nifp, i), poll(d->fd) ...
  *   nmport_close(d);
  *
- * Functions that return int give 0, or -1 with errno, where nothing else is said; those that
- * return pointers give NULL with errno. Messages go through the context, to stderr by default.
+ * Functions that return int return 0, or -1 with errno, unless stated otherwise; functions that
+ * return pointers return NULL with errno. Messages go through the context, to stderr by default.
  *
  *   PORT   = ( "netmap:" NAME | "vale" [ID] ":" NAME ) [ "{" ID | "}" ID ] [ RINGS ] { FLAGS | OPTION }
  *   RINGS  = "-" N  ring pair N | "*" NIC and host | "^" host | "^" N  host ring pair N
@@ -51,12 +51,12 @@ struct nmport_cleanup_d {
 struct nmport_d {
 	struct nmreq_header hdr;
 	struct nmreq_register reg;
-	struct nmem_d *mem;      /* the same for ports that share memory, so buffers can be exchanged */
+	struct nmem_d *mem;      /* equal for ports that share memory, so that buffers can be exchanged */
 	struct nmctx *ctx;
 	int register_done;
 	int mmap_done;
 	struct nmreq_opt_extmem *extmem;
-	/* From here on, valid once the port is registered and mapped. */
+	/* The following fields are valid once the port is registered and mapped. */
 	int fd;
 	struct netmap_if *nifp;
 	uint16_t first_tx_ring, last_tx_ring;
@@ -86,23 +86,25 @@ void nmport_undo_register(struct nmport_d *d);
 void nmport_undo_parse(struct nmport_d *d);
 void nmport_delete(struct nmport_d *d);
 
-/* A new, unregistered port with the same request, without its options. */
+/* Returns a new, unregistered port with the same request, without its options. */
 struct nmport_d *nmport_clone(struct nmport_d *d);
 
-/* Copies a frame to a free slot, without a sync; its size, or 0 if there is no room. */
+/*
+ * Copies a frame to free slots, without a sync. Returns the frame's size, or 0 if there is no room.
+ */
 int nmport_inject(struct nmport_d *d, const void *buf, size_t size);
 
 /*
- * Options of a port that is not registered yet. External memory is a shared mapping of a file in
- * memory; what is bound in it is found there, and other ports of this process that have its number
- * find it there as long as the port that brought it is open.
+ * Options of a port that is not registered yet. External memory is a shared mapping of a memory
+ * file: objects of the port are in that mapping, and so are those of other ports of this process
+ * with the same memory number, as long as the port that provided the memory is open.
  */
 int nmport_extmem(struct nmport_d *d, void *base, size_t size);
 int nmport_extmem_from_file(struct nmport_d *d, const char *fname);
 struct nmreq_pools_info *nmport_extmem_getinfo(struct nmport_d *d);
 int nmport_offset(struct nmport_d *d, uint64_t initial, uint64_t maxoff, uint64_t bits, uint64_t mingap);
 
-/* Which of extmem, share, conf and offset may stand in names. */
+/* Select which of extmem, share, conf and offset may occur in names. */
 int nmport_enable_option(const char *opt);
 int nmport_disable_option(const char *opt);
 
@@ -110,14 +112,16 @@ int nmport_disable_option(const char *opt);
 
 void nmreq_header_init(struct nmreq_header *h, uint16_t reqtype, void *body);
 
-/* The name and the pipe; *pname is left at the first character behind them. */
+/* Parses the name and the pipe; sets *pname to the first character after them. */
 int nmreq_header_decode(const char **pname, struct nmreq_header *h, struct nmctx *ctx);
-/* Rings, flags and memory number; *psuffix is left at the first option with a name, or the end. */
+/*
+ * Parses rings, flags and memory number; sets *psuffix to the first option with a name, or the end.
+ */
 int nmreq_register_decode(const char **psuffix, struct nmreq_register *r, struct nmctx *ctx);
-/* A number, or the memory of the port whose name stands there; negative on failure. */
+/* Parses a number, or returns the memory of the port with that name; negative on failure. */
 int32_t nmreq_get_mem_id(const char **pname, struct nmctx *ctx);
 
-/* Options in a request are a list. */
+/* Options in a request are a linked list. */
 #define nmreq_foreach_option(h, o)                                                            \
 	for ((o) = (struct nmreq_option *)(uintptr_t)(h)->nr_options; (o) != NULL;            \
 	    (o) = (struct nmreq_option *)(uintptr_t)(o)->nro_next)
@@ -127,7 +131,7 @@ struct nmreq_option *nmreq_find_option(struct nmreq_header *h, uint32_t reqtype)
 void nmreq_free_options(struct nmreq_header *h);
 const char *nmreq_option_name(uint32_t reqtype);
 
-/* ---- options in names, by tables ---- */
+/* ---- options in names, described by tables ---- */
 
 struct nmreq_parse_ctx;
 typedef int (*nmreq_opt_parser_cb)(struct nmreq_parse_ctx *);
@@ -136,12 +140,12 @@ typedef int (*nmreq_opt_parser_cb)(struct nmreq_parse_ctx *);
 
 struct nmreq_opt_key {
 	const char *key;
-	int id;                          /* where the value goes in nmreq_parse_ctx.keys */
+	int id;                          /* index of the value in nmreq_parse_ctx.keys */
 	unsigned int flags;
 #define NMREQ_OPTK_ALLOWEMPTY (1U << 0)
 #define NMREQ_OPTK_MUSTSET (1U << 1)
 #define NMREQ_OPTK_DEFAULT (1U << 2)     /* what "@opt=value" sets */
-#define NMREQ_OPTK_NUMBER (1U << 3)      /* slipring's: the value ends with its last digit */
+#define NMREQ_OPTK_NUMBER (1U << 3)      /* not in netmap: the value ends with its last digit */
 };
 
 struct nmreq_opt_parser {
@@ -172,7 +176,7 @@ typedef void *(*nmctx_malloc_cb)(struct nmctx *, size_t);
 typedef void (*nmctx_free_cb)(struct nmctx *, void *);
 typedef void (*nmctx_lock_cb)(struct nmctx *, int take);
 
-/* Where memory comes from and messages go to, and which memories are mapped. */
+/* The source of memory and the destination of messages, and the memories that are mapped. */
 struct nmctx {
 	int verbose;
 	nmctx_error_cb error;
@@ -182,10 +186,13 @@ struct nmctx {
 	struct nmem_d *mem_descs;
 };
 
-/* The context of new ports, and its replacement; the old one is returned. */
+/* Return the context of new ports, and replace it; the replacement returns the old one. */
 struct nmctx *nmctx_get(void);
 struct nmctx *nmctx_set_default(struct nmctx *ctx);
-/* Gives the default context a mutex. A program that has it linked in runs it at its start. */
+/*
+ * Gives the default context a mutex. A program that is linked with this function runs it at its
+ * start.
+ */
 void nmctx_set_threadsafe(void);
 extern int nmctx_threadsafe;
 

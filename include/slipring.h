@@ -15,8 +15,8 @@
  * Link with -lslipring; pkg-config knows it as `slipring`. docs/c-api.md has a whole program.
  *
  * Results. A function that returns int returns a status: 0 or more when it succeeds, one of the
- * SLIPRING_ERR_ numbers otherwise. What failed and what to try next then stand in texts of the
- * calling thread. Functions that return a pointer return NULL instead.
+ * SLIPRING_ERR_ numbers otherwise. Texts of the calling thread then say what failed and what to try
+ * next. Functions that return a pointer return NULL instead.
  *
  * Threads. All functions may be called from any thread. Calls on the same queue, or on the same
  * network, wait for each other; calls on different queues run in parallel. The slots of a ring
@@ -41,21 +41,24 @@ extern "C" {
 
 /* ---- errors ---- */
 
-#define SLIPRING_ERR_USAGE (-1)    /* a name, value or file that cannot be */
-#define SLIPRING_ERR_MACHINE (-2)  /* the machine cannot: privilege, kernel, interface */
+#define SLIPRING_ERR_USAGE (-1)    /* a name, value or file is invalid */
+#define SLIPRING_ERR_MACHINE (-2)  /* the machine lacks a privilege, a kernel feature or an interface */
 #define SLIPRING_ERR_PEER (-3)     /* the port was lost while in use */
-#define SLIPRING_ERR_ARGUMENT (-4) /* an argument that no caller should pass: NULL, no such queue */
-#define SLIPRING_ERR_LEFT_OUT (-5) /* this library was built without it */
-#define SLIPRING_ERR_DEFECT (-6)   /* a defect of the library; close what the call was made for */
+#define SLIPRING_ERR_ARGUMENT (-4) /* an argument that no caller should pass, such as NULL */
+#define SLIPRING_ERR_LEFT_OUT (-5) /* this library was built without the feature */
+#define SLIPRING_ERR_DEFECT (-6)   /* a defect of the library; close the object of the call */
 
-/* SLIPRING_API_VERSION of the library, and the version of slipring that it belongs to. */
+/*
+ * Return SLIPRING_API_VERSION of the library, and the version of slipring that the library belongs
+ * to.
+ */
 uint32_t slipring_version(void);
 const char *slipring_version_string(void);
 
 /*
- * This thread's last error: its code ("SR0107", or "" for one that has none; `slipring explain CODE`
- * tells more), what failed and why, and what to try next ("" if nothing). Never NULL; the texts stay
- * until the thread's next error.
+ * Return the last error of this thread: its code ("SR0107", or "" if it has none; `slipring explain
+ * CODE` describes it), what failed and why, and what to try next ("" if there is no advice). Never
+ * NULL; the texts stay valid until the thread's next error.
  */
 const char *slipring_error_code(void);
 const char *slipring_error_message(void);
@@ -69,14 +72,14 @@ struct netmap_ring; /* net/netmap.h */
 #define SLIPRING_ALL_QUEUES UINT32_C(0xffffffff)
 #define SLIPRING_NEVER UINT64_C(0xffffffffffffffff)
 
-#define SLIPRING_OPEN_SHARED 1            /* leave the interface to the host's stack as well */
+#define SLIPRING_OPEN_SHARED 1            /* let the host's stack use the interface, too */
 #define SLIPRING_OPEN_TAKE_OVER 2         /* allow the interface that carries the default route */
 #define SLIPRING_OPEN_NO_PROMISC 4        /* receive only frames for this host */
-#define SLIPRING_OPEN_EXIT_ON_LINK_DOWN 8 /* an interface that goes down ends the port */
+#define SLIPRING_OPEN_EXIT_ON_LINK_DOWN 8 /* end the port when its interface goes down */
 #define SLIPRING_OPEN_RX_ONLY 16          /* only receive: a capture is read */
-#define SLIPRING_OPEN_TX_ONLY 32          /* only send: a capture is written, over one that exists */
+#define SLIPRING_OPEN_TX_ONLY 32          /* only send: a capture is written, even over an existing one */
 
-#define SLIPRING_XDP_BEST 0     /* the best way into an interface; slipring_port_mode tells which */
+#define SLIPRING_XDP_BEST 0     /* the best mode that the interface supports; slipring_port_mode returns it */
 #define SLIPRING_XDP_ZEROCOPY 1 /* this one or none */
 #define SLIPRING_XDP_NATIVE 2
 #define SLIPRING_XDP_GENERIC 3
@@ -84,31 +87,37 @@ struct netmap_ring; /* net/netmap.h */
 struct slipring_options {
 	uint32_t size;         /* sizeof(struct slipring_options) */
 	uint32_t flags;        /* SLIPRING_OPEN_ */
-	uint32_t slots;        /* of each ring; 0: 1024 */
-	uint32_t buf_size;     /* bytes of a buffer; 0: what suits the ports */
+	uint32_t slots;        /* slots of each ring; 0: 1024 */
+	uint32_t buf_size;     /* bytes of a buffer; 0: a suitable size for the ports */
 	uint32_t xdp_mode;     /* SLIPRING_XDP_ */
-	uint32_t busy_poll_us; /* busy-poll the device so long per system call */
-	const char *run_dir;   /* run directory of the daemon whose pipes are meant; NULL: pipes are of this process */
+	uint32_t busy_poll_us; /* busy-poll the device for so long per system call */
+	const char *run_dir;   /* run directory of the daemon with the pipes; NULL: pipes of this process */
 };
 
 /*
  * Opens a port of any kind by its name: netmap:eth0, eth0-2, eth0^, xdp:, packet:, tap:, vhost:,
- * x{1 and x}1 (the ends of a pipe), vale0:a, kernel:, pcap:FILE, null:. options may be NULL.
- * *port is NULL after an error. Both ends of a pipe may be opened by one process.
+ * x{1 and x}1 (the ends of a pipe), vale0:a, kernel:, pcap:FILE, null:. options may be NULL. *port
+ * is NULL after an error. One process may open both ends of a pipe.
  */
 int slipring_open(const char *name, const struct slipring_options *options, struct slipring_port **port);
 
 /*
- * Opens `count` ports at once, in one piece of memory where their kinds allow it: slipring_forward
- * moves frames between them without a copy, and the program may exchange buf_idx of their slots
- * (and set NS_BUF_CHANGED). All entries of `ports` are NULL after an error.
+ * Opens `count` ports at once, in one memory region if their kinds allow that: then
+ * slipring_forward moves frames between them without a copy, and the program may exchange buf_idx
+ * of their slots (and set NS_BUF_CHANGED). All entries of `ports` are NULL after an error.
  */
 int slipring_open_all(const char *const *names, size_t count, const struct slipring_options *options, struct slipring_port **ports);
 
-/* What was queued and not synced is lost; slipring_drain first. NULL is fine. */
+/*
+ * Closes the port. Frames that were queued and not synced are lost: call slipring_drain first.
+ * `port` may be NULL.
+ */
 void slipring_close(struct slipring_port *port);
 
-/* The name that it was opened by, its kind ("xdp", "pipe", ...), and the mode in use: "key=value ..." */
+/*
+ * Return the name by which the port was opened, its kind ("xdp", "pipe", ...), and the mode in use:
+ * "key=value ..."
+ */
 const char *slipring_port_name(struct slipring_port *port);
 const char *slipring_port_kind(struct slipring_port *port);
 const char *slipring_port_mode(struct slipring_port *port);
@@ -117,8 +126,8 @@ struct slipring_port_info {
 	uint32_t size;        /* sizeof(struct slipring_port_info) */
 	uint32_t queues;
 	uint32_t can_receive, can_send;
-	uint32_t max_packet;  /* bytes of the longest packet, without CRC, over several slots */
-	uint32_t max_slot;    /* bytes that one slot should carry at most */
+	uint32_t max_packet;  /* length in bytes of the longest packet, without CRC, over several slots */
+	uint32_t max_slot;    /* maximum number of bytes in one slot */
 	uint32_t mtu;         /* 0: it has none */
 	uint32_t has_mac;
 	uint8_t mac[6];
@@ -129,70 +138,78 @@ int slipring_port_info(struct slipring_port *port, struct slipring_port_info *in
 
 /* ---- rings ---- */
 
-/* Number of queues; each has a tx and an rx ring. */
+/* Returns the number of queues; each has a tx and an rx ring. */
 int slipring_queues(struct slipring_port *port);
 
 /*
- * The rings, as net/netmap.h has them: with head, cur and tail to be moved as netmap has it, and
- * NETMAP_BUF to find a slot's buffer. NULL for a direction that the port does not have. They stay
- * where they are until the port is closed; nothing moves but by a sync or a wait.
+ * Return the rings, with the layout of net/netmap.h: the program moves head and cur as with netmap,
+ * and finds the buffer of a slot by NETMAP_BUF. NULL for a direction that the port does not have.
+ * The rings stay at the same address until the port is closed; only a sync or a wait moves slots.
  */
 struct netmap_ring *slipring_tx_ring(struct slipring_port *port, uint32_t queue);
 struct netmap_ring *slipring_rx_ring(struct slipring_port *port, uint32_t queue);
 
-/* 1 if buffers may be exchanged between slots of the two ports' rings, else 0. */
+/* Returns 1 if buffers may be exchanged between slots of the two ports' rings, else 0. */
 int slipring_share_buffers(struct slipring_port *one, struct slipring_port *other);
 
 /*
- * Send the slots before head, and free those that were sent; give slots before head back, and take
- * what has arrived. Neither blocks. `queue` may be SLIPRING_ALL_QUEUES.
+ * slipring_tx_sync sends the slots before head, and frees the slots that were sent.
+ * slipring_rx_sync returns the slots before head to the port, and takes over frames that have
+ * arrived. Neither blocks. `queue` may be SLIPRING_ALL_QUEUES.
  */
 int slipring_tx_sync(struct slipring_port *port, uint32_t queue);
 int slipring_rx_sync(struct slipring_port *port, uint32_t queue);
 
-/* 1 if no frame will ever arrive again (the end of a capture), else 0. */
+/* Returns 1 if no frame will ever arrive again (the end of a capture), else 0. */
 int slipring_has_ended(struct slipring_port *port);
 
-/* Queues a copy of a frame for the next tx sync; 1, or 0 if there is no room for it. */
+/* Queues a copy of a frame for the next tx sync. Returns 1, or 0 if there is no room for it. */
 int slipring_send(struct slipring_port *port, uint32_t queue, const void *frame, size_t len);
 
 /*
- * Takes a frame off the rx ring: copies up to `size` bytes of it to `buffer`, and its whole length
- * to *len. 1, or 0 if there is none.
+ * Removes a frame from the rx ring: copies up to `size` bytes of it to `buffer`, and stores its
+ * whole length in *len. Returns 1, or 0 if there is no frame.
  */
 int slipring_receive(struct slipring_port *port, uint32_t queue, void *buffer, size_t size, size_t *len);
 
-/* Rx sync, up to `max` slots of each queue from port to port, tx sync. How many were moved. */
+/*
+ * Does an rx sync, moves up to `max` slots of each queue from one port to the other, and does a tx
+ * sync. Returns how many slots were moved.
+ */
 int slipring_forward(struct slipring_port *from, struct slipring_port *to, uint32_t max);
 
-/* Syncs until all that was queued has left, or time is up (negative: never). Slots still under way. */
+/*
+ * Syncs until all queued frames have been sent, or the timeout has expired (negative: no timeout).
+ * Returns the number of slots that are still in flight.
+ */
 int slipring_drain(struct slipring_port *port, int64_t timeout_ns);
 
 /* ---- waiting ---- */
 
-#define SLIPRING_WAIT_RX 1 /* frames behind cur of an rx ring */
-#define SLIPRING_WAIT_TX 2 /* slots behind cur of a tx ring */
-#define SLIPRING_WAIT_END 4 /* told only: no frame will ever arrive again */
+#define SLIPRING_WAIT_RX 1 /* frames after cur of an rx ring */
+#define SLIPRING_WAIT_TX 2 /* free slots after cur of a tx ring */
+#define SLIPRING_WAIT_END 4 /* only reported: no frame will ever arrive again */
 
 struct slipring_wait {
 	struct slipring_port *port;
 	uint32_t events; /* wanted */
-	uint32_t ready;  /* told */
+	uint32_t ready;  /* set by slipring_wait */
 };
 
 /*
- * Syncs what is waited for, and sleeps until a port is ready or time is up (negative: never); a
- * signal ends it early. How many ports are ready, which may be 0.
+ * Syncs the ports, and sleeps until a port is ready or the timeout has expired (negative: no
+ * timeout); a signal ends the sleep early. Returns how many ports are ready, which may be 0.
  */
 int slipring_wait(struct slipring_wait *waits, size_t count, int64_t timeout_ns);
 
 /*
- * The same in a loop of the program's own. slipring_arm syncs, and prepares the descriptor
- * slipring_port_fd for a sleep: it becomes readable (POLLIN) when `events` may be ready. What is
- * ready at once, SLIPRING_WAIT_ bits: then do not sleep. *until_ns: sleep no longer than that, a time
- * of CLOCK_MONOTONIC, or SLIPRING_NEVER. After the sleep, slipring_disarm with the same events syncs
- * and returns what is ready. Nothing is to be read from the descriptor, and another thread may be
- * the one that polls it.
+ * The functions of a wait in the program's own loop. slipring_arm syncs, and prepares the
+ * descriptor slipring_port_fd for a sleep: the descriptor becomes readable (POLLIN) when `events`
+ * may be ready. slipring_arm returns the SLIPRING_WAIT_ bits that are ready at once; if there are
+ * any, the program must not sleep. It must sleep no longer than until *until_ns, a time of
+ * CLOCK_MONOTONIC or SLIPRING_NEVER. After the sleep, slipring_disarm with the same events syncs
+ * and returns the bits that are ready. The program must not read from the descriptor. The thread
+ * that polls it may be another one.
  */
 int slipring_port_fd(struct slipring_port *port);
 int slipring_arm(struct slipring_port *port, uint32_t events, uint64_t *until_ns);
@@ -203,18 +220,21 @@ int slipring_disarm(struct slipring_port *port, uint32_t events);
 struct slipring_stats {
 	uint32_t size; /* sizeof(struct slipring_stats) */
 	uint32_t reserved;
-	uint64_t rx_packets, rx_bytes; /* that the program could read */
-	uint64_t tx_packets, tx_bytes; /* that have left for good */
-	uint64_t in_flight;            /* submitted, and not completed */
-	uint64_t dropped;              /* for all reasons */
-	uint64_t strays;               /* completions that nothing was waiting for: the kernel misbehaved */
-	uint64_t uncaptured;           /* passed, but not in the capture that was asked for */
+	uint64_t rx_packets, rx_bytes; /* received frames that the program could read */
+	uint64_t tx_packets, tx_bytes; /* frames whose transmission is complete */
+	uint64_t in_flight;            /* frames submitted and not completed */
+	uint64_t dropped;              /* frames dropped, for all reasons */
+	uint64_t strays;               /* unexpected completions: an error of the kernel */
+	uint64_t uncaptured;           /* frames missing in the requested capture */
 };
 
-/* As of the last sync. `queue` may be SLIPRING_ALL_QUEUES. */
+/* Stores the counters as of the last sync. `queue` may be SLIPRING_ALL_QUEUES. */
 int slipring_stats(struct slipring_port *port, uint32_t queue, struct slipring_stats *stats);
 
-/* Reasons are numbers from 0 on, with names such as "rx_ring_full"; later versions have more. */
+/*
+ * Reasons are numbered from 0 and have names such as "rx_ring_full"; later versions may have more
+ * reasons.
+ */
 uint32_t slipring_drop_reasons(void);
 const char *slipring_drop_name(uint32_t reason);
 uint64_t slipring_dropped(struct slipring_port *port, uint32_t queue, uint32_t reason);
@@ -222,35 +242,38 @@ uint64_t slipring_dropped(struct slipring_port *port, uint32_t queue, uint32_t r
 /* ---- emulated links ---- */
 
 /*
- * The engine of `slipring emulate`, without ports, clocks or threads: the program brings frames with
- * their arrival times, says how late it is, and takes frames with their release times. Times are ns on
- * any clock of the program's that does not go back. The same links, seed and arrivals give the same
- * deliveries on every machine.
+ * The engine of `slipring emulate`, without ports, clocks or threads. The program passes in frames
+ * with their arrival times and the current time, and takes out frames with their release times.
+ * Times are ns on any clock of the program that does not go back. The same links, seed and arrivals
+ * give the same deliveries on every machine.
  */
 struct slipring_network;
 
-#define SLIPRING_NETWORK_EARLY 1  /* deliver as soon as the release time is known, which may be to come */
+#define SLIPRING_NETWORK_EARLY 1  /* deliver when the release time is known, possibly before it */
 #define SLIPRING_NETWORK_LOSSES 2 /* keep lost frames for slipring_network_take_loss */
 
 struct slipring_network_options {
 	uint32_t size;      /* sizeof(struct slipring_network_options) */
 	uint32_t flags;     /* SLIPRING_NETWORK_ */
-	uint64_t seed;      /* of all random decisions, unless the file has one */
-	uint64_t start_ns;  /* when time begins: traces, schedules, [[at]] */
-	uint64_t max_bytes; /* of stored frames; 0: 1 GiB */
+	uint64_t seed;      /* seed of all random decisions, unless the file has a seed */
+	uint64_t start_ns;  /* start of traces, schedules and [[at]] */
+	uint64_t max_bytes; /* maximum bytes of stored frames; 0: 1 GiB */
 };
 
 /*
- * Makes a network of a file as `slipring emulate --config` reads, or of its text. What it says of the
- * devices of ports is not looked at. options may be NULL. *network is NULL after an error.
+ * Creates a network from a file in the format of `slipring emulate --config`, or from the text of
+ * such a file. The devices of ports in the file are ignored. options may be NULL. *network is NULL
+ * after an error.
  */
 int slipring_network_load(const char *path, const struct slipring_network_options *options, struct slipring_network **network);
 int slipring_network_parse(const char *toml, const struct slipring_network_options *options, struct slipring_network **network);
 
-/* Frames inside are lost, and so is the delivery that was taken last. NULL is fine. */
+/*
+ * Frees the network, the frames in it, and the delivery that was taken last. `network` may be NULL.
+ */
 void slipring_network_free(struct slipring_network *network);
 
-/* Entries, exits and links have names, and numbers from 0 on in the order of the file. */
+/* Entries, exits and links have names, and are numbered from 0 in the order of the file. */
 #define SLIPRING_ENTRIES 0
 #define SLIPRING_EXITS 1
 #define SLIPRING_LINKS 2
@@ -260,45 +283,49 @@ const char *slipring_network_name(struct slipring_network *network, uint32_t wha
 int slipring_network_find(struct slipring_network *network, uint32_t what, const char *name);
 
 /*
- * Brings a frame, whose bytes are copied; without bytes (NULL) no stage can look at them. `len` is
- * without CRC, `tag` comes back with the delivery. arrival_ns must not be before that of an earlier
- * call, nor before the time of the last run. 1, or 0 if max_bytes are stored already.
+ * Passes in a frame, whose bytes are copied. Without bytes (NULL), no stage can read the frame.
+ * `len` is the length without CRC; `tag` is returned with the delivery. arrival_ns must not be
+ * before the arrival of an earlier call or the time of the last run. Returns 1, or 0 if max_bytes
+ * are stored already.
  */
 int slipring_network_push(struct slipring_network *network, uint32_t entry, uint64_t arrival_ns, const void *frame, uint32_t len, uint64_t tag);
 
-/* Performs all that is due up to now_ns. */
+/* Does all work that is due by now_ns. */
 int slipring_network_run(struct slipring_network *network, uint64_t now_ns);
 
-/* When something happens next: the time to run again. SLIPRING_NEVER if nothing will. */
+/*
+ * Returns the time at which to call slipring_network_run next; SLIPRING_NEVER if no work is
+ * pending.
+ */
 uint64_t slipring_network_next(struct slipring_network *network);
 
 struct slipring_delivery {
 	uint32_t size;       /* sizeof(struct slipring_delivery) */
-	uint32_t exit, link; /* where it leaves, and the last link that it passed */
-	uint32_t len;        /* bytes of the frame, without CRC */
-	uint64_t release_ns; /* when it is to leave: never before */
-	uint64_t arrival_ns; /* as it was pushed */
-	uint64_t tag;        /* likewise; a copy has that of its original */
-	const uint8_t *data; /* its bytes, until the next slipring_network_take */
+	uint32_t exit, link; /* exit by which the frame leaves, and the last link that it passed */
+	uint32_t len;        /* length of the frame, without CRC */
+	uint64_t release_ns; /* when the frame must leave; the program must not send it earlier */
+	uint64_t arrival_ns; /* arrival time that was passed in */
+	uint64_t tag;        /* tag that was passed in; a copy has the tag of its original */
+	const uint8_t *data; /* bytes of the frame, valid until the next slipring_network_take */
 	uint64_t data_len;
 };
 
-/* Takes the next frame that leaves; 1, or 0 if there is none for now. */
+/* Takes the next frame that leaves. Returns 1, or 0 if there is none now. */
 int slipring_network_take(struct slipring_network *network, struct slipring_delivery *delivery);
 
 struct slipring_loss {
 	uint32_t size;  /* sizeof(struct slipring_loss) */
-	uint32_t cause; /* slipring_cause_name */
-	uint32_t link;  /* UINT32_MAX: no link wanted it */
+	uint32_t cause; /* number of the cause, for slipring_cause_name */
+	uint32_t link;  /* number of the link; UINT32_MAX: no link accepted the frame */
 	uint32_t len;
 	uint64_t at_ns;
 	uint64_t tag;
 };
 
-/* Takes the next frame that was lost, with SLIPRING_NETWORK_LOSSES; 1, or 0 if there is none. */
+/* Takes the next lost frame, with SLIPRING_NETWORK_LOSSES. Returns 1, or 0 if there is none. */
 int slipring_network_take_loss(struct slipring_network *network, struct slipring_loss *loss);
 
-/* At any moment input + copied = output + dropped + in_flight. */
+/* Counters of a link. At any moment input + copied = output + dropped + in_flight. */
 struct slipring_link_stats {
 	uint32_t size; /* sizeof(struct slipring_link_stats) */
 	uint32_t reserved;
@@ -307,13 +334,16 @@ struct slipring_link_stats {
 	uint64_t output_packets, output_bytes;
 	uint64_t dropped_packets, dropped_bytes;
 	uint64_t in_flight_packets, in_flight_bytes;
-	uint64_t marked_packets;    /* with congestion experienced; counted where they went, too */
-	uint64_t corrupted_packets; /* with bit errors, that went on; likewise */
+	uint64_t marked_packets;    /* marked "congestion experienced"; also counted in output */
+	uint64_t corrupted_packets; /* passed on with bit errors; also counted in output */
 };
 
 int slipring_link_stats(struct slipring_network *network, uint32_t link, struct slipring_link_stats *stats);
 
-/* Frames that a link lost for one cause; causes are numbers from 0 on. The name is NULL behind the last. */
+/*
+ * slipring_link_dropped returns the number of frames that a link has lost for one cause. Causes are
+ * numbered from 0; slipring_cause_name returns NULL after the last one.
+ */
 uint64_t slipring_link_dropped(struct slipring_network *network, uint32_t link, uint32_t cause);
 const char *slipring_cause_name(uint32_t cause);
 

@@ -69,7 +69,7 @@ nmreq_option_name(uint32_t reqtype)
 
 /* ---- text ---- */
 
-/* Whether the len characters of s are word, "_" counting as "-". */
+/* Whether the len characters of s are word. "_" equals "-". */
 static int
 is_word(const char *s, size_t len, const char *word)
 {
@@ -95,7 +95,7 @@ find_parser(struct nmreq_opt_parser *p, const char *s, size_t len)
 	return p;
 }
 
-/* Takes a value, with its doubled characters made single, to *out. */
+/* Copies a value to *out, with each doubled character as one. */
 static int
 value(const char **at, const struct nmreq_opt_key *key, const char *ends, char **out,
     struct nmctx *ctx)
@@ -171,7 +171,7 @@ keys_are_set(const struct nmreq_opt_parser *p, const struct nmreq_parse_ctx *par
 	return 1;
 }
 
-/* What follows the option's word; values go to space, which is as large as the text. */
+/* Parses the text after the option's prefix. Values go to space, which is as large as the text. */
 static int
 body(const char **at, const struct nmreq_opt_parser *p, struct nmreq_parse_ctx *into, char *space)
 {

@@ -88,9 +88,9 @@ nmport_undo_prepare(struct nmport_d *d)
 	nmport_delete(d);
 }
 
-/* ---- the device ---- */
+/* ---- requests to the device ---- */
 
-/* Says what was refused: the port, or one of its options. */
+/* Reports what the device refused: the port, or one of its options. */
 static void
 say_refused(struct nmport_d *d, int error)
 {
@@ -175,7 +175,7 @@ map(struct nmport_d *d, const struct stat *file)
 	return m;
 }
 
-/* Whether a port finds its memory there. What it has brought itself it finds where it has that. */
+/* Whether this memory is that of the port. External memory must also be at the same address. */
 static int
 is_memory_of(const struct nmem_d *m, const struct nmport_d *d, const struct stat *file)
 {
@@ -185,7 +185,10 @@ is_memory_of(const struct nmem_d *m, const struct nmport_d *d, const struct stat
 	    m->mem_id == d->reg.nr_mem_id && m->size >= d->reg.nr_memsize;
 }
 
-/* Under the lock: the mapping of the port's memory, made where there is none. */
+/*
+ * Returns the mapping of the port's memory, and creates it if there is none. The caller has the
+ * lock.
+ */
 static struct nmem_d *
 find_or_map(struct nmport_d *d)
 {
@@ -205,7 +208,7 @@ find_or_map(struct nmport_d *d)
 	return m;
 }
 
-/* The rings that were bound are those that have a place. */
+/* Finds the bound rings: those with an offset. */
 static void
 find_rings(const ssize_t *ofs, uint32_t count, uint16_t *first, uint16_t *last, uint16_t *cur)
 {
@@ -245,7 +248,7 @@ nmport_mmap(struct nmport_d *d)
 	return 0;
 }
 
-/* Under the lock: one user less. */
+/* Removes one user of a mapping. The caller has the lock. */
 static void
 unmap(struct nmctx *ctx, struct nmem_d *m)
 {
@@ -342,7 +345,7 @@ nmport_clone(struct nmport_d *d)
 
 /* ---- frames ---- */
 
-/* Copies a frame to slots that are known to be enough, and gives them away. */
+/* Copies a frame to slots, whose room the caller has checked, and hands the slots over. */
 static void
 fill(struct netmap_ring *ring, const char *buf, size_t size)
 {
@@ -363,11 +366,11 @@ fill(struct netmap_ring *ring, const char *buf, size_t size)
 			break;
 	}
 	ring->cur = i;
-	/* The other side may look at any moment: slots and frames come first. */
+	/* The other side may read head at any moment, so slots and frames are written before it. */
 	__atomic_store_n(&ring->head, i, __ATOMIC_RELEASE);
 }
 
-/* How many bytes fit into the slots that are the program's, as far as it matters for size. */
+/* Whether size bytes fit into the slots that the program owns. */
 static int
 has_room(struct netmap_ring *ring, size_t size)
 {

@@ -29,7 +29,7 @@ zeroed(struct nmctx *ctx, size_t size)
 	return mem;
 }
 
-/* An option that was pushed, and how it is taken back. */
+/* An option in a port's request, and the cleanup that removes it. */
 struct pushed {
 	struct nmport_cleanup_d cleanup;
 	struct nmreq_option *option;
@@ -46,7 +46,7 @@ take_back(struct nmport_cleanup_d *c, struct nmport_d *d)
 	nmctx_free(d->ctx, option);
 }
 
-/* A new option of the given size in the port's request. */
+/* Adds an option of the given size to the port's request. */
 static void *
 push(struct nmport_d *d, uint32_t reqtype, size_t size)
 {
@@ -162,14 +162,14 @@ nmport_offset(struct nmport_d *d, uint64_t initial, uint64_t maxoff, uint64_t bi
 
 /* ---- in names ---- */
 
-/* The options of one name, as far as they were read. */
+/* The options of one name that have been read so far. */
 struct reading {
 	struct nmport_d *d;
 	int has_conf;
 	int has_offset;
 };
 
-/* A key's number; 0 where the key was not given. */
+/* Reads the number of a key. It is 0 if the key was not given. */
 static int
 number_of(const struct nmreq_parse_ctx *p, int key, uint64_t min, uint64_t max, uint64_t *number)
 {
@@ -241,7 +241,7 @@ parse_conf(struct nmreq_parse_ctx *p)
 	for (key = RINGS; key <= RX_SLOTS; key++)
 		if (number_of(p, key, 1, key < SLOTS ? UINT16_MAX : UINT32_MAX, &n[key]) != 0)
 			return -1;
-	/* The particular key wins over the general one, whichever comes first. */
+	/* The specific key wins over the general one, in any order. */
 	reg->nr_tx_rings = (uint16_t)(n[TX_RINGS] ? n[TX_RINGS] : n[RINGS]);
 	reg->nr_rx_rings = (uint16_t)(n[RX_RINGS] ? n[RX_RINGS] : n[RINGS]);
 	reg->nr_host_tx_rings = (uint16_t)(n[HOST_TX_RINGS] ? n[HOST_TX_RINGS] : n[HOST_RINGS]);
@@ -324,7 +324,7 @@ nmport_disable_option(const char *opt)
 	return p ? 0 : -1;
 }
 
-/* "@N" beside external memory is one memory too many. */
+/* Refuses "@N" together with external memory, because a port has one memory only. */
 static int
 region(const char **at, struct nmport_d *d)
 {

@@ -33,7 +33,10 @@ nm_refuse(struct nmctx *ctx, const char *what, const char *at)
 	return -1;
 }
 
-/* Takes one character of a text that ends before one of ends; one of ends twice is one of the text. */
+/*
+ * Reads one character of a text that ends before any character of ends. Such a character twice
+ * stands for itself.
+ */
 int
 nm_literal(const char **at, const char *ends)
 {
@@ -56,7 +59,7 @@ identifier(const char *s)
 	return strspn(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
 }
 
-/* A name as it grows in a request. */
+/* A name while it is written to a request. */
 struct writer {
 	char *name;
 	size_t len;
@@ -137,7 +140,7 @@ pipe_end(const char **at, struct writer *w, struct nmctx *ctx)
 	return 0;
 }
 
-/* Linux has no interface of such a name. */
+/* Whether Linux cannot have an interface of this name. */
 static int
 is_no_interface(const struct writer *w)
 {
@@ -221,7 +224,7 @@ flag_of(char letter)
 	}
 }
 
-/* A zero-copy monitor of which nobody said what it watches watches both ways. */
+/* A zero-copy monitor without a direction watches both. */
 static uint64_t
 nm_whole_flags(uint64_t flags)
 {
@@ -247,7 +250,7 @@ nm_flags(const char **at, struct nmreq_register *r, struct nmctx *ctx)
 	return *at > start ? 0 : nm_refuse(ctx, "expected the letter of a flag", *at);
 }
 
-/* "@N", at the N; a second one must be the same. */
+/* Reads "@N", from the N on. If the name has two, they must be equal. */
 int
 nm_region(const char **at, struct nmreq_register *r, struct nmctx *ctx)
 {
@@ -294,7 +297,7 @@ nmreq_register_decode(const char **psuffix, struct nmreq_register *r, struct nmc
 	return 0;
 }
 
-/* Asks the device which memory a port has. */
+/* Asks the device for the memory of a port. */
 static int32_t
 mem_id_of(struct nmreq_header *h, struct nmctx *ctx)
 {

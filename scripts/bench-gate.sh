@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts the instructions of the hot loops under valgrind: every bench target called `gate`.
-# The limits stand in the benches themselves, so a fresh clone can fail.
+# The limits are in the benches themselves, so the check needs no earlier results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
@@ -11,7 +11,7 @@ if [ -z "$gates" ]; then
     exit 1
 fi
 
-# The runner must be of the version that the benches were built against.
+# The runner must have the same version as the crate that the benches use.
 version=$(awk '/^name = "gungraun"$/ { getline; gsub(/[^0-9.]/, ""); print }' Cargo.lock)
 if [ "$(gungraun-runner --version 2> /dev/null | grep -oE '[0-9.]+$')" != "$version" ]; then
     cargo install -q gungraun-runner --version "$version" --locked

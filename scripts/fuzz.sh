@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes each target for a bounded time and number of runs: fuzz.sh SECONDS RUNS
-# No sanitizer (-s none), so that the stable toolchain serves: the targets are safe Rust, and a
-# panic or a wrong answer is what they look for. FUZZ_SEED fixes the random walk (0: a new one each
-# time), so that CI says the same of the same sources.
+# No sanitizer (-s none), so that the stable toolchain suffices: the targets are safe Rust, and
+# detect panics and wrong answers. FUZZ_SEED is the seed of the random inputs (0: another one each
+# time), so that CI gives the same result for the same sources.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

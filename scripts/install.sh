@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Copies what lies ready, and takes away what it copied: install.sh put STAGE ROOT LIST | remove ROOT LIST
-# LIST, a file below ROOT, names each file and directory (with a / behind it) that was made, and only that
-# is ever taken away; a directory only when it is empty. What somebody else has put in a file's place stays:
-# nothing is copied then.
+# Installs the files below a directory, and removes installed files: install.sh put STAGE ROOT LIST | remove ROOT LIST
+# LIST is a file below ROOT. It names each installed file, and each directory (with a / at its end) that was
+# created. Only these are removed, directories only if they are empty. If a file of another program is at the
+# path of a file to install, nothing is installed.
 set -euo pipefail
 
-# Says which files of others lie where files of ours are to go.
+# Prints the paths at which the stage has a file, and the root has one that is not in the list.
 strangers() {
     local stage=$1 root=$2 list=$3 path
     (cd "$stage" && find . ! -type d | sed 's/^.//') | sort | while IFS= read -r path; do
@@ -16,7 +16,7 @@ strangers() {
 
 put() {
     local path others
-    # Known to the trap as well.
+    # Global, since the trap uses them.
     stage=$1 root=$2 list=$3
     others=$(strangers "$@")
     if [ -n "$others" ]; then
@@ -26,7 +26,7 @@ put() {
         exit 1
     fi
     made=$(cat "$root$list" 2> /dev/null || true)
-    # Also what was made until a copy failed.
+    # If a copy fails, the list also has the files that were installed before.
     trap 'sort -u <<< "$made" | sed "/^\$/d" > "$root$list" || true' EXIT
     while IFS= read -r path; do
         [ -d "$root$path" ] && continue
@@ -34,7 +34,8 @@ put() {
         made+=$'\n'$path/
     done < <(cd "$stage" && find . -mindepth 1 -type d | sed 's/^.//' | sort)
     while IFS= read -r path; do
-        # One that runs is replaced, not written to. Its owner is who installs.
+        # Creates a new file, since a running program cannot be written to. Its owner is who
+        # installs.
         cp -P --preserve=mode --remove-destination "$stage$path" "$root$path"
         made+=$'\n'$path
     done < <(cd "$stage" && find . ! -type d | sed 's/^.//')

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Changes the code in one place at a time, and counts the changes that the tests of its crate notice:
+# Changes the code in one place at a time, and counts the changes that the tests of its crate detect:
 # mutants.sh [CRATE...], such as classify
 #
-# All of a crate takes hours. SAMPLE=K/N takes every N-th mutant, beginning with the K-th. The lists of
-# caught and missed mutants are below target/mutants.
+# All mutants of a crate take hours. SAMPLE=K/N tests every N-th mutant, from the K-th on. The lists of
+# caught and missed mutants are in target/mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
 command -v cargo-mutants > /dev/null || cargo install -q cargo-mutants --locked
 sample=()
 [ -z "${SAMPLE:-}" ] || sample=(--shard "$SAMPLE" --sharding round-robin)
-# Symbols take longer to write than the code.
+# Writing debug information takes longer than compiling.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 
 for crate in ${*:-$CRATES}; do
@@ -22,14 +22,14 @@ for crate in ${*:-$CRATES}; do
     status=0
     cargo mutants -p "slipring-$crate" --minimum-test-timeout 60 --no-times -o "$out/$crate" \
         ${sample[@]+"${sample[@]}"} || status=$?
-    # 2: some are missed, 3: some never ended. The table says how many.
+    # Status 2: some mutants were missed. 3: tests of some did not end. The table shows the numbers.
     case $status in 0 | 2 | 3) ;; *) exit $status ;; esac
 done
 
 printf '\n%-10s %7s %7s %9s\n' crate caught missed share
 for crate in ${*:-$CRATES}; do
     lists=$out/$crate/mutants.out
-    # A test that never ends has noticed, too.
+    # A mutant is caught also if a test does not end.
     caught=$(cat "$lists/caught.txt" "$lists/timeout.txt" | wc -l)
     missed=$(wc -l < "$lists/missed.txt")
     all=$((caught + missed))

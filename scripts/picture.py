@@ -26,7 +26,7 @@ ETHERNET = bytes.fromhex("020000000002" "020000000001" "88b5")
 
 
 def arrivals():
-    """Times in nanoseconds at which frames are sent."""
+    """Returns the times in nanoseconds at which frames are sent."""
     time_s = 0.0
     while time_s < PERIOD_S * PERIODS:
         yield round(time_s * 1e9)
@@ -44,7 +44,8 @@ def write_capture(path):
 
 
 def read_delays(path):
-    """The number, the time of sending (s) and the delay (ms) of each frame in a pcap file."""
+    """Returns the number, the time of sending (s) and the delay (ms) of each frame in a pcap
+    file."""
     data = pathlib.Path(path).read_bytes()
     at, found = FILE_HEADER.size, []
     while at < len(data):
@@ -56,7 +57,8 @@ def read_delays(path):
 
 
 def run(slipring, queue):
-    """One run; returns the frames that arrived, and when those were sent that did not (s)."""
+    """Runs the emulator. Returns the frames that arrived, and the times (s) at which lost frames
+    were sent."""
     with tempfile.TemporaryDirectory() as directory:
         source, output = (f"{directory}/{name}.pcap" for name in ("in", "out"))
         write_capture(source)
@@ -69,7 +71,7 @@ def run(slipring, queue):
 
 
 def draw(results):
-    """The picture as SVG."""
+    """Returns the picture as SVG."""
     width, height, left, right, top, bottom = 860, 380, 60, 16, 64, 78
     most_s, most_ms = PERIOD_S * PERIODS, 120
     x = lambda s: left + (width - left - right) * s / most_s

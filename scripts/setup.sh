@@ -1,34 +1,34 @@
 #!/usr/bin/env bash
-# Sees to the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz
-# Installs missing Debian packages when it is root, else says what to run. Quick when all is there.
-# While somebody else installs packages it waits: see apt.sh.
+# Checks for the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz
+# If run as root, installs missing Debian packages, else prints the command that does. Quick if none is missing.
+# Waits while another program installs packages: see apt.sh.
 set -euo pipefail
 
 readonly RUST_MINOR=95
-# Where paths begin. Tests show another machine so.
+# The prefix of all paths that are checked. Tests set another one, to simulate another machine.
 readonly ROOT=${SLIPRING_SETUP_ROOT:-}
 readonly APT=${0%/*}/apt.sh
 
-# What each target runs or includes, and the Debian package that has it. libc6-dev is one that gcc only
-# recommends, and without which it links nothing.
+# The programs and files that each target needs, and the Debian packages that have them. gcc only
+# recommends libc6-dev, but cannot link without it.
 readonly BUILD="cc:gcc make:make /usr/include/stdio.h:libc6-dev"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
-# Named by the package that the archive has: see the_name_of.
+# The name of this package depends on the archive: see the_name_of.
 readonly LIBCLANG=libclang
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
-           # What JSON and metrics are held against.
+           # Tests compare JSON and metrics with these.
            wanted="$wanted /usr/lib/python3/dist-packages/jsonschema:python3-jsonschema"
            wanted="$wanted /usr/lib/python3/dist-packages/prometheus_client:python3-prometheus-client"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
            # Snort's DAQ includes pcap.h; libpcap and tcpdump know ports by the names in /etc/services.
            wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev /etc/services:netbase"
            wanted="$wanted xz:xz-utils systemd-analyze:systemd setcap:libcap2-bin file:file openssl:openssl"
-           # The example of a link's model in C.
+           # The example of a link model in C.
            wanted="$wanted clang:clang wasm-ld:lld"
-           # The kernel that it boots is fetched by the test itself, not installed.
+           # A test boots a kernel in a virtual machine. It downloads that kernel itself.
            [ "$(uname -m)" != x86_64 ] || wanted="$wanted qemu-system-x86_64:qemu-system-x86"
            wanted="$wanted $LIBCLANG:$LIBCLANG"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
@@ -38,12 +38,13 @@ case "${1:?}" in
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac
 
-# Ordinary users lack the directories of ip and ethtool in PATH, but may run what is there.
+# The PATH of ordinary users lacks the directories of ip and ethtool.
 PATH="$PATH:/usr/sbin:/sbin"
 
 is_there() {
     case "$1" in
-        # What the crate netmap-rs reads C headers by: a library, and the compiler's own headers beside it.
+        # The crate netmap-rs reads C headers with this library, which needs the compiler's own
+        # headers.
         "$LIBCLANG") compgen -G "$ROOT/usr/lib/llvm-*/lib/libclang*.so*" > /dev/null &&
                      compgen -G "$ROOT/usr/lib/llvm-*/lib/clang/*/include/stddef.h" > /dev/null ;;
         /*)          [ -e "$ROOT$1" ] ;;
@@ -53,7 +54,8 @@ is_there() {
 
 in_archive() { apt-cache show -- "$1" > /dev/null 2>&1; }
 
-# A package's name here: that of libclang ends in its version. The distribution's own choice goes first.
+# Returns the name of a package here. That of libclang has its version at its end; the
+# distribution's default version is tried first.
 the_name_of() {
     [ "$1" = $LIBCLANG ] || { echo "$1"; return; }
     local version versions
@@ -76,7 +78,8 @@ if [ ${#missing[@]} -gt 0 ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get > /
     names=${names//$'\n'/ }
     echo "setup: these packages are missing: $names" >&2
     echo "  on Debian, run: sudo apt-get install --no-install-recommends $names" >&2
-    # The demo says itself what it cannot show without them; the linker it cannot do without.
+    # The demo itself reports the parts that it leaves out without them, but it cannot do without
+    # the linker.
     if [ "$1" != demo ] || ! is_there cc || ! is_there /usr/include/stdio.h; then exit 3; fi
     missing=()
 fi

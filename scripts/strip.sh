@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Copies a program without its symbols, and the symbols to a file beside it: strip.sh PROGRAM COPY
-# COPY names COPY.debug, where debuggers and backtraces find functions and lines. What is no ELF file, such
-# as a script, is copied as it is; so is everything where there is no objcopy.
+# Copies a program without its symbols to COPY, and its symbols to COPY.debug: strip.sh PROGRAM COPY
+# COPY has the name of COPY.debug, where debuggers and backtraces find functions and lines. A file that is not
+# an ELF file, such as a script, is copied unchanged, and so is every file if objcopy is not installed.
 set -euo pipefail
 
 program=${1:?} copy=${2:?}
@@ -13,7 +13,7 @@ elif ! command -v objcopy > /dev/null; then
     install -m 755 "$program" "$copy"
 else
     objcopy --only-keep-debug "$program" "$copy.debug"
-    # Data to read, not a program to run.
+    # Not executable.
     chmod 644 "$copy.debug"
     objcopy --strip-all --add-gnu-debuglink="$copy.debug" "$program" "$copy"
 fi

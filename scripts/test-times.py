@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Passes the output of `cargo test` on, and writes its slowest tests to a file: test-times.py FILE THREADS
+"""Copies the output of `cargo test`, and writes the slowest tests to a file: test-times.py FILE THREADS
 
-The harness tells the time of a whole binary, and that of a test only on a nightly toolchain. But it starts
-tests in the order of their names, each as soon as one of its THREADS is free, and prints a line when one
-ends: from those times follows when each began. A test that is run twice (by two binaries) is listed twice.
+The harness prints the time of a whole binary, but the time of a test only with a nightly toolchain. It starts
+tests in the order of their names, each as soon as one of its THREADS is free, and prints a line when a test
+ends, so the start of each test follows from the ends. A test in two binaries is listed twice.
 """
 
 import re
@@ -17,7 +17,8 @@ WHOLE = re.compile(rb"^test result: .* finished in ([0-9.]+)s$")
 
 
 def durations(begin, ends, threads):
-    """Returns name and seconds of each test, from when they began to run and when each ended."""
+    """Returns the duration and name of each test, from the start of its binary and the end of
+    each test."""
     free = [begin] * threads + sorted(ends.values())
     return [(ends[name] - at, name) for name, at in zip(sorted(ends), free)]
 
@@ -38,7 +39,7 @@ def main():
             ends[found[1]] = now
         elif found := WHOLE.match(text):
             binaries.append((float(found[1]), binary))
-            # Doc tests are compiled and run one by one: their order is another.
+            # Doc tests are compiled and run one by one, not in the order of their names.
             if not binary.startswith(b"doc tests"):
                 tests += [(took, binary + b" " + name) for took, name in durations(begin, ends, threads)]
             ends = {}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs every test and counts: test.sh [CARGO-TEST-FLAGS], such as -p slipring-ring
+# Runs the tests and counts their results: test.sh [CARGO-TEST-FLAGS], such as -p slipring-ring
 #
-# A test that cannot run on this machine prints a line `skipped: why` and returns; the harness
-# calls that passed, so the lines are counted here. With SLIPRING_NO_SKIP=1 a skip whose reason no
-# line of .ci/may-skip matches is a failure: on such a machine everything else can run.
+# A test that cannot run on this machine prints a line `skipped: reason` and returns. The harness
+# counts it as passed, so this script counts the lines. With SLIPRING_NO_SKIP=1, a skip whose reason
+# matches no line of .ci/may-skip is a failure: the machine is expected to run all other tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,14 +11,14 @@ export PATH="$PATH:/usr/sbin:/sbin"
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 log=$target/test.log
-# The harness of each binary reads it, and so does what works out the times.
+# Read by the test harness of each binary, and by the script that computes the times of tests.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
 slowest=$target/test.slowest
 : > "$slowest"
 times=(cat)
 [ -z "$(command -v python3)" ] || times=(scripts/test-times.py "$slowest" "$RUST_TEST_THREADS")
 
-# The whole of it goes to the log; the eye gets the summary lines and all that went wrong.
+# The log has the whole output. The terminal shows only summary lines, errors and failures.
 cargo test --no-fail-fast "${@:---workspace}" -- --show-output 2>&1 | "${times[@]}" | tee "$log" | awk '
     /^failures:$/ { failing = 1 }
     /^successes:$/ { failing = 0 }

@@ -47,7 +47,8 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let stamp = work.join("installed-lock");
     if fs::read(&stamp).ok().as_ref() != Some(&lock) {
         let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-        // Retry a registry that fails for a moment, but soon give up one that cannot be reached.
+        // A registry that fails for a moment is tried again, but one that cannot be reached is
+        // given up soon.
         let patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
         let words = words.into_iter().chain(patience).chain(["--fetch-timeout=30000"]);
         npm(work, words.chain(["--prefer-offline"]))?;

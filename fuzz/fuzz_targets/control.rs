@@ -1,6 +1,6 @@
-//! What anybody may write to a daemon's control socket: bytes, and requests of every kind with
-//! arguments of every kind. Each line gets one answer, which is an object with `ok` or with `error`,
-//! and the daemon goes on.
+//! Fuzzes a daemon's control socket with arbitrary bytes, and with requests of every kind with
+//! arbitrary arguments. Each line must get one answer, an object with either `ok` or `error`, and
+//! the daemon must keep running.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -18,10 +18,12 @@ use slipring_netmap::{
 };
 
 const NIOCREGIF: u32 = 0xc03c_6992;
-/// What can be asked; one that begins a line of the input stands for the start of such a request.
+/// Names of requests. In the input, a byte `n` below 8 at the start of a line stands for the start
+/// of a request named `WORDS[n]`.
 const WORDS: [&str; 8] =
     ["hello", "params", "set-param", "reload", "switches", "flush", "set", "nonsense"];
-/// Far below what a socket holds, so that all of it can be written before an answer is read.
+/// Maximum length of the input in bytes. It is far below the size of a socket buffer, so all of the
+/// input can be written before any answer is read.
 const LONGEST: usize = 16 << 10;
 
 fuzz_target!(|data: &[u8]| {
@@ -40,7 +42,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The input, in which a byte below 8 at the start of a line is a request's start.
+/// Returns the input with each byte below 8 at the start of a line replaced by the start of a
+/// request.
 fn lines(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in data.split_inclusive(|&byte| byte == b'\n') {
@@ -57,7 +60,8 @@ fn lines(data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// That of a daemon of this process, with a switch that one program has a port of.
+/// Returns the address of the control socket of a daemon in this process. The daemon has a switch
+/// with one port, which a program has bound.
 fn socket() -> &'static SocketAddr {
     static SOCKET: OnceLock<SocketAddr> = OnceLock::new();
     SOCKET.get_or_init(|| {
@@ -71,9 +75,9 @@ fn socket() -> &'static SocketAddr {
         bind[..7].copy_from_slice(b"vale0:a");
         bind[16..20].copy_from_slice(&14u32.to_ne_bytes());
         netmap.ioctl(&open, NIOCREGIF, &mut bind, &mut Nothing).expect("a port of a switch");
-        // They last as long as the process.
+        // Leaked, because both must exist as long as the process.
         Box::leak(Box::new((netmap, open)));
-        // A name that no file has, so that nothing is left behind.
+        // An abstract socket name, which leaves no file behind.
         let name = format!("slipring-fuzz-{}", std::process::id());
         let addr = SocketAddr::from_abstract_name(name).expect("a name");
         let listener = UnixListener::bind_addr(&addr).expect("a socket");

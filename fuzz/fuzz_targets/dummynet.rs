@@ -1,5 +1,6 @@
-//! Any text is a command of the shaper or an error that points into it; what is written reads back
-//! the same. Whatever was configured, no packet is lost uncounted and the engine comes to rest.
+//! Any text must parse to a command of the shaper, or give an error with a column in the text. A
+//! printed command must parse to the same command. With any configuration, every packet must be
+//! counted, and all packets must leave in a bounded number of turns.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -46,7 +47,7 @@ fn carry_out(dummynet: &mut Dummynet<u32>, line: &str) {
             let written = config.to_string();
             let again = DummynetCommand::parse(&written);
             assert_eq!(again, Ok(DummynetCommand::Config(config.clone())), "{line}: {written}");
-            // A new queue may lack its parent.
+            // An error is allowed: a new queue may name a parent that does not exist.
             _ = dummynet.configure(0, config, &mut |_| {});
         }
         Ok(DummynetCommand::Delete(kind, ranges)) => {

@@ -1,5 +1,5 @@
-//! Any text is a filter or an error that points into it; any instructions are a program that
-//! ends or an error.
+//! Any text must parse to a filter, or give an error with a column in the text. Any instructions
+//! must form a program that ends, or give an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,8 @@ fn expression(text: &str, frame: &[u8]) {
     let printed = filter.to_string();
     let again = match Filter::parse(&printed) {
         Ok(again) => again,
-        // Signs and precedence print as parentheses, which nest deeper than what was read.
+        // The printed form has parentheses for signs and precedence, so it may be nested more
+        // deeply than the input.
         Err(FilterError::TooDeep { .. }) => return,
         Err(error) => panic!("`{printed}`: {error}"),
     };
@@ -35,7 +36,7 @@ fn expression(text: &str, frame: &[u8]) {
     };
     let len = frame.len() as u32;
     assert_eq!(one.run(frame, len), other.run(frame, len), "`{text}` printed as `{printed}`");
-    // What the compiler makes passes the check that foreign programs must pass.
+    // A compiled program must pass the check that programs from other sources must pass.
     assert!(CbpfProgram::from_raw(one.insns().to_vec()).is_ok());
 }
 

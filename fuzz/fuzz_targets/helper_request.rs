@@ -1,4 +1,5 @@
-//! Any bytes are a request to the privileged helper in its only form, or an error.
+//! Any bytes must decode to a request of the privileged helper in its only encoding, or give an
+//! error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! Another party writes what it likes into the ring area of a region, at any time between the
-//! calls of this one. No call may panic, hang, lend bytes of the region, or copy from or to bytes
-//! outside of the buffer area.
+//! A peer writes arbitrary values into the ring area of a region, between any two calls of this
+//! party. No call may panic, hang, lend bytes of the region, or copy from or to bytes outside the
+//! buffer area.
 #![no_main]
 
 use std::ops::Range;
@@ -29,7 +29,8 @@ fuzz_target!(|data: &[u8]| {
 
 struct World {
     region: Arc<Region>,
-    /// Where every byte must lie that is copied from or to, and none that is lent.
+    /// Addresses of the buffer area. All bytes that are copied from or to the region must be
+    /// inside, and all lent bytes outside.
     bufs: Range<usize>,
     a: PipeEnd,
     b: PipeEnd,
@@ -53,7 +54,8 @@ impl World {
         let RingHalves { app, kern } =
             RingHalves::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
         let tx = Half { app, kern };
-        // Data begins 256 bytes into the area and reaches as far beyond it.
+        // The data of the first buffer begins 256 bytes into the area, and the data of the last
+        // buffer ends 256 bytes after the area.
         let bufs = start + 256..start + 256 + BUFS as usize * 2048;
         Self { region: region.clone(), bufs, a, b, rx, tx, scratch: Vec::new() }
     }
@@ -61,7 +63,7 @@ impl World {
     fn step(&mut self, op: u8, which: u32, value: u32) {
         let count = value % (2 * SLOTS);
         match op % 20 {
-            // A write to the ring area: any value, or one that could be an index.
+            // Writes to the ring area: an arbitrary value, or a value that could be an index.
             0..=2 => self.scribble(which, value),
             3..=5 => self.scribble(which, value % (SLOTS + 2)),
             6 => self.fill(count, value),
@@ -200,7 +202,7 @@ impl World {
         self.region.release_bufs([buf]);
     }
 
-    /// Takes up an end where a pipe may or may not lie.
+    /// Attaches to the pipe at an offset at which there may be no pipe.
     fn attach(&mut self, at: u32) {
         let offset = if at.is_multiple_of(2) { self.a.offset() } else { u64::from(at) * 8 };
         let (mine, peers) = self.a.doorbells();
@@ -214,7 +216,7 @@ impl World {
         let _ = end.tx_sync();
     }
 
-    /// Maps the region again while its header says something else.
+    /// Maps the region a second time while one word of its header has another value.
     fn remap(&mut self, at: u32, value: u32) {
         let Ok(fd) = self.region.fd().try_clone_to_owned() else { return };
         let at = 4 * u64::from(at % 12);
@@ -239,7 +241,7 @@ impl World {
     }
 }
 
-/// Writes all of a lent slice, after a look at where it lies: in memory of this process alone.
+/// Checks that a lent slice is in memory of this process only, and overwrites it.
 fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
     let lent = bytes.as_ptr_range();
     assert!(
@@ -248,7 +250,7 @@ fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
     bytes.fill(value);
 }
 
-/// Writes all of a buffer by value, after a look at where it lies.
+/// Checks that a buffer is in the buffer area, and overwrites it by value.
 fn spoil(bufs: &Range<usize>, bytes: SharedBuf<'_>, value: u8) {
     let (start, len) = (bytes.address(), bytes.len());
     assert!(len <= 2048 && bufs.start <= start && start + len <= bufs.end);

@@ -1,5 +1,5 @@
-//! Any text is a command or an error that points into it, and what is written reads back the same.
-//! Rules that are taken can be asked about any frame.
+//! Any text must parse to a command, or give an error with a column in the text. A printed rule
+//! must parse to the same rule. Accepted rules must be able to check any frame.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

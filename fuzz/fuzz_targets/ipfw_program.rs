@@ -1,10 +1,12 @@
-//! A list made ready does what the plain interpreter does, for frames one by one and together: the
-//! same verdicts, frames, log lines, states and counters, whatever the rules and the frames.
+//! Compiled rules must give the same result as the plain interpreter, for frames one by one and in
+//! batches: the same verdicts, frames, log lines, states and counters, for any rules and any
+//! frames.
 //!
-//! The first byte says how many of the next ones pick rules from a list of parts, two for each
-//! part; if it ends in three ones, the list is as long as to be searched by parts. The rest are frames, each
-//! behind a byte that says its length, whether it is as it is or what it changes in a frame that is
-//! well formed, and whether it is the last one of those that come together.
+//! The first byte is the number of bytes that describe rules, six bytes for each rule; they select
+//! parts of the rule from the lists below. If its lowest three bits are set, the rules are repeated
+//! up to [`LONG`] rules. The remaining bytes are frames. Each frame is preceded by a byte with its
+//! length, and with a bit that ends the batch. The frame's bytes are used as they are, or change
+//! [`WELL_FORMED`].
 #![no_main]
 
 use std::sync::LazyLock;
@@ -87,7 +89,7 @@ const OPTIONS: &[&str] = &[
     "keep-state defer-action",
 ];
 
-/// More rules than are searched at once.
+/// More rules than the classifier searches at once, so the list is searched in parts.
 const LONG: usize = 300;
 
 fuzz_target!(|data: &[u8]| {
@@ -115,7 +117,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(counted(&plain), counted(&together), "{rules:#?}");
 });
 
-/// Frames that come together.
+/// Returns the frames of the input, as batches.
 fn bursts(mut rest: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let mut bursts = vec![Vec::new()];
     while let Some((&how, after)) = rest.split_first() {
@@ -129,7 +131,7 @@ fn bursts(mut rest: &[u8]) -> Vec<Vec<Vec<u8>>> {
     bursts
 }
 
-/// Ethernet and IPv4 from 10.0.0.0 to 10.0.0.0, and room for TCP.
+/// A frame with Ethernet and IPv4 headers, from 10.0.0.0 to 10.0.0.0, with space for a TCP header.
 const WELL_FORMED: [u8; 60] = {
     let mut frame = [0; 60];
     (frame[12], frame[14], frame[17], frame[22], frame[23]) = (8, 0x45, 46, 64, 17);
@@ -171,7 +173,7 @@ fn firewall(commands: &[IpfwCommand], is_plain: bool) -> Firewall {
     firewall
 }
 
-/// A table and translators.
+/// Commands that create a table and translators.
 static SETTINGS: LazyLock<Vec<(u32, IpfwCommand)>> = LazyLock::new(|| {
     let text = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400\n\
         nat 1 config ip 192.0.2.9 same_ports\n\
@@ -179,7 +181,7 @@ static SETTINGS: LazyLock<Vec<(u32, IpfwCommand)>> = LazyLock::new(|| {
     parse_file(text).expect("text of its own")
 });
 
-/// Everything that checks of one frame after the other say and do.
+/// Checks the frames of a batch one by one; returns all results as text.
 fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
     let (mut frames, mut outputs) = (burst.to_vec(), CheckOutputs::default());
     let checked = frames.iter_mut().map(|frame| {
@@ -195,7 +197,7 @@ fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
     format!("{checked:?} {frames:?} {outputs:?}")
 }
 
-/// Everything that a check of all together says and does.
+/// Checks the frames of a batch together; returns all results as text.
 fn all(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
     let (mut frames, mut outputs) = (burst.to_vec(), CheckOutputs::default());
     let mut batch = CheckedBatch::default();

@@ -1,8 +1,8 @@
-//! Any packets through a translator, both ways: what is not translated stays as it was, what goes
-//! out comes back, and no two flows share a tuple.
+//! Passes arbitrary packets through a translator in both directions. A packet that is not
+//! translated must stay unchanged, and no two flows may share a tuple.
 //!
-//! The first byte picks settings; then come packets, each behind a byte with its length and way:
-//! as they are, or what they change in one that is well formed.
+//! The first byte selects settings. Packets follow, each preceded by a byte with its length and its
+//! direction. A packet's bytes are used as they are, or change a well-formed packet.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -35,7 +35,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// An IPv4 header and some behind it; `bytes` are added to it.
+/// Returns `bytes` if their first bit is set; otherwise a well-formed UDP packet over IPv4, XORed
+/// with `bytes`.
 fn packet(bytes: &[u8]) -> Vec<u8> {
     if bytes.first().is_some_and(|first| first & 1 == 1) {
         return bytes.to_vec();

@@ -1,5 +1,5 @@
-//! Programs that make any call of `/dev/netmap` with any structure, and write what they like into
-//! the memory that they share with the host. No call may panic or hang.
+//! Programs make arbitrary calls of `/dev/netmap` with arbitrary structures, and write arbitrary
+//! values into the memory that they share with the host. No call may panic or hang.
 #![no_main]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const NIOCRXSYNC: u32 = 0x6995;
 const NIOCLEND: u32 = 0xc510_69a0;
 const NIOCKICK: u32 = 0x69a1;
 const NAMES: [&[u8]; 8] = [b"x{1", b"x}1", b"x", b"vale0:a", b"vale0:b", b"vale1:x", b"", b"y{2"];
-/// Where the caller's memory begins.
+/// Start of the caller's memory in its address space.
 const BASE: u64 = 0x1000;
 
 fuzz_target!(|data: &[u8]| {
@@ -64,7 +64,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The header's first bytes and the name are right more often than chance would have it.
+/// Performs a request with a header and a body. Version, type and name are often set to valid
+/// values, because random bytes would hardly ever be valid.
 fn control(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut header = [0; 88];
     let given = words.len().min(24);
@@ -81,7 +82,7 @@ fn control(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut memory = words.to_vec();
     memory.resize(512, 0);
     if which & 3 != 3 {
-        // A bind that may well succeed: all rings, no flags.
+        // A bind that is likely to succeed: all rings, no flags.
         memory[36..40].copy_from_slice(&1u32.to_le_bytes());
         memory[48..56].fill(0);
         memory[32..34].fill(0);
@@ -102,7 +103,7 @@ fn old(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let _ = netmap.ioctl(open, cmd, &mut request, &mut Memory(Vec::new()));
 }
 
-/// Somewhere in the rings: they lie near the start of a memory.
+/// Writes to a random position in the rings, which are near the start of a memory.
 fn scribble(domain: &Domain, words: &[u8]) {
     let Some((at, bytes)) = words.split_first_chunk() else { return };
     let at = u64::from(u32::from_le_bytes(*at) % (4 << 20));
@@ -131,7 +132,7 @@ impl CallerMemory for Memory {
         Ok(())
     }
 
-    /// So that a sync loop ends after its first round.
+    /// Returns a handle that is cancelled already, so that a sync loop ends after its first round.
     fn cancel(&self) -> Option<Arc<Cancel>> {
         let cancel = Arc::<Cancel>::default();
         cancel.cancel();

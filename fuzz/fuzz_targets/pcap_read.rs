@@ -1,11 +1,11 @@
-//! Any bytes are a capture or an error, and mean the same however they arrive: at once or in
-//! pieces.
+//! Any bytes must decode to a capture, or give an error; the result must not depend on whether they
+//! are passed at once or in pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use slipring_pcap::{DecodeStep, Decoder, PcapError, PcapFileReader};
 
-/// Time and bytes of a packet.
+/// Timestamp and bytes of a packet.
 type Seen = (u64, Vec<u8>);
 
 fuzz_target!(|data: &[u8]| {

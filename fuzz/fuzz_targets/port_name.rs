@@ -1,4 +1,5 @@
-//! Any text is a port name or an error that points into it; a name that is printed reads back.
+//! Any text must parse to a port name, or give an error with a column in the text. A printed name
+//! must parse to the same name.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

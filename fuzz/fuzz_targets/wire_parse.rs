@@ -1,5 +1,5 @@
-//! Any bytes are a frame: views, summaries, checksum completion and segmentation neither panic
-//! nor lose payload.
+//! Any bytes are passed to the functions for frames: views, summaries, checksum completion and
+//! segmentation must not panic, and segmentation must not add payload.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

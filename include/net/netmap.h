@@ -12,8 +12,8 @@
  *     buffer of a slot     = (char *)ring + ring->buf_ofs + buf_idx * ring->nr_buf_size
  *
  *   Of a ring, the program owns the slots from head up to, but not including, tail. It gives
- *   slots back by moving head, and says by cur beyond which slot it wants to be woken. tail is
- *   moved by the other side only, in the program's own ioctl (NIOCTXSYNC, NIOCRXSYNC) or poll.
+ *   slots back by moving head, and says by cur beyond which slot it wants to be woken. Only the
+ *   other side moves tail, in the program's own ioctl (NIOCTXSYNC, NIOCRXSYNC) or poll.
  */
 #ifndef _NET_NETMAP_H_
 #define _NET_NETMAP_H_
@@ -38,22 +38,22 @@
 #define NM_BDG_IFNAMSIZ IFNAMSIZ
 #define NETMAP_MAX_FRAGS 64
 
-/* ---- what lies in the mapping ---- */
+/* ---- structures in the mapping ---- */
 
-/* One place of a ring. */
+/* A slot of a ring. */
 struct netmap_slot {
 	uint32_t buf_idx; /* the buffer, by number */
-	uint16_t len;     /* bytes of the frame, or of this part of it */
+	uint16_t len;     /* bytes of the frame, or of this part of the frame */
 	uint16_t flags;   /* NS_... */
-	uint64_t ptr;     /* with NS_INDIRECT the payload's address; else its offset */
+	uint64_t ptr;     /* with NS_INDIRECT the payload's address, else the payload's offset */
 };
 
-#define NS_BUF_CHANGED 0x0001 /* buf_idx was changed; set it after every exchange */
-#define NS_REPORT 0x0002      /* tell soon that this slot is done */
+#define NS_BUF_CHANGED 0x0001 /* buf_idx was changed; must be set after every exchange */
+#define NS_REPORT 0x0002      /* report soon that this slot is complete */
 #define NS_FORWARD 0x0004     /* pass the frame on between NIC and host */
-#define NS_NO_LEARN 0x0008    /* a switch shall not learn where the sender is */
-#define NS_INDIRECT 0x0010    /* the payload is at ptr, in the program's memory */
-#define NS_MOREFRAG 0x0020    /* the frame goes on in the next slot */
+#define NS_NO_LEARN 0x0008    /* a switch must not learn the sender's address */
+#define NS_INDIRECT 0x0010    /* the payload is at address ptr, in the program's memory */
+#define NS_MOREFRAG 0x0020    /* the frame continues in the next slot */
 #define NS_TXMON 0x0040       /* on a monitor: sent, not received */
 #define NS_PORT_SHIFT 8
 #define NS_PORT_MASK (0xff << NS_PORT_SHIFT)
@@ -65,15 +65,15 @@ struct netmap_ring {
 	const uint32_t nr_buf_size; /* bytes of a buffer */
 	const uint16_t ringid;
 	const uint16_t dir;         /* 0 tx, 1 rx */
-	uint32_t head;              /* the program's: first slot that it owns */
-	uint32_t cur;               /* the program's: wake up when there is more than this */
-	uint32_t tail;              /* the other side's: first slot that the program does not own */
+	uint32_t head;              /* set by the program: first slot that the program owns */
+	uint32_t cur;               /* set by the program: wake it when slots beyond this one are available */
+	uint32_t tail;              /* set by the other side: first slot that the program does not own */
 	uint32_t flags;             /* NR_TIMESTAMP, NR_FORWARD */
-	struct timeval ts;          /* of the last rx sync */
-	const uint64_t offset_mask; /* which bits of slot.ptr are an offset */
-	const uint64_t buf_align;   /* what offsets must be multiples of; 0: anything */
+	struct timeval ts;          /* time of the last rx sync */
+	const uint64_t offset_mask; /* the bits of slot.ptr that hold an offset */
+	const uint64_t buf_align;   /* alignment that offsets must have; 0: none */
 	const uint32_t unused[12];
-	const uint32_t lost;        /* not netmap's: frames that a monitor had no room for, mod 2^32 */
+	const uint32_t lost;        /* not in netmap: frames for which a monitor had no room, mod 2^32 */
 	uint8_t __attribute__((__aligned__(NM_CACHE_ALIGN))) sem[128]; /* the program's to use */
 	struct netmap_slot slot[0];
 };
@@ -81,7 +81,7 @@ struct netmap_ring {
 #define NR_TIMESTAMP 0x0002
 #define NR_FORWARD 0x0004
 
-/* Whether no slot of the ring is the program's. */
+/* Whether the program owns no slot of the ring. */
 static inline int
 nm_ring_empty(struct netmap_ring *ring)
 {
@@ -98,7 +98,7 @@ struct netmap_if {
 	const uint32_t ni_host_tx_rings;
 	const uint32_t ni_host_rx_rings;
 	uint32_t ni_spare1[3];
-	/* From this structure to each ring: tx, host tx, rx, host rx. 0: not bound. */
+	/* From this structure to each ring: tx, host tx, rx, host rx. 0: the ring is not bound. */
 	const ssize_t ring_ofs[0];
 };
 
@@ -137,7 +137,7 @@ struct nmreq_option {
 	uint64_t nro_next;
 	uint32_t nro_reqtype; /* NETMAP_REQ_OPT_... */
 	uint32_t nro_status;  /* written back: 0 or an errno */
-	uint64_t nro_size;    /* whole size, where the type does not say */
+	uint64_t nro_size;    /* whole size, if the type does not determine it */
 };
 
 enum {
@@ -300,14 +300,14 @@ nm_stld_barrier(void)
 }
 
 /*
- * The program's side of control blocks: indices to the sync loop, and from it. Each side reads the
- * two words in the order opposite to the one in which the other wrote them, so that it never sees
- * the later word without the earlier one.
+ * The program's half of control blocks: passes indices to the sync loop, and gets indices from it.
+ * Each side reads the two words in the opposite order in which the other side writes them, so that
+ * it never sees the later word without the earlier one.
  */
 static inline void
 nm_sync_kloop_appl_write(struct nm_csb_atok *atok, uint32_t cur, uint32_t head)
 {
-	/* What was written to slots must be there before head says so. */
+	/* Writes to slots must be visible before the new head. */
 	__atomic_store_n(&atok->cur, cur, __ATOMIC_RELEASE);
 	__atomic_store_n(&atok->head, head, __ATOMIC_RELEASE);
 }
@@ -356,7 +356,7 @@ struct nmreq_opt_offsets {
 	uint64_t nro_min_gap;
 };
 
-/* ---- requests of before NIOCCTRL ---- */
+/* ---- requests from before NIOCCTRL ---- */
 
 struct nmreq {
 	char nr_name[IFNAMSIZ];

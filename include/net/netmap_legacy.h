@@ -1,7 +1,7 @@
 /*
- * The requests of before NIOCCTRL. SPDX-License-Identifier: BSD-2-Clause
+ * The requests from before NIOCCTRL. SPDX-License-Identifier: BSD-2-Clause
  *
- * They stand in <net/netmap.h>; this file is for programs that include it by its old place.
+ * <net/netmap.h> defines them; this file is for programs that include it by its old name.
  */
 #ifndef _NET_NETMAP_LEGACY_H_
 #define _NET_NETMAP_LEGACY_H_

@@ -24,13 +24,13 @@
 
 /* ---- types ---- */
 
-/* Begins as struct pcap_pkthdr does. */
+/* The first fields are those of struct pcap_pkthdr. */
 struct nm_pkthdr {
 	struct timeval ts;
 	uint32_t caplen; /* bytes at buf: the frame, or the first of several parts of it */
 	uint32_t len;    /* bytes of the frame */
 	uint64_t flags;
-#define NM_MORE_PKTS 1 /* this call has another one */
+#define NM_MORE_PKTS 1 /* more frames follow in the same call */
 	struct nm_desc *d;
 	struct netmap_slot *slot;
 	uint8_t *buf;
@@ -46,20 +46,20 @@ struct nm_stat {
 
 /* An open port. */
 struct nm_desc {
-	struct nm_desc *self; /* itself: how one tells that this is such a structure */
+	struct nm_desc *self; /* the structure's own address, by which it is recognised */
 	int fd;
 	void *mem;
 	size_t memsize;
-	int done_mmap;        /* mem is to be unmapped with this port */
+	int done_mmap;        /* whether mem must be unmapped with this port */
 	struct netmap_if *nifp;
 	uint16_t first_tx_ring, last_tx_ring, cur_tx_ring;
 	uint16_t first_rx_ring, last_rx_ring, cur_rx_ring;
-	struct nmreq req;     /* what was asked and answered */
+	struct nmreq req;     /* the request and its answer */
 	struct nm_pkthdr hdr;
 	struct netmap_ring *some_ring;
 	void *buf_start;
 	void *buf_end;
-	/* For programs that come from pcap; kept, not used. */
+	/* For programs written for pcap; stored and not used. */
 	int snaplen;
 	int promisc;
 	int to_ms;
@@ -77,9 +77,12 @@ struct nm_desc {
 
 typedef void (*nm_cb_t)(u_char *, const struct nm_pkthdr *, const u_char *frame);
 
-/* Flags of nm_open, beside those of nr_ringid. The last five take from the parent port. */
+/*
+ * Flags of nm_open, in addition to those of nr_ringid. The last five take values from the parent
+ * port.
+ */
 enum {
-	NM_OPEN_NO_MMAP = 0x040000,  /* without memory of its own */
+	NM_OPEN_NO_MMAP = 0x040000,  /* use the mapping of the parent port */
 	NM_OPEN_IFNAME = 0x080000,   /* name, ring and mode */
 	NM_OPEN_ARG1 = 0x100000,
 	NM_OPEN_ARG2 = 0x200000,     /* memory */
@@ -99,7 +102,7 @@ nm_is_identifier(const char *s, const char *end)
 	return 1;
 }
 
-/* Reads a number of at most max; NULL if there is none. */
+/* Parses a number of at most max; NULL if there is none. */
 static inline const char *
 nm_parse_number_(const char *s, unsigned long max, unsigned long *number)
 {
@@ -112,7 +115,7 @@ nm_parse_number_(const char *s, unsigned long max, unsigned long *number)
 	return errno == 0 && *number <= max ? end : NULL;
 }
 
-/* Flags behind the slash; NULL if one is unknown. */
+/* Parses the flags after the slash; NULL if one is unknown. */
 static inline const char *
 nm_parse_flags_(const char *s, uint32_t *flags)
 {
@@ -126,13 +129,13 @@ nm_parse_flags_(const char *s, uint32_t *flags)
 		case 'R': *flags |= NR_RX_RINGS_ONLY; break;
 		default: return NULL;
 		}
-	/* Of which nobody said what it watches. */
+	/* A monitor without a direction. */
 	if ((*flags & NR_ZCOPY_MON) && !(*flags & (NR_MONITOR_TX | NR_MONITOR_RX)))
 		*flags |= NR_MONITOR_TX | NR_MONITOR_RX;
 	return s;
 }
 
-/* What stands behind the name of the port; NULL if it is wrong. */
+/* Parses the part after the name of the port; NULL if it is wrong. */
 static inline const char *
 nm_parse_suffix_(const char *s, struct nmreq *req)
 {
@@ -161,7 +164,7 @@ nm_parse_suffix_(const char *s, struct nmreq *req)
 	return *s == '\0' ? s : NULL;
 }
 
-/* Fills d->req from a name; 0, or -1 with a message of up to MAXERRMSG bytes in err. */
+/* Fills d->req from a name. Returns 0, or -1 with a message of up to MAXERRMSG bytes in err. */
 #define MAXERRMSG 80
 static inline int
 nm_parse(const char *ifname, struct nm_desc *d, char *err)
@@ -200,7 +203,7 @@ nm_parse(const char *ifname, struct nm_desc *d, char *err)
 
 /* ---- opening ---- */
 
-/* The rings that this port has bound: those that the interface says where they are. */
+/* Determines the rings that this port has bound: those with an offset in the interface record. */
 static inline void
 nm_find_rings_(const ssize_t *ofs, uint32_t count, uint16_t *first, uint16_t *last, uint16_t *cur)
 {
@@ -215,8 +218,8 @@ nm_find_rings_(const ssize_t *ofs, uint32_t count, uint16_t *first, uint16_t *la
 }
 
 /*
- * Whether the parent's mapping holds the port's memory. Numbers of memories are those of one
- * device's file: other users and other daemons have files of their own.
+ * Whether the parent's mapping contains the port's memory. Numbers of memories are valid for one
+ * device file only: other users and other daemons have other files.
  */
 static inline int
 nm_holds_(const struct nm_desc *parent, const struct nm_desc *d)
@@ -229,7 +232,9 @@ nm_holds_(const struct nm_desc *parent, const struct nm_desc *d)
 	    theirs.st_ino == ours.st_ino;
 }
 
-/* Maps the memory, or takes the parent's if that is the same. 0, or an errno. */
+/*
+ * Maps the memory, or uses the parent's mapping if it is the same memory. Returns 0, or an errno.
+ */
 static inline int
 nm_mmap(struct nm_desc *d, const struct nm_desc *parent)
 {
@@ -261,7 +266,7 @@ nm_mmap(struct nm_desc *d, const struct nm_desc *parent)
 	return 0;
 }
 
-/* Gives the port back. 0, or EINVAL. */
+/* Closes the port. Returns 0, or EINVAL. */
 static inline int
 nm_close(struct nm_desc *d)
 {
@@ -300,9 +305,10 @@ nm_take_from_(struct nmreq *req, const struct nmreq *from, uint64_t flags)
 }
 
 /*
- * Opens a port. req, if given, has values to start from, which the name overrides; arg, if given,
- * is a parent, whose memory is shared where it is the same and from which flags take more.
- * NULL on failure, with errno; errno is 0 where the name is of no kind that netmap has.
+ * Opens a port. req, if given, contains initial values, which the name overrides. arg, if given, is
+ * a parent: its memory is shared if it is the same, and the flags select further values to take
+ * from it. Returns NULL on failure, with errno; errno is 0 if netmap has no kind of port for the
+ * name.
  */
 static inline struct nm_desc *
 nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struct nm_desc *arg)
@@ -329,7 +335,7 @@ nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struc
 		D("%s: %s", ifname, err);
 		goto fail;
 	}
-	/* Some programs hand over flags for a structure that is no open port. */
+	/* Some programs pass a structure that is not an open port. */
 	if (arg)
 		nm_take_from_(&d->req, &arg->req, flags);
 	d->req.nr_version = NETMAP_API;
@@ -341,7 +347,10 @@ nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struc
 		error = errno;
 		goto fail;
 	}
-	/* A parent's memory costs nothing, so it is taken even where none was asked for. */
+	/*
+	 * The parent's memory costs nothing, so it is used even if the program did not ask for
+	 * that.
+	 */
 	if (!(flags & NM_OPEN_NO_MMAP) || parent) {
 		error = nm_mmap(d, parent);
 		if (error)
@@ -359,18 +368,18 @@ fail:
 
 /* ---- frames ---- */
 
-/* Gives all slots before next to the other side. */
+/* Releases all slots before next to the other side. */
 static inline void
 nm_release_(struct netmap_ring *ring, uint32_t next)
 {
 	ring->cur = next;
-	/* The other side may look at any moment: what was written to slots must be there first. */
+	/* The other side may read head at any moment, so writes to slots must be visible first. */
 	__atomic_store_n(&ring->head, next, __ATOMIC_RELEASE);
 }
 
 /*
- * Copies a frame into the first ring with room for it, without a sync; over several slots if it is
- * longer than a buffer. The frame's size, or 0 if there was no room.
+ * Copies a frame into the first ring with room for it, without a sync; over several slots if the
+ * frame is longer than a buffer. Returns the frame's size, or 0 if there was no room.
  */
 static inline int
 nm_inject(struct nm_desc *d, const void *frame, size_t size)
@@ -406,7 +415,7 @@ nm_inject(struct nm_desc *d, const void *frame, size_t size)
 	return 0;
 }
 
-/* The next ring with frames, or NULL; rings take turns. */
+/* Returns the next ring with frames, or NULL; rings take turns. */
 static inline struct netmap_ring *
 nm_next_ring_(struct nm_desc *d)
 {
@@ -423,7 +432,7 @@ nm_next_ring_(struct nm_desc *d)
 	return NULL;
 }
 
-/* Describes the frame at the head of a ring that has one, and returns the slot behind it. */
+/* Describes the frame at the head of a ring that has one, and returns the slot after the frame. */
 static inline uint32_t
 nm_describe_(struct nm_desc *d, struct netmap_ring *ring, struct nm_pkthdr *hdr)
 {
@@ -442,7 +451,7 @@ nm_describe_(struct nm_desc *d, struct netmap_ring *ring, struct nm_pkthdr *hdr)
 	return nm_ring_next(ring, i);
 }
 
-/* The next frame, or NULL. It stays what it is until the next sync or poll. */
+/* Returns the next frame, or NULL. The frame stays unchanged until the next sync or poll. */
 static inline u_char *
 nm_nextpkt(struct nm_desc *d, struct nm_pkthdr *hdr)
 {
@@ -454,7 +463,9 @@ nm_nextpkt(struct nm_desc *d, struct nm_pkthdr *hdr)
 	return hdr->buf;
 }
 
-/* Whether there is another frame when those of one ring up to next are taken. */
+/*
+ * Whether there is another frame, in this or another ring, after the frames of one ring up to next.
+ */
 static inline int
 nm_has_more_(const struct nm_desc *d, const struct netmap_ring *ring, uint32_t next)
 {
@@ -469,7 +480,7 @@ nm_has_more_(const struct nm_desc *d, const struct netmap_ring *ring, uint32_t n
 	return 0;
 }
 
-/* Calls back for up to count frames, or for all if it is not positive; returns how many. */
+/* Calls callback for up to count frames, or for all if count is not positive; returns how many. */
 static inline int
 nm_dispatch(struct nm_desc *d, int count, nm_cb_t callback, u_char *arg)
 {

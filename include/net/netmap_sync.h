@@ -42,31 +42,47 @@
 #define NM_INPROCESS_VERSION 1
 #define NM_INPROCESS_LIBRARY "libslipring.so.1"
 
-/* The functions of the library; none changes errno. */
+/* The functions of the library; none of them changes errno. */
 struct nm_inprocess_calls {
 	uint32_t version;
 	uint32_t reserved;
-	/* Syncs the rings of fd here from now on, if the device lends them. */
+	/* Syncs the rings of fd in this process from now on, if the device lends them. */
 	void (*start)(int fd, uint64_t memsize, uint64_t flags);
-	/* Before fd is closed. */
+	/* Must be called before fd is closed. */
 	void (*stop)(int fd);
-	/* Before a port is opened: releases those whose descriptors were closed without stop. */
+	/*
+	 * Must be called before a port is opened: releases ports whose descriptors were closed
+	 * without stop.
+	 */
 	void (*sweep)(void);
-	/* NM_SYNC_... Returns 0 if the device has to sync; *ready: whether there are slots beyond cur. */
+	/*
+	 * Syncs as `what` says (NM_SYNC_...). Returns 0 if the device must sync. *ready: whether
+	 * there are slots beyond cur.
+	 */
 	int (*sync)(int fd, int what, int *ready);
-	/* The device's answer to such a sync. It alone knows errors, and is asked until it has none. */
+	/*
+	 * Passes on the device's answer to such a sync. Only the device knows errors; after one, it
+	 * does all syncs until it reports success.
+	 */
 	void (*record)(int fd, int failed);
-	/* How fd is synced: 0 by the device, -1 here as the end of a pipe, else here with so many queues. */
+	/*
+	 * Returns who syncs fd: 0 the device, -1 this process as the end of a pipe, otherwise this
+	 * process, with that many queues.
+	 */
 	int (*active)(int fd);
-	/* The AF_XDP socket of a queue, which stays the library's; -1 if there is none. */
+	/*
+	 * Returns the AF_XDP socket of a queue, which belongs to the library; -1 if there is none.
+	 */
 	int (*socket)(int fd, size_t queue);
 };
 
 #define NM_SYNC_TX 0
 #define NM_SYNC_RX 1
-#define NM_SYNC_TX_IN_POLL 2 /* by a poll that waits for frames: not for ports with NR_NO_TX_POLL */
+#define NM_SYNC_TX_IN_POLL 2 /* in a poll that waits for frames; not for ports with NR_NO_TX_POLL */
 
-/* NULL until a port is opened, and if the library is not found. One for all objects of a program. */
+/*
+ * NULL until a port is opened, or if the library is not found. All objects of a program share it.
+ */
 __attribute__((weak)) const struct nm_inprocess_calls *nm_inprocess;
 
 #ifdef NETMAP_INPROCESS_LINKED
@@ -84,7 +100,7 @@ nm_inprocess_calls_(void)
 	return __atomic_load_n(&nm_inprocess, __ATOMIC_ACQUIRE);
 }
 
-/* Looks for the library, once. Threads that do so at the same time find the same. */
+/* Looks for the library, once. Threads that call this at the same time find the same library. */
 static inline const struct nm_inprocess_calls *
 nm_inprocess_find_(void)
 {
@@ -94,7 +110,7 @@ nm_inprocess_find_(void)
 	if (nm_inprocess_calls_() || __atomic_load_n(&tried, __ATOMIC_ACQUIRE))
 		return nm_inprocess_calls_();
 #ifndef NETMAP_INPROCESS_LINKED
-	/* A static program has no interpreter, and a library would bring a second libc into it. */
+	/* A static program has no dynamic loader, and loading a library would add a second libc. */
 	if (!calls && dlopen && dlsym && getauxval(7 /* AT_BASE */)) {
 		void *library = dlopen(NM_INPROCESS_LIBRARY, 1 /* RTLD_LAZY */);
 

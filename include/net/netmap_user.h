@@ -17,7 +17,9 @@
 #ifndef _NET_NETMAP_USER_H_
 #define _NET_NETMAP_USER_H_
 
-/* What programs found behind this header is here, whether they use the client or not. */
+/*
+ * Headers that netmap's own header includes, so that programs may rely on them without the client.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
@@ -36,13 +38,13 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
-/* ---- where things are ---- */
+/* ---- addresses ---- */
 
 #define _NETMAP_OFFSET(type, ptr, offset) ((type)(void *)((char *)(ptr) + (offset)))
 
 #define NETMAP_IF(base, ofs) _NETMAP_OFFSET(struct netmap_if *, base, ofs)
 
-/* Rings by number; those of the host come after those of the NIC. */
+/* Rings by number; the rings of the host come after those of the NIC. */
 #define NETMAP_TXRING(nifp, index) \
 	_NETMAP_OFFSET(struct netmap_ring *, nifp, (nifp)->ring_ofs[index])
 #define NETMAP_RXRING(nifp, index)                     \
@@ -54,7 +56,7 @@
 #define NETMAP_BUF_IDX(ring, buf) \
 	(((char *)(buf) - ((char *)(ring) + (ring)->buf_ofs)) / (ring)->nr_buf_size)
 
-/* Where the payload starts in a slot's buffer, for ports that were opened with offsets. */
+/* The start of the payload in a slot's buffer, for ports that were opened with offsets. */
 #define NETMAP_ROFFSET(ring, slot) ((slot)->ptr & (ring)->offset_mask)
 #define NETMAP_WOFFSET(ring, slot, offset)                            \
 	do {                                                          \
@@ -64,7 +66,7 @@
 #define NETMAP_BUF_OFFSET(ring, slot) \
 	(NETMAP_BUF(ring, (slot)->buf_idx) + NETMAP_ROFFSET(ring, slot))
 
-/* ---- walking a ring ---- */
+/* ---- moving along a ring ---- */
 
 static inline uint32_t
 nm_ring_next(struct netmap_ring *ring, uint32_t i)
@@ -72,7 +74,7 @@ nm_ring_next(struct netmap_ring *ring, uint32_t i)
 	return unlikely(i + 1 == ring->num_slots) ? 0 : i + 1;
 }
 
-/* How many slots are the program's: frames to read, or room to send. */
+/* How many slots the program owns: frames to read, or room to send. */
 static inline uint32_t
 nm_ring_space(struct netmap_ring *ring)
 {
@@ -81,14 +83,14 @@ nm_ring_space(struct netmap_ring *ring)
 	return tail >= head ? tail - head : tail + ring->num_slots - head;
 }
 
-/* Whether slots that were given away by head are not sent yet. */
+/* Whether slots before head are not sent yet. */
 static inline int
 nm_tx_pending(struct netmap_ring *ring)
 {
 	return nm_ring_next(ring, ring->tail) != ring->head;
 }
 
-/* ---- messages for those who debug ---- */
+/* ---- messages for debugging ---- */
 
 #ifndef ND
 #define ND(format, ...) do { } while (0)
@@ -100,7 +102,7 @@ nm_tx_pending(struct netmap_ring *ring)
 		    (int)(nm_now_.tv_sec % 1000), (int)nm_now_.tv_usec,              \
 		    __func__, __LINE__, ##__VA_ARGS__);                              \
 	} while (0)
-/* The same, at most lps times in a second. */
+/* The same, at most lps times per second. */
 #define RD(lps, format, ...)                                                         \
 	do {                                                                         \
 		static time_t nm_second_;                                            \

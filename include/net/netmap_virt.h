@@ -1,7 +1,7 @@
 /*
  * For programs that share rings with a loop elsewhere. SPDX-License-Identifier: BSD-2-Clause
  *
- * Control blocks and their accessors (struct nm_csb_atok, nm_sync_kloop_appl_write, ...) stand in
+ * Control blocks and their accessors (struct nm_csb_atok, nm_sync_kloop_appl_write, ...) are in
  * <net/netmap.h>. The devices of netmap's guests (ptnet) do not exist here.
  */
 #ifndef _NET_NETMAP_VIRT_H_

@@ -1,11 +1,11 @@
-/** What the gateway is asked, and what it answers. */
+/** Requests to the gateway, and its answers. */
 
 export interface Amount {
   packets: number;
   bytes: number;
 }
 
-/** Figures of a distribution. */
+/** Summary of a distribution. */
 export interface Spread {
   count: number;
   mean: number;
@@ -37,7 +37,7 @@ export interface Stats {
   links: LinkStats[];
 }
 
-/** A part of a link as a file has it. */
+/** A part of a link, as in a file of links. */
 export type Part = Record<string, unknown>;
 
 export interface Config {
@@ -59,7 +59,7 @@ export interface Version {
   version: number;
   at_ns: number;
   begun: boolean;
-  /** When it was taken back; absent of versions that hold, held or will. */
+  /** When this version was taken back. Absent if it was not. */
   taken_back_at_ns?: number;
   changes: Record<string, unknown>;
 }
@@ -85,7 +85,7 @@ export interface Hello {
   seed: number;
 }
 
-/** An error in its parts, as every command of slipring words it. */
+/** An error, in the parts that every slipring command reports. */
 export class Fault extends Error {
   constructor(
     readonly status: number,
@@ -114,7 +114,7 @@ export async function get<T>(what: string): Promise<T> {
   return answer<T>(await fetch(`/api/v1/${what}`));
 }
 
-/** Asks a run, as `slipring emulate ctl` would. */
+/** Sends a request to a run, as `slipring emulate ctl` does. */
 export async function ask<T>(pid: number, what: string, args: object = {}): Promise<T> {
   const response = await fetch(`/api/v1/${pid}/${what}`, {
     method: "POST",
@@ -126,13 +126,13 @@ export async function ask<T>(pid: number, what: string, args: object = {}): Prom
 
 export interface Watcher {
   stats(stats: Stats): void;
-  /** The connection broke; it is being made again. */
+  /** The connection broke. The browser connects again. */
   broken(): void;
   /** The run has ended. */
   ended(): void;
 }
 
-/** Watches a run until the returned function is called. */
+/** Calls `watcher` for a run until the returned function is called. */
 export function watch(pid: number, period: string, watcher: Watcher): () => void {
   const source = new EventSource(`/api/v1/${pid}/watch?period=${period}`);
   const end = () => {
@@ -143,7 +143,7 @@ export function watch(pid: number, period: string, watcher: Watcher): () => void
   source.addEventListener("end", end);
   source.addEventListener("fault", end);
   source.onerror = () => {
-    // An answer that is no stream is final: the run is gone.
+    // An answer that is not an event stream is final: the run has ended.
     if (source.readyState === EventSource.CLOSED) watcher.ended();
     else watcher.broken();
   };

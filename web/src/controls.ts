@@ -1,4 +1,6 @@
-/** Presets and sliders. They say what is wanted; what holds then comes back to them. */
+/**
+ * Presets and sliders. They report what the user asks for, and then show the settings of the run.
+ */
 
 import type { LinkStats, Preset } from "./api.ts";
 import { el, say } from "./dom.ts";
@@ -23,9 +25,9 @@ const KNOBS: KnobKind[] = [
 ];
 
 export interface Wishes {
-  /** A slider was moved to a value. */
+  /** The user moved a slider to a value. */
   moved(link: string, knob: Knob, value: number | null): void;
-  /** A value was typed. */
+  /** The user typed a value. */
   typed(link: string, knob: Knob, text: string): void;
 }
 
@@ -59,7 +61,7 @@ class Row {
   readonly knob: Knob;
   private readonly slider: HTMLInputElement;
   private readonly text: HTMLInputElement;
-  /** While it is moved, what holds is not shown. */
+  /** Whether the user is moving the slider. It does not show the setting of the run meanwhile. */
   private held = false;
 
   constructor(
@@ -98,12 +100,12 @@ class Row {
   private say(value: number | null): void {
     const text = value === null ? this.kind.none : this.kind.show(value);
     this.slider.setAttribute("aria-valuetext", text);
-    // What is being typed is not touched.
+    // Does not overwrite text that the user is typing.
     if (document.activeElement !== this.text) this.text.value = text;
   }
 }
 
-/** A button for each preset. */
+/** Makes a button for each preset. */
 export function presetButtons(
   presets: Preset[],
   about: HTMLElement,

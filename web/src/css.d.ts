@@ -1,2 +1,2 @@
-/** Style sheets go into the bundle. */
+/** The bundler adds style sheets to the bundle. */
 declare module "*.css";

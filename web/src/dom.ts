@@ -1,4 +1,4 @@
-/** Elements, made and found. Text only ever goes in as text. */
+/** Creates and finds elements. Text is inserted as text only, never as HTML. */
 
 type Attributes = Record<string, string | boolean | number>;
 
@@ -16,14 +16,14 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** The element of the skeleton with this id. */
+/** Returns the element of the page with this id. */
 export function found<T extends HTMLElement = HTMLElement>(id: string): T {
   const element = document.getElementById(id);
   if (!element) throw new Error(`the page lacks #${id}`);
   return element as T;
 }
 
-/** Sets a text only where it differs, so that readers are not told it again. */
+/** Sets a text only if it differs, so that screen readers do not read it again. */
 export function say(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

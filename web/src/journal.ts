@@ -1,4 +1,4 @@
-/** The event log: every change with its version and time, and what the page noticed. */
+/** The event log: each change with its version and time, and events that the page detected. */
 
 import type { Version } from "./api.ts";
 import { el } from "./dom.ts";
@@ -9,7 +9,7 @@ interface Note {
   bad: boolean;
 }
 
-/** Entries that are shown at most. */
+/** The most entries that are shown. */
 const SHOWN = 100;
 
 export class Journal {
@@ -18,20 +18,20 @@ export class Journal {
 
   constructor(private readonly list: HTMLElement) {}
 
-  /** Forgets everything: another run is looked at. */
+  /** Clears the log, because the page shows another run now. */
   clear(): void {
     this.notes = [];
     this.versions = [];
     this.draw();
   }
 
-  /** What the page noticed at a time of the run. */
+  /** Adds an event that the page detected at a time of the run. */
   note(at_ns: number, text: string, bad = false): void {
     this.notes = [...this.notes.slice(-SHOWN), { at_ns, text, bad }];
     this.draw();
   }
 
-  /** The versions that the run knows of. */
+  /** Shows the versions of the run. */
   show(versions: Version[]): void {
     this.versions = versions;
     this.draw();
@@ -66,7 +66,7 @@ function entry(at_ns: number, inside: (Node | string)[]): HTMLElement {
   return el("li", {}, el("time", {}, `${(at_ns / 1e9).toFixed(1)} s`), el("span", {}, ...inside));
 }
 
-/** What settings are called here. */
+/** Names of settings in the log. */
 const NAMES: Record<string, string> = {
   "rate.bps": "rate",
   "delay.mean": "delay",
@@ -75,12 +75,12 @@ const NAMES: Record<string, string> = {
   "queue.time": "queue",
   "queue.bytes": "queue",
 };
-/** Parts in the order of a frame's way, and of the sliders. */
+/** Parts in the order in which a frame passes them, which is that of the sliders. */
 const PARTS = ["rate", "delay", "loss", "queue"];
-/** Settings that say nothing beside others of their part. */
+/** Settings that are not shown if other settings of their part are. */
 const MINOR = new Set(["dist", "model", "kind", "half_life"]);
 
-/** The changes of a version in few words: links with the same changes share them. */
+/** Describes the changes of a version briefly. Links with the same changes are listed together. */
 export function said(version: Version): string {
   const links = new Map<string, [path: string, value: unknown][]>();
   for (const [path, value] of Object.entries(version.changes)) {
@@ -107,7 +107,7 @@ function few(changes: [path: string, value: unknown][]): string {
   changes.sort(([a], [b]) => place(a) - place(b));
   const telling = changes.filter(([path, value]) => value !== null && !MINOR.has(path.split(".")[1] ?? ""));
   const told = new Set(telling.map(([path]) => part(path)));
-  // What went because something else came needs no word either.
+  // A part with a shown value needs no mention of the values that this value replaced.
   const rest = changes.filter(([path]) => !told.has(part(path)));
   const gone = new Set(rest.filter(([, value]) => value === null).map(([path]) => part(path)));
   const words = telling.map(([path, value]) => `${NAMES[path] ?? path} ${shown(value)}`);

@@ -1,4 +1,4 @@
-/** The page: one run is looked at, and changed. */
+/** The page: it shows and changes one run at a time. */
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -12,19 +12,19 @@ import { Plots } from "./plots.ts";
 import { Scripting } from "./scripting.ts";
 import * as settings from "./settings.ts";
 
-/** How often figures are looked at. */
+/** How often the page gets statistics. */
 const PERIOD = "250ms";
-/** The same for a run of many links, whose figures are long. */
+/** The same for a run of many links, whose statistics are long. */
 const SLOW_PERIOD = "2s";
 const MANY = 100;
-/** How often runs and versions are looked for, in ms. */
+/** How often the page gets the lists of runs and versions, in ms. */
 const LOOK_MS = 2000;
-/** The state where there is no run. */
+/** The text of the state if there is no run. */
 const NOTHING = "nothing runs";
-/** Links that are shown at most; a filter chooses among more. */
+/** The most links that are shown. A filter selects them if there are more. */
 const MOST = 8;
 
-/** The run that is looked at. */
+/** The run that is shown. */
 interface Run {
   pid: number;
   name: string;
@@ -53,9 +53,9 @@ const scripting = new Scripting({
   },
 });
 let run: Run | null = null;
-/** The run that was chosen last, which may still be asked who it is. */
+/** The run that the user chose last. It may not have answered yet. */
 let chosen: number | null = null;
-/** Changes are made one after the other. */
+/** The last change. Changes are sent one after the other. */
 let last: Promise<unknown> = Promise.resolve();
 
 function toast(text: string): void {
@@ -72,7 +72,7 @@ function complain(error: unknown): void {
   if (run) journal.note(run.stats?.elapsed_ns ?? 0, text, true);
 }
 
-/** Looks at another run, or at none. */
+/** Shows another run, or none. */
 async function choose(pid: number | null): Promise<void> {
   run?.unwatch();
   run = null;
@@ -90,7 +90,7 @@ async function choose(pid: number | null): Promise<void> {
   chosen = pid;
   const hello = await api.ask<api.Hello>(pid, "hello");
   const [config, explained, versions] = await held(pid);
-  // Another was chosen meanwhile.
+  // The user chose another run meanwhile.
   if (chosen !== pid) return;
   const links = Object.keys(config.link ?? {}).length;
   const next: Run = {
@@ -141,7 +141,7 @@ function ended(of: Run): void {
   of.unwatch();
 }
 
-/** Takes the next figures. */
+/** Takes the next statistics. */
 function look(of: Run, stats: api.Stats): void {
   const before = of.stats;
   of.stats = stats;
@@ -176,7 +176,7 @@ function warn(text: string | null): void {
   warning.hidden = text === null;
 }
 
-/** Lays out the controls and plots of these links. */
+/** Creates the controls and plots of these links. */
 function lay(of: Run, wanted: string[]): void {
   of.shown = wanted;
   const links = of.stats!.links.filter((link) => wanted.includes(link.name));
@@ -191,7 +191,7 @@ function lay(of: Run, wanted: string[]): void {
   plots.show(wanted);
 }
 
-/** Changes a link, and with it all others that are shown where they move together. */
+/** Changes a link, and also all other shown links if the user has coupled them. */
 function turn(
   of: Run,
   link: string,
@@ -210,7 +210,7 @@ function set(of: Run, changes: settings.Changes): void {
   });
 }
 
-/** Does something that changes the run, and shows what holds then. */
+/** Does something that changes the run, then shows the settings of the run. */
 function perform(of: Run, act: () => Promise<unknown>): void {
   last = last
     .then(act)
@@ -234,7 +234,7 @@ async function refresh(of: Run): Promise<void> {
 function undo(of: Run): void {
   const versions = of.versions;
   perform(of, async () => {
-    // Changes that were handed in together are taken back together.
+    // The run takes changes that were sent together back together.
     const { taken_back } = await api.ask<{ taken_back: number[] }>(of.pid, "undo");
     const taken = versions.filter((version) => taken_back.includes(version.version));
     const config = await api.ask<api.Config>(of.pid, "config");
@@ -250,7 +250,7 @@ function play(of: Run, text: string): void {
   });
 }
 
-/** Looks for runs that came or went, and for changes that others made. */
+/** Looks for runs that started or ended, and for changes by other programs. */
 async function lookAround(): Promise<void> {
   const runs = await api.get<api.Running[]>("running");
   const label = ({ pid, names }: api.Running) => (names.length > 0 ? `${names.join(", ")} (${pid})` : String(pid));
@@ -261,7 +261,7 @@ async function lookAround(): Promise<void> {
   }
   const there = runs.some(({ pid }) => pid === run?.pid);
   if (!there) {
-    // What has ended stays to be looked at, until it is started again or another is chosen.
+    // A run that has ended stays on the page until it is started again or the user chooses another.
     const again = runs.find(({ names }) => run !== null && names.includes(run.name));
     const next = again ?? (runs.length === 1 || !run ? runs[0] : undefined);
     if (next || (!run && state.textContent !== NOTHING)) await choose(next?.pid ?? null);
@@ -289,7 +289,7 @@ async function lookForEver(): Promise<void> {
 }
 
 async function start(): Promise<void> {
-  // A token has done its work: it stays in the cookie, and leaves the address.
+  // The token is in the cookie now, so it is removed from the address.
   if (location.search) history.replaceState(null, "", location.pathname);
   chooser.addEventListener("change", () => choose(Number(chooser.value)).catch(complain));
   found("undo").addEventListener("click", () => run && undo(run));

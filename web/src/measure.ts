@@ -1,8 +1,8 @@
-/** What happened between two looks at the figures, which count from the start of the run. */
+/** Values for the time between two statistics, which count from the start of the run. */
 
 import type { Amount, LinkStats, Spread, Stats } from "./api.ts";
 
-/** One link between two looks; null where nothing was there to be measured. */
+/** One link between two statistics. A value is null if no frame gave a value. */
 export interface Sample {
   name: string;
   rate_bps: number;
@@ -13,7 +13,7 @@ export interface Sample {
   left: number;
 }
 
-/** All links between two looks; none if they are not of one run. */
+/** Compares all links of two statistics. Null if these are of different runs. */
 export function between(before: Stats, after: Stats): Sample[] | null {
   const time_ns = after.elapsed_ns - before.elapsed_ns;
   if (time_ns <= 0) return null;
@@ -45,7 +45,7 @@ function total(lost: Record<string, Amount>): number {
   return Object.values(lost).reduce((sum, amount) => sum + amount.packets, 0);
 }
 
-/** The mean of the values that came since, from two means of all. */
+/** The mean of the values between two statistics, from the means of all values up to each. */
 function mean(before: Spread | undefined, after: Spread | undefined): number | null {
   if (!after) return null;
   const { count, mean } = before ?? { count: 0, mean: 0 };
@@ -54,15 +54,17 @@ function mean(before: Spread | undefined, after: Spread | undefined): number | n
   return Math.max(0, (after.count * after.mean - count * mean) / came);
 }
 
-/** How long nothing may arrive, in ns, until the page warns. */
+/** The page warns if no frame has arrived for this time, in ns. */
 const SILENCE_NS = 3e9;
 
-/** Notices links on which nothing arrives, or that nothing leaves. */
+/** Detects links on which no frame arrives, or from which no frame leaves. */
 export class Silence {
   private readonly arrived = new Map<string, number>();
   private readonly left = new Map<string, number>();
 
-  /** Takes the next samples at a time of the run; delays by link are what frames may take. */
+  /**
+   * Takes the next samples, at a time of the run. `delay_ns` is how long frames may be on a link.
+   */
   add(at_ns: number, samples: Sample[], delay_ns: (name: string) => number): string | null {
     const silent: string[] = [];
     const stuck: string[] = [];

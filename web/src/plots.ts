@@ -1,4 +1,4 @@
-/** Four plots over time: what was measured of each link, over what it is set to. */
+/** Four plots over time: the measured values of each link, and its settings. */
 
 import uPlot from "uplot";
 import { el, say } from "./dom.ts";
@@ -6,21 +6,21 @@ import type { Sample } from "./measure.ts";
 import type { Setting } from "./settings.ts";
 import * as units from "./units.ts";
 
-/** Seconds that are shown at most, and at least. */
+/** The most and the least seconds that are shown. */
 const WINDOW_S = 60;
 const LEAST_S = 10;
 
 interface Kind {
   id: string;
   title: string;
-  /** The least upper end of the axis. */
+  /** The upper end of the axis is at least this. */
   floor: number;
   show(value: number): string;
   measured(sample: Sample): number | null;
   set(setting: Setting): number | null;
-  /** What the line of the setting is. */
+  /** What the line of the setting means. */
   means: string;
-  /** Distances of the marks, where others than those of ten are round. */
+  /** Distances between marks. Absent if multiples of powers of ten suit. */
   marks?: number[];
 }
 
@@ -65,7 +65,7 @@ const KINDS: Kind[] = [
   },
 ];
 
-/** The colour of a link, of those that the style sheet has. */
+/** The colour of a link, from those in the style sheet. */
 export function colour(index: number): string {
   return `var(--link-${index % 8})`;
 }
@@ -75,11 +75,11 @@ export class Plots {
   private links: string[] = [];
 
   constructor(private readonly place: HTMLElement) {
-    // The canvas knows no variables: it is drawn again where they change.
+    // A canvas does not follow CSS variables, so the plots are drawn again when these change.
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show(this.links));
   }
 
-  /** Begins anew with these links. */
+  /** Starts empty plots for these links. */
   show(links: string[]): void {
     for (const chart of this.charts) chart.end();
     this.links = links;
@@ -88,7 +88,7 @@ export class Plots {
     for (const chart of this.charts) chart.begin();
   }
 
-  /** Adds what was measured until `at_s`, of the links in their order. */
+  /** Adds values measured until `at_s`, one for each link, in the order of the links. */
   add(at_s: number, samples: Sample[], settings: Setting[]): void {
     for (const chart of this.charts) chart.add(at_s, samples, settings);
   }
@@ -98,7 +98,7 @@ class Chart {
   readonly card: HTMLElement;
   private readonly canvas = el("div", { class: "canvas", "aria-hidden": "true" });
   private readonly now: HTMLElement[];
-  /** Times, then for each link what was measured and what was set. */
+  /** Times, then for each link its measured values and its settings. */
   private readonly data: (number | null)[][];
   private plot: uPlot | null = null;
   private readonly resized = new ResizeObserver(() => this.fit());
@@ -126,7 +126,7 @@ class Chart {
     );
   }
 
-  /** Draws; the card must be in the page. */
+  /** Draws the plot. The card must be in the page. */
   begin(): void {
     const style = getComputedStyle(document.documentElement);
     const named = (name: string) => style.getPropertyValue(name).trim();
@@ -192,7 +192,7 @@ class Chart {
   }
 }
 
-/** The times that are shown, of points from `start` to `end`. */
+/** The range of times that is shown, for points from `start` to `end`. */
 function view(start: number, end: number): [number, number] {
   return [Math.max(end - WINDOW_S, Math.min(start, end - LEAST_S)), end];
 }

@@ -1,4 +1,4 @@
-/** Changes and their times, as a script that `slipring emulate ctl script` takes. */
+/** Changes and their times, as a script for `slipring emulate ctl script`. */
 
 import type { Changes } from "./settings.ts";
 
@@ -14,7 +14,7 @@ export class Recorder {
     return this.steps.length === 0;
   }
 
-  /** Forgets what there was, and records from now on. */
+  /** Discards the recorded changes, and records from now on. */
   start(now_ms: number): void {
     this.start_ms = now_ms;
     this.steps = [];
@@ -24,13 +24,13 @@ export class Recorder {
     this.start_ms = null;
   }
 
-  /** Takes a change, if it is recording. */
+  /** Adds a change, if it is recording. */
   add(now_ms: number, changes: Changes): void {
     if (this.start_ms === null) return;
     this.steps.push({ t_ms: Math.max(0, Math.round(now_ms - this.start_ms)), changes });
   }
 
-  /** The script so far. */
+  /** Returns the script so far. */
   script(): string {
     return this.steps
       .map(({ t_ms, changes }) => {
@@ -42,13 +42,13 @@ export class Recorder {
   }
 }
 
-/** A value in one line of TOML. Its basic strings know all escapes that JSON writes. */
+/** A value on one line of TOML. Its basic strings have all escapes that JSON has. */
 export function toml(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(toml).join(", ")}]`;
   if (typeof value === "object" && value !== null) {
     const entries = Object.entries(value).map(([key, value]) => `${toml(key)} = ${toml(value)}`);
     return entries.length === 0 ? "{}" : `{ ${entries.join(", ")} }`;
   }
-  // DEL is a control character for TOML only.
+  // DEL is a control character in TOML, but not in JSON.
   return JSON.stringify(value).replaceAll("\u007f", "\\u007f");
 }

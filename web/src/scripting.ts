@@ -1,4 +1,4 @@
-/** The panel that records changes, keeps them, and plays them again. */
+/** The panel that records changes as a script, saves scripts, and plays them. */
 
 import { el, found, say } from "./dom.ts";
 import { Recorder } from "./recorder.ts";
@@ -6,7 +6,7 @@ import type { Changes } from "./settings.ts";
 
 export interface ScriptWishes {
   play(text: string): void;
-  /** Nothing that is still to come shall come. */
+  /** Cancels the changes of the script that are still to come. */
   stop(): void;
 }
 
@@ -31,19 +31,19 @@ export class Scripting {
     const upload = found<HTMLInputElement>("upload");
     upload.addEventListener("change", async () => {
       const text = await upload.files?.[0]?.text();
-      // The same file can be played once more.
+      // Without this, choosing the same file once more causes no event.
       upload.value = "";
       if (text !== undefined) wishes.play(text);
     });
   }
 
-  /** Takes a change that was made, if it records. */
+  /** Takes a change that was made, and records it if the user wants that. */
   changed(changes: Changes): void {
     this.recorder.add(performance.now(), changes);
     this.draw();
   }
 
-  /** Shows how many changes of a script are still to come. */
+  /** Shows the number of changes of a script that are still to come. */
   show(to_come: number): void {
     this.to_come = to_come;
     this.draw();

@@ -1,12 +1,12 @@
-/** What a link is set to, and the changes that set it otherwise. */
+/** Settings of a link, and the changes that set other ones. */
 
 import type { Config, Explained, LinkStats, Part, Preset } from "./api.ts";
 import * as units from "./units.ts";
 
-/** Paths and values, as `set` takes them. */
+/** Paths and values, as the request `set` takes them. */
 export type Changes = Record<string, unknown>;
 
-/** The five things that a slider moves. Null is no limit. */
+/** The five values that sliders set. Null means no limit. */
 export interface Setting {
   rate_bps: number | null;
   delay_ns: number;
@@ -17,7 +17,7 @@ export interface Setting {
 
 export type Knob = keyof Setting;
 
-/** What a link does now. Models that no slider has show their mean. */
+/** The current settings of a link. A model that no slider describes is shown by its mean. */
 export function setting(link: LinkStats, explained: Explained): Setting {
   const figures = explained.links[link.name];
   const rate_bps = link.asked.rate_bps ?? figures?.rate.mean_bits_per_sec ?? null;
@@ -38,7 +38,7 @@ function part(config: Config, link: string, name: string): Part {
   return typeof found === "object" ? found : {};
 }
 
-/** The changes that bring one knob of a link to a value. What else the part says stays. */
+/** The changes that set one slider of a link to a value. Other settings of the part stay. */
 export function moved(
   config: Config,
   link: string,
@@ -77,12 +77,13 @@ function delay(part: Part, at: string, next: Setting, knob: Knob): Changes {
   if (other && key in part) return { [`${at}.${key}`]: key === "mean" ? mean : sd };
   if (jitter_ns < 1) return { [at]: mean };
   const half_life = typeof part.half_life === "string" ? part.half_life : "50ms";
-  // A normal law of a wider deviation would miss its mean, as nothing is drawn below 0.
+  // A normal distribution with a wider deviation would miss its mean, as negative delays are not
+  // drawn.
   const law = jitter_ns > delay_ns / 2 ? "gamma" : "normal";
   return { [at]: `${law}(${mean}, ${sd}, half_life=${half_life})` };
 }
 
-/** A value that was typed: what the emulator says to it is the answer. */
+/** The changes for a typed value. They are not checked here: the emulator answers with an error. */
 export function typed(config: Config, link: string, now: Setting, knob: Knob, text: string): Changes {
   const at = `link.${link}`;
   const value = text.replace(/\s+/g, "").replace("/s", "");
@@ -112,8 +113,9 @@ export function typed(config: Config, link: string, now: Setting, knob: Knob, te
 }
 
 /**
- * The changes of a preset: its two directions for a pair of links, which are up and down or the
- * first and the second; more links each get what it says of down.
+ * The changes that apply a preset. Of a pair of links, the link up (or the first) gets its one
+ * direction, and the other link its other. If there are more links, those without the name up get
+ * the settings of down.
  */
 export function preset(links: string[], preset: Preset): Changes {
   const up = links.includes("up") ? "up" : links.length === 2 ? links[0] : undefined;
@@ -127,8 +129,8 @@ export function preset(links: string[], preset: Preset): Changes {
 }
 
 /**
- * The changes that lead to `config` where a version with these changes was taken back: whole
- * parts, since a value that was not there cannot be set.
+ * The changes that set the run to `config`, which holds after a version with the changes `taken`
+ * was taken back. They set whole parts, because there is no way to unset a value within a part.
  */
 export function undone(config: Config, taken: Changes): Changes {
   const changes: Changes = {};

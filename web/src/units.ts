@@ -1,6 +1,6 @@
-/** Values with units: for people, for settings, and along a slider. */
+/** Values with units: for people, for settings, and as positions of a slider. */
 
-/** Three digits at most, without zeros behind. */
+/** At most three digits, without trailing zeros. */
 function digits(value: number): string {
   const rounded = Number(value.toPrecision(3));
   return String(rounded);
@@ -40,24 +40,24 @@ export function share(part: number): string {
   return `${digits(part * 100)} %`;
 }
 
-/** A value as settings have it: `12.5Mbit`, `20ms`, `0.1%`. */
+/** Values in the notation of settings: `12.5Mbit`, `20ms`, `0.1%`. */
 export const written = {
   rate: (bps: number): string => scaled(Math.max(1, Math.round(bps)), RATES).join(""),
   time: (ns: number): string => (ns < 1 ? "0ms" : scaled(Math.round(ns), TIMES).join("")),
   share: (part: number): string => `${plain(Number((part * 100).toPrecision(3)))}%`,
 };
 
-/** Without an exponent. */
+/** The number without an exponent. */
 function plain(value: number): string {
   return value.toFixed(12).replace(/\.?0+$/, "");
 }
 
-/** The round numbers of a decade that a slider stops at. Others can be typed. */
+/** The round numbers of a decade at which a slider stops. Other values can be typed. */
 const ROUND = [1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9];
 
 /**
- * The stops of a slider from `min` to `max`, about equal in their ratios. `zero` puts 0 at its left
- * end; `open` puts null, which is no limit, at its right end.
+ * The stops of a slider from `min` to `max`, with about equal ratios. `zero` puts 0 at its left
+ * end. `open` puts null, which means no limit, at its right end.
  */
 export class Scale {
   private readonly stops: (number | null)[] = [];
@@ -81,7 +81,7 @@ export class Scale {
     return this.stops[step] ?? null;
   }
 
-  /** The step that is nearest to a value; those beyond the ends are at the ends. */
+  /** The step nearest to a value. Values beyond an end are at that end. */
   step(value: number | null): number {
     const exact = this.stops.indexOf(value);
     if (exact >= 0 || value === null) return Math.max(exact, 0);

@@ -1,9 +1,10 @@
-//! Modules that use each other in a circle: at most three, and then only close ones.
+//! Finds cycles of modules that use each other. Cycles of up to three modules are allowed.
 //!
-//! A module uses another one where its code names an item that the other one defines: in a `use`, in a
-//! type, in an expression, in the arguments of a macro. A name is followed through re-exports and
-//! globs to the module that defines it. `pub use` and `mod` alone name nothing: they say where items
-//! are found. Code of tests does not count. Method calls name no module and are not seen.
+//! A module uses another module if its code names an item that the other one defines: in a `use`, a
+//! type, an expression, or the arguments of a macro. A name is followed through re-exports and
+//! globs to the module that defines it. `pub use` and `mod` by themselves are no uses, since they
+//! only say where items are found. Test code does not count. Method calls do not count, because
+//! they name no module.
 
 mod modules;
 mod references;
@@ -14,10 +15,10 @@ use crate::tree::Tree;
 
 use modules::Modules;
 
-/// The largest circle that needs no reason.
+/// Maximum number of modules in a cycle that needs no reason.
 const MAX_CIRCLE: usize = 3;
 
-/// What each module uses of which other one: an item's name as an example.
+/// For each module, the modules that it uses, each with the name of an item as an example.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
@@ -32,14 +33,14 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// A circle of modules, and what in it names what.
+/// A cycle of modules, and the uses between them.
 #[derive(Debug, PartialEq, Eq)]
 struct ModuleCycle {
     modules: BTreeSet<String>,
     uses: Vec<String>,
 }
 
-/// The lines of the complaint about a circle.
+/// Returns the lines of the message about a cycle.
 fn complaint(krate: &str, circle: &ModuleCycle) -> Vec<String> {
     let modules: Vec<_> = circle.modules.iter().map(String::as_str).collect();
     let head = format!(
@@ -51,7 +52,7 @@ fn complaint(krate: &str, circle: &ModuleCycle) -> Vec<String> {
     [head].into_iter().chain(uses).collect()
 }
 
-/// The strongly connected components of more than [`MAX_CIRCLE`] modules.
+/// Returns the strongly connected components with more than [`MAX_CIRCLE`] modules.
 fn large_circles(graph: &Graph) -> Vec<ModuleCycle> {
     let reach: BTreeMap<_, _> = graph.keys().map(|from| (from, reachable(graph, from))).collect();
     let mut circles = Vec::new();

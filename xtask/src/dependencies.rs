@@ -1,5 +1,5 @@
-//! What crates of others the workspace is built from: their sources, their licences, and those that are
-//! banned. `.ci/dependencies.toml` says what is allowed.
+//! Checks the external crates of the workspace: their sources, their licences, and bans.
+//! `.ci/dependencies.toml` defines what is allowed.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::tree::Tree;
 
-/// The table.
+/// The contents of `.ci/dependencies.toml`.
 #[derive(Debug, Deserialize)]
 struct DependencyRules {
     sources: Vec<String>,
@@ -17,7 +17,7 @@ struct DependencyRules {
     banned: toml::Table,
 }
 
-/// A crate of somebody else.
+/// An external crate.
 #[derive(Debug)]
 struct Dependency {
     name: String,
@@ -38,7 +38,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// What is built on this machine, with default features.
+/// Returns the external crates that are built on this machine with default features.
 fn built_dependencies() -> Result<Vec<Dependency>, String> {
     let host = host_target()?;
     let output = Command::new(env!("CARGO"))
@@ -63,7 +63,7 @@ fn host_target() -> Result<String, String> {
 }
 
 impl Dependency {
-    /// Nothing for a crate of the workspace.
+    /// Converts a package of `cargo metadata`; returns `None` for a crate of the workspace.
     fn from_metadata(package: &Value) -> Option<Self> {
         let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
         let source = package["source"].as_str()?.to_owned();
@@ -99,7 +99,7 @@ fn faults(rules: &DependencyRules, dependencies: &[Dependency]) -> Vec<String> {
     faults
 }
 
-/// Sources of all that the lock file names, for every platform and feature.
+/// Checks the sources of all crates in the lock file, for every platform and feature.
 fn source_faults(rules: &DependencyRules, lock: &str) -> Result<Vec<String>, String> {
     let lock: toml::Table = lock.parse().map_err(|error| format!("Cargo.lock: {error}"))?;
     let packages = lock.get("package").and_then(toml::Value::as_array);
@@ -115,8 +115,8 @@ fn source_faults(rules: &DependencyRules, lock: &str) -> Result<Vec<String>, Str
     Ok(strange.collect())
 }
 
-/// Whether a licence, an expression of SPDX or the older `A/B`, can be had on terms that are allowed;
-/// nothing where it is no such expression.
+/// Whether a licence allows use on accepted terms; the licence is an SPDX expression or the older
+/// form `A/B`. Returns `None` if the text is no such expression.
 fn allows(rules: &DependencyRules, licence: &str) -> Option<bool> {
     let spaced = licence.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
@@ -146,7 +146,7 @@ fn all_of(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     Some(allowed)
 }
 
-/// A licence with or without an exception, or an expression in parentheses.
+/// Parses a licence with or without an exception, or an expression in parentheses.
 fn one(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     if is_next(words, "(") {
         let allowed = any_of(rules, words)?;

@@ -1,13 +1,13 @@
-//! Which crate may use which: the table of the layers, and the rule.
+//! Checks which crate uses which: the table of layers, and its rules.
 //!
-//! A crate uses only crates listed before it. Parts and engines use only facts and parts, so that
-//! no memory, port or clock creeps into them. Host crates know no command line and no report; those
-//! are services, which all programs share. A program uses another only where `PROGRAM_USES` says why.
-//! Tests may use anything.
+//! A crate may use only crates listed before it. Parts and engines may use only facts and other
+//! parts, so that they contain no memory mappings, ports or clocks. Host crates must not use
+//! command lines and reports, which are services for all programs. A program may use another
+//! program only if `PROGRAM_USES` has a reason. Tests may use anything.
 
 use crate::tree::Tree;
 
-/// What a crate is in the order of things.
+/// The layer of a crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// L0: numbers and formats.
@@ -20,24 +20,25 @@ pub(crate) enum Layer {
     Engine,
     /// L3: ports of every kind.
     Port,
-    /// L4: what opens ports and serves netmap's interface.
+    /// L4: code that opens ports and serves netmap's interface.
     Host,
-    /// L4: what programs share: flags, reports, control sockets, screens, workers.
+    /// L4: code that programs share: flags, reports, control sockets, screens, workers.
     Service,
-    /// L5: programs, the binary that holds them, and what measures or checks them.
+    /// L5: programs, the binary that contains them, and programs that measure or check them.
     Program,
-    /// L6: what programs in other languages are given.
+    /// L6: libraries for programs in other languages.
     Binding,
-    /// Beside the layers: what the tests of several crates share.
+    /// Outside the layers: code that the tests of several crates share.
     Tests,
 }
 
-/// Every crate, known or planned, in the order in which they may use each other.
+/// Every crate, existing or planned. A crate may use the crates before it.
 const TABLE: &[(&str, Layer)] = &[
     ("slipring-abi", Layer::Facts),
     ("slipring-simd", Layer::Facts),
     ("slipring-wire", Layer::Facts),
     ("slipring-pcap", Layer::Facts),
+    ("slipring-rtnetlink", Layer::Facts),
     ("slipring-ring", Layer::Memory),
     ("slipring-native-proto", Layer::Memory),
     ("slipring-model", Layer::Part),
@@ -45,6 +46,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-filter", Layer::Part),
     ("slipring-nat", Layer::Part),
     ("slipring-neighbour", Layer::Part),
+    ("slipring-fib", Layer::Part),
     ("slipring-switch", Layer::Engine),
     ("slipring-link", Layer::Engine),
     ("slipring-gateway", Layer::Engine),
@@ -58,6 +60,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bpf", Layer::Port),
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
+    ("slipring-route-bpf", Layer::Port),
     ("slipring-privileged", Layer::Host),
     ("slipring-core", Layer::Host),
     ("slipring-netmap", Layer::Host),
@@ -74,16 +77,18 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-emulation", Layer::Program),
     ("slipring-dump", Layer::Program),
     ("slipring-firewall", Layer::Program),
+    ("slipring-router", Layer::Program),
     ("slipring", Layer::Program),
     ("slipring-compat-tests", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // Last, and used by none: only dev-dependencies lead to it, which are not looked at here.
+    // Last, so that no crate may use it. Only dev-dependencies refer to it, and those are not
+    // checked.
     ("slipring-test-support", Layer::Tests),
 ];
 
-/// The only uses of one program by another, each with its reason.
+/// The allowed uses of one program by another, each with its reason.
 const PROGRAM_USES: &[(&str, &str, &str)] = &[
     (
         "slipring-daemon",
@@ -99,6 +104,7 @@ const PROGRAM_USES: &[(&str, &str, &str)] = &[
     ),
     ("slipring", "slipring-dump", "the binary holds the command"),
     ("slipring", "slipring-firewall", "the binary holds the commands"),
+    ("slipring", "slipring-router", "the binary holds the command"),
     (
         "slipring-bench",
         "slipring-emulation",
@@ -125,7 +131,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(unknown.chain(wrong).chain(unused).collect())
 }
 
-/// Entries of [`PROGRAM_USES`] between crates of the tree that no manifest has any more.
+/// Returns the entries of [`PROGRAM_USES`] that no manifest needs any more.
 fn unused_uses(tree: &Tree, edges: &[(&str, &str)]) -> Vec<String> {
     let here = |(from, to, _): &&(&str, &str, &str)| is_ours(tree, from) && is_ours(tree, to);
     PROGRAM_USES
@@ -154,7 +160,7 @@ fn table_row(name: &str) -> Option<(usize, Layer)> {
     Some((at, TABLE[at].1))
 }
 
-/// What is wrong with `from` using `to`.
+/// Returns why `from` must not use `to`; `None` if it may.
 fn fault(from: &str, to: &str) -> Option<String> {
     let ((from_at, from_layer), (to_at, to_layer)) = (table_row(from)?, table_row(to)?);
     let is_pure = matches!(from_layer, Layer::Part | Layer::Engine);

@@ -1,7 +1,8 @@
-//! Which functions make slices of raw memory, so that no safe one lends what another process writes.
+//! Finds functions that make slices of raw memory, so that no safe function lends memory which
+//! another process writes.
 //!
-//! A function that does is `unsafe`, takes a `PrivateMem` (the proof that no other process maps the
-//! memory), or stands in `.ci/lent-memory.toml` with the reason why it may.
+//! Such a function must be `unsafe`, take a `PrivateMem` (the proof that no other process maps the
+//! memory), or be listed in `.ci/lent-memory.toml` with a reason.
 
 use syn::visit::{self, Visit};
 use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature};
@@ -9,7 +10,7 @@ use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature};
 use crate::source::{Source, attributes_of, is_test_only};
 use crate::tree::Tree;
 
-/// What makes a slice of a pointer and a length.
+/// Functions that make a slice from a pointer and a length.
 const MAKERS: [&str; 4] =
     ["from_raw_parts", "from_raw_parts_mut", "slice_from_raw_parts", "slice_from_raw_parts_mut"];
 /// The type that proves that memory is private.
@@ -37,7 +38,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// The functions that make slices without being unsafe and without the proof.
+/// Returns the functions that make slices, are not `unsafe`, and do not take the proof.
 fn unproven(source: &Source) -> Vec<String> {
     let mut finder = SliceFinder::default();
     finder.visit_file(&source.syntax);
@@ -46,7 +47,7 @@ fn unproven(source: &Source) -> Vec<String> {
 
 #[derive(Default)]
 struct SliceFinder {
-    /// The innermost function, and whether it may make slices.
+    /// The name of the innermost function, and whether it may make slices.
     within: Option<(String, bool)>,
     found: Vec<String>,
 }
@@ -63,7 +64,7 @@ impl SliceFinder {
     }
 }
 
-/// Looks for the proof among the types of parameters.
+/// Searches the types of parameters for the proof.
 #[derive(Default)]
 struct ProofFinder {
     found: bool,

@@ -1,6 +1,6 @@
-//! Checks of the tree itself. `README.md` says what each one holds.
+//! Checks of the source tree. `README.md` describes what each check guarantees.
 //!
-//! Every check returns its complaints, one line each; none is success.
+//! Every check returns its complaints, one per line. An empty list means success.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the checks; whether all were content.
+/// Runs the checks; returns whether all of them succeeded.
 fn run(checks: &[&(&str, Check)]) -> Result<bool, String> {
     let tree = Tree::load()?;
     let mut content = true;

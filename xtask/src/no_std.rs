@@ -1,9 +1,10 @@
-//! Proof that the crates of L0 and L2 need no std.
+//! Proves that the crates of L0 and L2 do not need std.
 //!
-//! Two halves. Their roots say `#![no_std]` and `#![forbid(unsafe_code)]` unconditionally and name
-//! std nowhere outside tests. And all of them, with every crate that they need, are linked into
-//! one library for this host that brings its own panic handler and allocator: were std anywhere
-//! below, its panic handler would be the second one, and rustc refuses.
+//! The proof has two parts. First, the root files must contain `#![no_std]` and
+//! `#![forbid(unsafe_code)]` unconditionally, and the crates must not name std outside tests.
+//! Second, all of these crates and their dependencies are linked into one library with its own
+//! panic handler and allocator. If any of them used std, there would be a second panic handler,
+//! which rustc refuses.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,7 +39,8 @@ fn root_faults(krate: &Crate) -> Result<Vec<String>, String> {
     Ok(faults.into_iter().map(|fault| format!("{}: {fault}", krate.name)).collect())
 }
 
-/// Crates of L0 and L2 with unsafe code, because they offer it as safe functions to all others there.
+/// Crates of L0 and L2 that contain unsafe code, because they offer it to the other crates as safe
+/// functions.
 const UNSAFE_FACTS: &[&str] = &["slipring-simd"];
 
 fn text_faults(root: &syn::File, may_be_unsafe: bool) -> Vec<&'static str> {
@@ -66,7 +68,7 @@ fn forbids_unsafe(attribute: &Attribute) -> bool {
     list.path.is_ident("forbid") && list.tokens.to_string().contains("unsafe_code")
 }
 
-/// Builds the library, with the versions that the workspace has locked.
+/// Builds the library, with the versions in the workspace's lock file.
 fn link(tree: &Tree, pure: &[&Crate]) -> Result<Vec<String>, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(tree.root.join("target"), Into::into);
     let dir = target.join("no-std");
@@ -78,7 +80,7 @@ fn link(tree: &Tree, pure: &[&Crate]) -> Result<Vec<String>, String> {
     build(&dir)
 }
 
-/// Complaints of the compiler, if any.
+/// Returns the compiler's error messages; empty on success.
 fn build(dir: &Path) -> Result<Vec<String>, String> {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--quiet"])
@@ -95,7 +97,7 @@ fn build(dir: &Path) -> Result<Vec<String>, String> {
     Ok(vec![format!("{why}:\n{errors}")])
 }
 
-/// A library of its own workspace that uses every crate in `needs`.
+/// Writes a library, in a workspace of its own, that uses every crate in `needs`.
 fn write_library(dir: &Path, needs: &[(&str, &Path)]) -> std::io::Result<()> {
     let mut manifest = "[package]\nname = \"no-std\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
                         [lib]\ncrate-type = [\"staticlib\"]\n\n[workspace]\n\n\
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(faults(names_std), ["it names std outside tests"]);
     }
 
-    /// Links a crate of this text without std.
+    /// Links a crate with this source text without std; returns the error messages.
     fn linked(text: &str) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let krate = dir.path().join("victim");

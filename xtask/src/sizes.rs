@@ -1,5 +1,6 @@
-//! Files over 500 lines and functions over 80 need a reason in `.ci/size-exceptions.toml`:
-//! `"path" = "reason"` for a file, `"path::function" = "reason"` for a function.
+//! Files of more than 500 lines and functions of more than 80 lines need a reason in
+//! `.ci/size-exceptions.toml`: `"path" = "reason"` for a file, `"path::function" = "reason"` for a
+//! function.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ fn excesses(source: &Source, name: &str) -> Vec<OversizedItem> {
     all.filter(|excess| excess.lines > excess.limit).collect()
 }
 
-/// Every function that ships, with the lines from `fn` to its closing brace.
+/// Every function of the product, with the number of lines from `fn` to its closing brace.
 #[derive(Default)]
 struct Functions {
     found: Vec<(String, usize)>,

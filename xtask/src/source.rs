@@ -1,4 +1,4 @@
-//! Rust sources, parsed.
+//! Parsed Rust source files.
 
 use std::path::{Path, PathBuf};
 
@@ -25,14 +25,14 @@ impl Source {
         })
     }
 
-    /// Every file below `dir`.
+    /// Returns every source file below `dir`.
     pub(crate) fn all_below(dir: &Path) -> Result<Vec<Self>, String> {
         let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         files.iter().map(|path| Self::read(path)).collect()
     }
 
-    /// Every file below `dir` that ships: no tests in directories or files of that name, and no modules
-    /// that their parent declares for tests only.
+    /// Returns every source file below `dir` that is part of the product: not files and directories
+    /// named as tests, and not modules that their parent declares for tests only.
     pub(crate) fn shipped_below(dir: &Path) -> Result<Vec<Self>, String> {
         let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let shipped = files.iter().filter(|path| !is_test_path(path));
@@ -42,7 +42,8 @@ impl Source {
         Ok(sources)
     }
 
-    /// The modules in files of their own that this file declares for tests only, as paths without `.rs`.
+    /// Returns the modules that this file declares for tests only and that have files of their own,
+    /// as paths without `.rs`.
     fn test_modules(&self) -> Vec<PathBuf> {
         let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|name| self.path.ends_with(name));
         let dir = if is_root { self.path.with_file_name("") } else { self.path.with_extension("") };
@@ -55,7 +56,7 @@ impl Source {
         declared.collect()
     }
 
-    /// Number of lines that ship: without items that exist only in tests.
+    /// Returns the number of lines without items that exist only in tests.
     pub(crate) fn shipped_lines(&self) -> usize {
         let all = self.text.lines().count();
         let mut tests = TestLineCounter(0);
@@ -64,7 +65,7 @@ impl Source {
     }
 }
 
-/// Whether an item exists only in tests.
+/// Whether attributes restrict an item to tests.
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
@@ -76,7 +77,7 @@ pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The attributes of any item.
+/// Returns the attributes of an item of any kind.
 pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -113,12 +114,12 @@ fn is_test_path(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
-/// Whether a file is the module `module`, a path without `.rs`, or lies below it.
+/// Whether a file contains the module `module` (a path without `.rs`) or one of its child modules.
 fn is_of_module(path: &Path, module: &Path) -> bool {
     path.with_extension("") == module || path.starts_with(module)
 }
 
-/// Adds up the lines of items that exist only in tests.
+/// Counts the lines of items that exist only in tests.
 struct TestLineCounter(usize);
 
 impl<'ast> Visit<'ast> for TestLineCounter {

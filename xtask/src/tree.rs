@@ -1,4 +1,4 @@
-//! The workspace as `cargo metadata` tells it.
+//! The workspace, as described by `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
-    /// Names of all dependencies that ship: not those of tests.
+    /// Names of all dependencies, except dev-dependencies.
     pub(crate) needs: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Asks cargo.
+    /// Runs `cargo metadata`.
     pub(crate) fn load() -> Result<Self, String> {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--no-deps"])
@@ -44,13 +44,13 @@ impl Tree {
         })
     }
 
-    /// Paths in messages and in exception lists start at the root.
+    /// Returns a path relative to the root, as in messages and in lists of exceptions.
     pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// The Markdown files at the root, in `docs`, in `docs/design` and at the root of each crate. The change
-    /// log is history and left out.
+    /// Returns the Markdown files at the root, in `docs`, in `docs/design` and at the root of each
+    /// crate. The changelog is omitted, because it describes the past.
     pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = Vec::new();
         let crates = list(&self.root.join("crates"))?;
@@ -64,14 +64,14 @@ impl Tree {
         Ok(found)
     }
 
-    /// Reads a table of `.ci/NAME`.
+    /// Reads the TOML table in the file `.ci/NAME`.
     pub(crate) fn ci_table(&self, name: &str) -> Result<toml::Table, String> {
         let path = self.root.join(".ci").join(name);
         read_text(&path)?.parse().map_err(|error| format!("{}: {error}", path.display()))
     }
 }
 
-/// Reads a file; the error names it.
+/// Reads a file; an error names the file.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -88,12 +88,12 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 impl Crate {
-    /// The root file of each target that ships.
+    /// Returns the root file of each target of the product.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         let src = self.dir.join("src");
         let known = ["lib.rs", "main.rs"].map(|name| src.join(name));
         let mut roots: Vec<_> = known.into_iter().filter(|root| root.is_file()).collect();
-        // A crate without programs of its own has no such directory.
+        // If a crate has no programs of its own, this directory does not exist.
         let programs = std::fs::read_dir(src.join("bin")).into_iter().flatten().flatten();
         let programs = programs.map(|entry| entry.path());
         roots.extend(programs.filter(|path| path.extension().is_some_and(|end| end == "rs")));

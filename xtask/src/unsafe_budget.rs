@@ -1,7 +1,7 @@
-//! How many unsafe blocks and impls each crate has, against `.ci/unsafe-budget.toml`.
+//! Compares the number of unsafe blocks and impls of each crate with `.ci/unsafe-budget.toml`.
 //!
-//! Raising a number there is a line that a reviewer sees. Each block has a SAFETY comment, on its
-//! own statement or in the lines above; clippy checks the same, but not inside macros.
+//! A reviewer sees when a number in that file is raised. Each block must have a SAFETY comment, on
+//! its own statement or in the lines above. clippy checks the same, but not inside macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -45,7 +45,7 @@ fn check_crate(tree: &Tree, krate: &Crate, granted: usize) -> Result<Vec<String>
     Ok(complaints)
 }
 
-/// Where an unsafe block starts, and where the statement around it does. Lines count from 1.
+/// The first lines of an unsafe block and of the statement that contains it, counted from 1.
 struct UnsafeBlock {
     line: usize,
     statement: usize,
@@ -57,7 +57,7 @@ fn unsafe_places(source: &Source) -> Vec<UnsafeBlock> {
     finder.found
 }
 
-/// Whether the lines above the block, or above its statement, are a comment that says SAFETY.
+/// Whether the lines above the block, or above its statement, are a comment that contains SAFETY.
 fn is_argued(text: &str, place: &UnsafeBlock) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
     [place.line, place.statement].into_iter().any(|line| {
@@ -79,7 +79,8 @@ impl Finder {
         self.found.push(UnsafeBlock { line, statement });
     }
 
-    /// Looks for `unsafe { .. }` in the tokens of a macro, which are no syntax yet.
+    /// Searches the tokens of a macro for `unsafe { .. }`: macro arguments are not parsed as
+    /// syntax.
     fn search(&mut self, tokens: TokenStream) {
         let mut after_unsafe = None;
         for token in tokens {
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use crate::source::from_text;
 
-    /// Number of unsafe places, and of those with an argument.
+    /// Returns the number of unsafe blocks and impls, and how many of them have a SAFETY comment.
     fn counts(text: &str) -> (usize, usize) {
         let source = from_text(text);
         let places = unsafe_places(&source);

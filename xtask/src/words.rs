@@ -1,8 +1,9 @@
-//! The words of the tree, against `xtask/words.toml`: names of types, and phrases in comments and documents.
+//! Compares names of types, and phrases in comments and documents, with `xtask/words.toml`.
 //!
-//! A type name means one thing in the product: two crates that define the same name need an exception with a
-//! reason. Some names and phrases are never used; the file says what to write instead. A phrase that is still
-//! in use has a count there, which can only be lowered.
+//! A type name must have one meaning in the product: if two crates define the same name,
+//! `words.toml` needs an exception with a reason. Some names and phrases are forbidden;
+//! `words.toml` says what to write instead. For a forbidden phrase that is still in use, the file
+//! has the number of uses, which may only be lowered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use syn::{ImplItem, Item, TraitItem};
 use crate::source::{Source, attributes_of, is_test_only};
 use crate::tree::{Tree, read_text};
 
-/// Crates that hold tests and checks only: their types are no part of the product.
+/// Crates with tests and checks only: their types are not part of the product.
 const NOT_PRODUCT: [&str; 2] = ["slipring-compat-tests", "xtask"];
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
@@ -39,11 +40,11 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// A phrase that is not to be written.
+/// A forbidden phrase.
 struct Phrase {
     text: String,
     instead: String,
-    /// Uses that are left. Only to be lowered.
+    /// Number of uses that still exist; may only be lowered.
     left: usize,
 }
 
@@ -109,7 +110,7 @@ fn phrase((text, value): (&String, &toml::Value)) -> Result<Phrase, String> {
     Ok(Phrase { text: text.clone(), instead: string(instead, text)?, left })
 }
 
-/// How often `phrase` occurs in `line` as whole words. Both are in lower case.
+/// Returns how often `phrase` occurs in `line` as whole words. Both must be in lower case.
 fn occurrences(line: &str, phrase: &str) -> usize {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let is_bounded = |(at, found): &(usize, &str)| {
@@ -119,12 +120,12 @@ fn occurrences(line: &str, phrase: &str) -> usize {
     line.match_indices(phrase).filter(is_bounded).count()
 }
 
-/// The text of a line that is a comment and nothing else.
+/// Returns the text of a line that consists of a comment only.
 fn comment(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
 }
 
-/// Doc comments that consist of one word.
+/// Returns the doc comments that consist of one word.
 fn one_word_docs(text: &str, file: &str) -> Vec<String> {
     let doc = |line: &str| line.trim_start().strip_prefix("///").map(|text| text.trim().to_owned());
     let lines: Vec<_> = text.lines().map(doc).collect();
@@ -140,7 +141,7 @@ fn one_word_docs(text: &str, file: &str) -> Vec<String> {
     complaints
 }
 
-/// Which crates define a type name.
+/// For each type name, the crates that define it.
 #[derive(Default)]
 struct TypeNames {
     crates: BTreeMap<String, BTreeSet<String>>,
@@ -174,7 +175,8 @@ impl TypeNames {
     }
 }
 
-/// Names of structs, enums, unions, traits and type aliases that ship. Associated types belong to their trait.
+/// Collects the names of structs, enums, unions, traits and type aliases of the product. Associated
+/// types do not count.
 struct Definitions {
     found: Vec<String>,
 }

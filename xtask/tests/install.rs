@@ -1,4 +1,5 @@
-//! `make install` and `make uninstall`, into directories of the test's own; a script stands for the binary.
+//! Tests of `make install` and `make uninstall` in temporary directories. A shell script takes the
+//! place of the binary.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +17,7 @@ case $1 in
 esac
 ";
 
-/// The same as a program that is compiled.
+/// Like [`BINARY`], but a compiled program, which has symbols.
 const PROGRAM_WITH_SYMBOLS: &str = r#"
 fn main() {
     let words: Vec<_> = std::env::args().collect();
@@ -26,7 +27,7 @@ fn main() {
 }
 "#;
 
-/// A machine's files, below a directory.
+/// The files of a simulated machine, below a temporary directory.
 struct Root(tempfile::TempDir);
 
 impl Root {
@@ -40,7 +41,7 @@ impl Root {
         root
     }
 
-    /// What stands for the C library that cargo builds: an archive of an empty object.
+    /// Creates an archive with an empty object, in place of the C library that cargo builds.
     fn make_archive(&self) {
         let dir = self.0.path();
         let object = dir.join("empty.o");
@@ -59,7 +60,7 @@ impl Root {
         make.arg(format!("DESTDIR={}", self.0.path().join("root").display()));
         make.arg(format!("BINARY={}", self.0.path().join("built").display()));
         make.arg(format!("LIBRARY={}", self.0.path().join("lib.a").display())).args(words);
-        // What this make was told by one around it is not meant for it.
+        // Removes the variables by which a `make` that runs this test would pass on its flags.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         make.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("HOME", "/home/joe");
         make.output().unwrap()
@@ -71,7 +72,7 @@ impl Root {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// Every file and directory.
+    /// Returns every file and directory below the root.
     fn listing(&self) -> BTreeSet<String> {
         let root = self.0.path().join("root");
         let mut found = BTreeSet::new();
@@ -109,7 +110,7 @@ fn below_a_home_everything_goes_below_it_and_goes_again() {
         "/home/joe/.local/etc/slipring/daemon.toml.example",
         "/home/joe/.local/share/man/man1/slipring.1",
         "/home/joe/.local/share/slipring/systemd/slipringd.service",
-        // Wireshark 4.0 looks in the first of these, 4.4 in the second.
+        // Wireshark 4.0 looks in the first of these directories, Wireshark 4.4 in the second.
         "/home/joe/.config/wireshark/extcap/slipring-extcap",
         "/home/joe/.local/lib/wireshark/extcap/slipring-extcap",
     ] {
@@ -117,7 +118,7 @@ fn below_a_home_everything_goes_below_it_and_goes_again() {
     }
     let unit = root.path("/home/joe/.local/share/slipring/systemd/slipringd.service");
     assert!(fs::read_to_string(unit).unwrap().contains("ExecStart=/home/joe/.local/bin/slipring"));
-    // Once more: what the first one made is still known.
+    // A second installation must not forget what the first one has installed.
     root.well(&["install", "PREFIX=/home/joe/.local", "LINKS=1"]);
     assert!(root.has("/home/joe/.local/bin/pkt-gen"));
     root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
@@ -197,7 +198,8 @@ fn what_somebody_else_has_put_in_its_place_stays_and_is_named() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success() && said.contains(&theirs.display().to_string()), "{said}");
     assert_eq!(root.listing(), before);
-    // Without the bare names there is nothing in the way, and it is not taken for ours later.
+    // Without `LINKS=1` nothing conflicts with the user's file, and uninstalling must not take that
+    // file for one of ours.
     root.well(&["install", "PREFIX=/home/joe/.local"]);
     root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
     assert_eq!(root.listing(), before);

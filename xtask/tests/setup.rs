@@ -1,4 +1,4 @@
-//! `scripts/setup.sh` on machines that are not this one: programs of our own stand where apt's would be.
+//! Tests of `scripts/setup.sh` on simulated machines: scripts take the place of apt's programs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,11 +7,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the script itself needs.
+/// Programs that `setup.sh` itself needs.
 const TOOLS: [&str; 9] = ["bash", "cat", "cp", "env", "grep", "head", "sed", "sort", "uname"];
 
-/// Says that another program installs for as long as there are lines in `locked`; keeps what else
-/// it is asked, and installs a compiler.
+/// A script in place of apt-get. While `locked` has lines, it fails with the next line as its
+/// message, as if another program held apt's lock. Otherwise it records its arguments, and installs
+/// a compiler or make if asked to.
 const APT_GET: &str = r#"
 said=$(head -n 1 "$MACHINE/locked")
 if [ -n "$said" ]; then
@@ -37,7 +38,7 @@ case "$1" in
 esac
 "#;
 
-/// A machine with nothing installed, and an archive.
+/// A simulated machine without packages, and its package archive.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
@@ -54,7 +55,7 @@ impl Machine {
         machine.program("apt-cache", APT_CACHE);
         machine.program("rustc", "echo 'rustc 1.999.0'");
         machine.program("cargo", "");
-        // Who waits does not wait here.
+        // Replaces `sleep`, so that waiting takes no time.
         machine.program("sleep", "");
         machine.program("id", "echo 0");
         machine.file("locked", "").file("depends", "").file("asked", "");
@@ -143,7 +144,7 @@ fn a_compiler_that_cannot_be_had_ends_it() {
     assert!(said(&done).contains("cc is missing still"), "{}", said(&done));
 }
 
-/// Which packages of libclang are asked for.
+/// Returns the packages of libclang that the script installs.
 fn libclang(machine: &Machine) -> Vec<String> {
     let done = machine.set_up("test");
     assert!(done.status.success(), "{}", said(&done));

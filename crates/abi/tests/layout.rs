@@ -1,5 +1,5 @@
-//! The structures as bytes. The offset of each field is asserted when the crate is compiled; these
-//! tests check that all bytes of a structure are converted, and no others.
+//! Tests of the structures as bytes. The offset of each field is asserted when the crate is
+//! compiled; these tests check that all bytes of a structure are converted, and no others.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! Invalid port names: the exact column, message and help of each.
+//! Tests of invalid port names: the exact column, message and help of each.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::kind::PLANNED;

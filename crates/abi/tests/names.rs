@@ -1,4 +1,4 @@
-//! Valid port names: their meaning and how they print.
+//! Tests of valid port names: their meaning and how they print.
 #![allow(clippy::unwrap_used)]
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};

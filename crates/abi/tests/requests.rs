@@ -1,4 +1,4 @@
-//! Conversion of names to requests and of requests to names.
+//! Tests of the conversion of names to requests and of requests to names.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::{PortName, RequestError};

@@ -1,6 +1,6 @@
-/* A program written for netmap: what the device costs. It knows nothing but open, ioctl, mmap and poll.
- *   netmap DEVICE sync SECONDS           syncs of an idle ring: "count wall_ns cpu_ns"
- *   netmap DEVICE tx|rx NAME SECONDS LEN frames of a pipe, polling as pkt-gen does: the same
+/* Measures the cost of the device for a program that uses only open, ioctl, mmap and poll.
+ *   netmap DEVICE sync SECONDS           syncs an idle ring; prints "count wall_ns cpu_ns"
+ *   netmap DEVICE tx|rx NAME SECONDS LEN moves frames of a pipe, polling as pkt-gen does; prints the same
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     uint64_t count = 0, bytes = 0, start = ns(CLOCK_MONOTONIC), end = start + seconds * 1e9, t = start;
     struct pollfd p = {.fd = fd, .events = tx ? POLLOUT : POLLIN};
     if (!sync && !tx) {
-        /* Time runs from the first frame on. */
+        /* The time starts with the first frame. */
         if (poll(&p, 1, 20000) != 1)
             die("no frame");
         start = ns(CLOCK_MONOTONIC), end = start + seconds * 1e9;

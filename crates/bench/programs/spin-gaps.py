@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How evenly `slipring emulate --spin` sends, on a free machine and beside busy tasks. For root.
+"""Measures how evenly `slipring emulate --spin` sends, on an idle machine and beside busy tasks. For root.
 
     crates/bench/programs/spin-gaps.py [--seconds N] [--busy] [--cpu N] [--slipring PATH] [FLAG...]
 
@@ -7,12 +7,12 @@
     sender (1 kpps) veth -- veth  emulate -D 5ms --spin  veth -- veth
               ^ stamp 1                                          ^ stamp 2
 
-The kernel stamps each frame where it enters the link and where it leaves it, so that neither the sender's
-own pauses nor those of who reads the stamps count. The sender is a real-time thread on the first CPU that
-sleeps between frames; the emulator has the CPU of --cpu (the last one). --busy puts a task that never
-sleeps on each CPU. What the host takes from a virtual machine (steal) is told, as it is in the gaps.
-The program learns of a frame only after the kernel has brought it over the first veth pair: how long that
-takes is measured before, without the program. FLAGs are the emulator's own.
+The kernel stamps each frame before it enters the link and after it leaves it, so pauses of the sender and of
+the reader of the stamps do not count. The sender is a real-time thread on the first CPU, and
+sleeps between frames. The emulator runs on the CPU of --cpu (default: the last one). --busy puts a task that never
+sleeps on each CPU. The output has the steal time of a virtual machine, because it is part of the gaps.
+The emulator gets a frame only after the kernel has moved it over the first veth pair. The time that this
+takes is measured before, without the emulator. FLAGs are flags of the emulator.
 """
 import argparse, ctypes, json, os, signal, socket, struct, subprocess, time
 
@@ -35,7 +35,8 @@ def enter(namespace):
 
 
 def stamps_of(namespace, interface):
-    """A socket that sees, and stamps, what passes an interface of a namespace."""
+    """Returns a socket that receives, with time stamps, the frames on an interface of a
+    namespace."""
     with open("/proc/self/ns/net") as home:
         enter(namespace)
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -48,7 +49,7 @@ def stamps_of(namespace, interface):
 
 
 def read(tap):
-    """The times in ns by the numbers of the frames."""
+    """Returns the time stamps in ns by the numbers of the frames."""
     stamps = {}
     while True:
         try:
@@ -86,7 +87,7 @@ def steal_ms():
 
 
 def pass_frames(namespace, interface, seconds):
-    """Sends from a process of its own until that ends."""
+    """Sends from a process of its own until that process ends."""
     sender = os.fork()
     if sender == 0:
         send(namespace, interface, seconds)

@@ -1,5 +1,5 @@
-/* A plain AF_XDP program in C, the yardstick for slipring's own AF_XDP ports: no library, no
- * slots, no counters beyond one, the fastest loop that the kernel's rings allow.
+/* A plain AF_XDP program in C, with which slipring's AF_XDP ports are compared: no library, no
+ * slots, one counter, and the fastest loop that the kernel's rings allow.
  *
  *   xsk tx IF SECONDS BATCH LENGTH        sends frames of LENGTH bytes
  *   xsk rx IF SECONDS BATCH LENGTH        receives and drops
@@ -71,7 +71,7 @@ static void set(int fd, int option, uint32_t value)
 		die("set up a ring");
 }
 
-/* The second socket registers the same memory once more: a UMEM per device. */
+/* The second socket registers the same memory again, because each device needs its own UMEM. */
 static void open_socket(struct socket *s, const char *ifname)
 {
 	struct xdp_umem_reg reg = { .addr = (uintptr_t)umem, .len = (uint64_t)CHUNKS * CHUNK, .chunk_size = CHUNK };
@@ -90,7 +90,7 @@ static void open_socket(struct socket *s, const char *ifname)
 	set(s->fd, XDP_UMEM_COMPLETION_RING, RING);
 	set(s->fd, XDP_RX_RING, RING);
 	set(s->fd, XDP_TX_RING, RING);
-	/* Older kernels have neither limit. */
+	/* Older kernels have neither of these limits. */
 	(void)setsockopt(s->fd, SOL_XDP, TX_BUDGET_OPTION, &budget, sizeof(budget));
 	(void)setsockopt(s->fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
 	if (getsockopt(s->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len) != 0)
@@ -102,7 +102,7 @@ static void open_socket(struct socket *s, const char *ifname)
 	address.sxdp_ifindex = if_nametoindex(ifname);
 	if (address.sxdp_ifindex == 0)
 		die(ifname);
-	/* The kernel lets go of a closed socket's queue only some time after. */
+	/* The kernel releases the queue of a closed socket a moment later. */
 	for (int tries = 0; bind(s->fd, (struct sockaddr *)&address, sizeof(address)) != 0; tries++) {
 		if (errno != EBUSY || tries == 200)
 			die("bind");

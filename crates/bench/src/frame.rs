@@ -31,7 +31,7 @@ pub(super) const fn is_by_value(len: usize) -> bool {
     len <= 128 && len.is_multiple_of(64)
 }
 
-/// As [`write()`], to a buffer that is written by value.
+/// Like [`write()`], to a buffer that is written by value.
 #[inline(always)]
 pub(super) fn write_by_value<const N: usize>(
     buf: SharedBuf<'_>,
@@ -55,7 +55,7 @@ pub(super) fn write_by_value<const N: usize>(
     N
 }
 
-/// As [`is_right`], for a buffer that is read by value.
+/// Like [`is_right`], for a buffer that is read by value.
 #[inline(always)]
 pub(super) fn is_right_by_value<const N: usize>(
     bytes: SharedBuf<'_>,

@@ -1,4 +1,5 @@
-//! The floor of every call to another process: two threads on one CPU that wake each other in turn.
+//! The floor of every call to another process (the least that any implementation must do): two
+//! threads on one CPU that wake each other in turn.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,10 @@
-//! `slipring-bench`, which `slipring bench` runs: one table of this machine's performance. Each row
-//! has its floor and its peers, measured in turn in the same run.
+//! `slipring-bench`, the program that `slipring bench` runs: one table of this machine's
+//! performance. For each row, the same run also measures a floor (the least work that any
+//! implementation must do) and peers (other programs for the same task), all in turn.
 //!
 //! All traffic stays in pipes, in memory, and in private network namespaces.
 //!
-//! Modules may use the modules above them in this table:
+//! A module may use the modules above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|

@@ -199,7 +199,7 @@ fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> 
     (sequence - first, right)
 }
 
-/// As [`read`], through a ring in another region, whose driver half reads.
+/// Like [`read`], through a ring in another region, whose driver half reads.
 #[inline(always)]
 fn read_copies<const N: usize>(
     end: &mut impl BenchPipeEnd,

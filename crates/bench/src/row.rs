@@ -22,7 +22,7 @@ pub(crate) enum RowUnit {
 }
 
 impl RowUnit {
-    /// Its name in JSON.
+    /// Returns the name of the role in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PacketsPerSec => "packets_per_second",
@@ -57,7 +57,7 @@ pub(crate) enum ContenderRole {
 }
 
 impl ContenderRole {
-    /// Its name.
+    /// Returns the name of the unit.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",

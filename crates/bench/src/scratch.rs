@@ -21,7 +21,7 @@ impl ScratchDir {
         Ok(Self(path))
     }
 
-    /// Its path.
+    /// Returns the directory's path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

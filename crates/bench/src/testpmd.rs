@@ -194,7 +194,7 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
-    // Its sockets and maps are created there, not in the system's run directory.
+    // testpmd creates its sockets and maps there, not in the system's run directory.
     command.env("RUNTIME_DIRECTORY", files.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
@@ -241,7 +241,7 @@ pub(super) fn ring(burst: u32) -> Result<BenchRound, BenchError> {
     single_process(&setup, "start tx_first 8")
 }
 
-/// Frames appear from nowhere and vanish.
+/// Frames between two `net_null` devices, which generate frames and discard them.
 pub(super) fn null(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
     let setup = TestpmdSetup {

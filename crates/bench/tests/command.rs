@@ -1,4 +1,5 @@
-//! The command line of `slipring-bench`, called by its own name and as `slipring` calls it.
+//! Tests of the command line of `slipring-bench`, called by its own name and as `slipring` calls
+//! it.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::CommandExt;

@@ -57,7 +57,7 @@ pub(crate) unsafe fn row<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// As [`row`], for writing.
+/// Like [`row`], for writing.
 ///
 /// # Safety
 /// `first` is null, or points to `count` values that are not otherwise used during `'a`.
@@ -77,10 +77,10 @@ pub(crate) unsafe fn row_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
 }
 
-/// As [`row_mut`], for bytes.
+/// Like [`row_mut`], for bytes.
 ///
 /// # Safety
-/// As [`row_mut`].
+/// Same as [`row_mut`].
 pub(crate) unsafe fn bytes_mut<'a>(
     first: *mut c_void,
     count: usize,
@@ -136,7 +136,7 @@ unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallErr
 /// Checks that [`write_sized`] will succeed.
 ///
 /// # Safety
-/// As [`write_sized`].
+/// Same as [`write_sized`].
 pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result<(), CallError> {
     // SAFETY: promised by the caller.
     unsafe { size_at(at, what) }.map(|_| ())

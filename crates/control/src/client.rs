@@ -48,12 +48,12 @@ impl ControlClient {
         })
     }
 
-    /// As [`Self::find`], but without a target it only considers runs that `hello` identifies as
+    /// Like [`Self::find`], but without a target it only considers runs that `hello` identifies as
     /// `program`. A run that does not answer within a second, or refuses this user, might be a run
     /// of `program`, so it is considered too.
     ///
     /// # Errors
-    /// As for [`Self::find`].
+    /// Same as [`Self::find`].
     pub fn find_program(
         dir: &Path,
         target: Option<&str>,

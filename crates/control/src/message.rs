@@ -14,7 +14,7 @@ pub struct ControlRequest {
     pub id: Value,
     /// The value of `do`.
     pub what: String,
-    /// All other keys.
+    /// All other keys of the request.
     pub args: Map<String, Value>,
 }
 

@@ -28,7 +28,7 @@ const MAX_HALF_OPEN_PER_PEER: usize = 16;
 /// The owner of a connection's remote end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
-    /// A program of this user or of root. Rule 1 does not apply to it.
+    /// A program of this user or of root. Rule 1 above does not apply to it.
     Trusted,
     /// Another user of this machine. `None` is one peer for all users that could not be determined.
     User(Option<u32>),

@@ -1,4 +1,4 @@
-//! Server and clients in one process, in the test's own run directory.
+//! Tests of server and clients in one process, in the test's own run directory.
 
 #![allow(clippy::unwrap_used)]
 

@@ -37,8 +37,8 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // The bind is refused only if `find` returns EPERM, because an interface of this name
-            // exists. Otherwise the bind goes on.
+            // The rules refuse an interface of this name. If such an interface exists, `find`
+            // returns EPERM, and the bind is refused. Otherwise the bind continues.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),
                 _ => Ok(()),

@@ -25,7 +25,7 @@ use rustix::process::Pid;
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
 /// Missed periods in a row after which a serving worker counts as hung.
 const MAX_MISSED_PERIODS: u32 = 4;
-/// As [`MAX_MISSED_PERIODS`], for a worker that does not serve yet: it reopens interfaces, which
+/// Like [`MAX_MISSED_PERIODS`], for a worker that does not serve yet: it reopens interfaces, which
 /// may take long.
 const MAX_MISSED_PERIODS_AT_START: u32 = 300;
 /// The descriptor's name among those passed to a worker.

@@ -1,11 +1,11 @@
 //! The service manager that started this process, if any. It speaks systemd's protocol.
 //!
 //! ```text
-//!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
+//!   daemon sends    datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
 //!                   FDSTORE=1 with a descriptor and its FDNAME, FDSTOREREMOVE=1
-//!   manager -> us   LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES: sockets, and what
-//!                   the previous daemon has stored; from our own supervisor also the eventfd that
-//!                   replaces WATCHDOG=1
+//!   manager passes  LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES: sockets, and the
+//!                   descriptors that the previous daemon has stored; slipring's own supervisor
+//!                   also passes the eventfd that replaces WATCHDOG=1
 //! ```
 
 use std::env;

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
-//!   next() -> queue               whose turn it is; asking again gives the same
-//!   sent(queue, length, next)     its head left (or was dropped: length 0), and what is there now
+//!   next() -> queue               whose turn it is; repeated calls return the same
+//!   sent(queue, length, next)     its head left (length 0: was dropped); next: length of the new head
 //! ```
 //!
 //! # Invariants

@@ -69,7 +69,7 @@ impl DummynetCommand {
     /// Parses a command with `caps` instead of the default limits on queue sizes.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// Same as [`Self::parse`].
     pub fn parse_within(text: &str, caps: &QueueCaps) -> Result<Self, ShaperTextError> {
         let mut cursor = ShaperCursor::new(text);
         let kind = kind(&mut cursor)?;

@@ -81,7 +81,7 @@ impl DumpSource {
     /// may go down and up again meanwhile.
     ///
     /// # Errors
-    /// As for [`InterfaceListener::open`].
+    /// Same as [`InterfaceListener::open`].
     pub fn listen(shown: &str, ifname: &str, promisc: bool) -> Result<Self, Failure> {
         let failed = |cause| OpenError::new(shown, cause);
         let iface = Iface::find(ifname).map_err(failed)?;
@@ -128,7 +128,7 @@ impl DumpSource {
     /// Reads a capture.
     ///
     /// # Errors
-    /// As for [`FileReader::open`].
+    /// Same as [`FileReader::open`].
     pub fn read(shown: &str, path: &str) -> Result<Self, Failure> {
         let reader = FileReader::open(path).map_err(|cause| OpenError::new(shown, cause))?;
         Ok(Self::Reading { name: shown.to_owned(), reader })

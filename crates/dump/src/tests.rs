@@ -1,4 +1,4 @@
-//! Whole command lines, in this process.
+//! Tests of whole command lines, in this process.
 
 use std::fs;
 use std::path::Path;

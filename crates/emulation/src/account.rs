@@ -50,8 +50,8 @@ pub struct EntryAccount {
     pub received: PacketCounts,
     /// Frames that never reached a link: no memory left, or invalid frames.
     pub refused: LinkDrops,
-    /// Frames of a capture with an earlier timestamp than their predecessor; ports
-    /// have no timestamps.
+    /// Number of captured frames whose timestamp is earlier than that of the frame before; `None`
+    /// between ports, where frames have no timestamps.
     pub unordered: Option<u64>,
 }
 
@@ -87,7 +87,8 @@ impl EmulationAccount {
         sum(self.links.iter().map(|link| link.copies))
     }
 
-    /// Returns the frames with an earlier timestamp than their predecessor, if captures were read.
+    /// Returns the number of frames whose timestamp is earlier than that of the frame before, if
+    /// captures were read.
     pub fn unordered(&self) -> Option<u64> {
         self.entries.iter().filter_map(|entry| entry.unordered).reduce(|sum, one| sum + one)
     }

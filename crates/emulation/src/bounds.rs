@@ -141,7 +141,8 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     }
 }
 
-/// Returns the rate of an opportunity trace in its densest millisecond.
+/// Returns the rate of a trace of delivery opportunities in the millisecond that has the most of
+/// them, in bits per second.
 fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
     let mut first = 0;
     let counts = at_ns.iter().enumerate().map(|(last, at)| {
@@ -196,7 +197,8 @@ mod tests {
             ("\"ou(15Mbit, 1Mbit, 1s)\"".to_owned(), false),
             ("\"ou(15Mbit, 1Mbit, 1s, max=20Mbit)\"".to_owned(), true),
             ("\"tdm(30Mbit, 10ms, 1ms)\"".to_owned(), false),
-            // Two opportunities in a millisecond are 24 Mbit/s, whatever the mean.
+            // Two delivery opportunities within a millisecond are 24 Mbit/s, whatever the mean rate
+            // of the trace.
             (format!("{{ trace = \"{dense}\", mtu = 1500 }}"), false),
             (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
             (format!("\"steps({steps})\""), false),

@@ -51,8 +51,8 @@ pub(super) fn settings(
     Ok((EmulationConfig { root, ..EmulationConfig::default() }, unasked))
 }
 
-/// Returns the location of a flag. It determines whether units are read as TLEM does, by the name
-/// under which the program is called.
+/// Returns the location of a flag for error messages. The location also says whether the program
+/// was called as `tlem`; if so, numbers without a unit have the meaning that TLEM gives them.
 pub(super) fn flag(matches: &ArgMatches, name: &str) -> ConfigLocation {
     ConfigLocation::flag(name).classic_if(flags::is_called_by_classic_name(matches))
 }
@@ -157,7 +157,8 @@ pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     let summary = if matches.contains_id("down") {
         "--down says nothing here".to_owned()
     } else if let Some(flag) = DIRECTED_FLAGS.iter().find(twice) {
-        // In a command with one direction, the flag `-B` of the links has another name.
+        // A command whose frames go one way has no `-B`: there the rate of the link is set by
+        // `--link-rate`.
         let shown = if flag.id == "rate" { "--link-rate".to_owned() } else { flag.shown() };
         format!("{shown} is given twice")
     } else {

@@ -143,7 +143,8 @@ pub fn duration(matches: &ArgMatches) -> Option<Duration> {
     span.filter(|duration| !duration.is_zero())
 }
 
-/// Builds the real-time plan without processors and burst limits, whose flags may be refused.
+/// Builds the real-time plan without processors and burst limits. The caller reads these two flags,
+/// because their values can be invalid.
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
     let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::RING_LAYERS } else { 0 };

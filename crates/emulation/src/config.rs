@@ -8,8 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. In an [`EmulationConfig`] every part of a link is a table: a one-line value is expanded on
-//!    input, so a path reaches each value.
+//! 1. In an [`EmulationConfig`] every part of a link is a table. A part that is written in one
+//!    line, such as `delay = "normal(20ms, 3ms)"`, is expanded to a table when it is read, so each
+//!    value has a path.
 //! 2. A change that yields no valid network leaves the settings unchanged.
 //!
 //! Not for: applying settings to running links.
@@ -84,7 +85,7 @@ impl EmulationConfig {
     /// Parses `text` as the contents of a file; errors refer to the file as `name`.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn parse(name: &str, text: &str) -> Result<Self, EmulationConfigError> {
         let mut root = toml::read(name, text)?;
         if root.get("ports").is_none() {
@@ -210,7 +211,7 @@ impl EmulationConfig {
     /// not change.
     ///
     /// # Errors
-    /// As [`Self::with`], and if a path names an end of a link.
+    /// Same as [`Self::with`], or if a path names an end of a link.
     pub(crate) fn changed(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         entries.iter().try_for_each(|entry| {
             let path = path::full(&entry.key);

@@ -1,9 +1,17 @@
-//! Live control of a real-time run: over its socket, from `slipring emulate ctl` and others.
+//! Control of a run in real time: a client such as `slipring emulate ctl` sends requests to the
+//! run's socket.
 //!
 //! ```text
-//!   ctl.rs ──lines──> slipring-control ──> service.rs ──> settings_history.rs ──> realtime::EmulatorChannel
-//!   flags, words        socket, names       requests       all or nothing          the engine
-//!                                                          timeline.rs, handover.rs
+//!   ctl.rs             client: turns flags into a request
+//!     │  JSON lines over the control socket (crate slipring-control)
+//!     v
+//!   service.rs         checks the request, and answers it
+//!     v
+//!   settings_history.rs   the settings at each time (timeline.rs): applies a change or refuses it
+//!     v
+//!   handover.rs        submits the new settings through realtime::EmulatorChannel
+//!     v
+//!   the thread that moves frames
 //! ```
 //!
 //! # Invariants
@@ -13,7 +21,7 @@
 //! 2. Requests of different clients are serialized; the thread that moves frames never waits for a
 //!    client.
 //!
-//! Not for virtual time, in which only the file contains changes.
+//! Not for virtual time: such a run has no socket, and its settings change only as its file says.
 
 mod change_time;
 pub(super) mod command;

@@ -59,7 +59,8 @@ impl BurstLimit {
         }
     }
 
-    /// As [`Self::parse`], but accepts 0, with which TLEM requests its default, as 0 frames.
+    /// Like [`Self::parse`], but also accepts 0, by which TLEM selects its default; the result is
+    /// then 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {
             "0" => Ok(Self { frames: 0, ..Self::default() }),

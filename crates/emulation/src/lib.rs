@@ -1,13 +1,14 @@
-//! `slipring emulate`: passes frames between two ports, or two captures, as a link would. Run under
-//! the name `tlem`, it takes TLEM's flags.
+//! `slipring emulate`: emulates network links. It passes frames between two ports, or between two
+//! captures, with the delay, the rate and the losses of the configured links. Run under the name
+//! `tlem`, it takes TLEM's flags.
 //!
 //! ```text
-//!   flags.rs, classic.rs, config/ -> EmulationPlan -> virtual_time: captures, as fast as possible
-//!                                                  -> realtime: ports
-//!                                                     both: the engine of the link crate; report/
+//!   flags.rs, classic.rs, config/ --> EmulationPlan --+--> virtual_time: from captures to captures
+//!                                                     '--> realtime: between ports
+//!   Both use the engine of slipring-link, and print their results with report/.
 //! ```
 //!
-//! Modules use those above them in this table:
+//! A module uses only modules of its own row and of the rows above it:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -16,7 +17,7 @@
 //! | engines between ports and captures | `route`, `realtime`, `plan`, `virtual_time`, `clock`, `planning` |
 //! | a run in real time | `control`: commands and settings over time; `link_publisher`, `run_services`, `realtime_run` |
 //!
-//! Not for the behaviour of links, which is in the engine, `slipring-link`.
+//! Not for: the behaviour of links. The engine in `slipring-link` computes it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -80,7 +81,7 @@ pub use virtual_time::{CaptureDirection, VirtualResult, VirtualRun};
 pub const VERB: Verb =
     Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// TLEM's name; its exit code is 1 for any failure.
+/// The name `tlem`; a program called by it exits with code 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 

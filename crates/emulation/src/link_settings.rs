@@ -35,7 +35,7 @@ impl LinkSettings {
     /// Parses the text of a file. Names of files in it are relative to the current directory.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         Self::of(&EmulationConfig::parse("links", text).map_err(in_words)?)
     }

@@ -106,8 +106,8 @@ fn prepare_pair<T: FrameTap + 'static>(
     Ok(emulation_of(pair.into_iter().zip(channels).collect(), channel, options))
 }
 
-/// Creates a task for each emulator, which answers on the channel given with it; `channel` combines
-/// these channels.
+/// Creates a task for each emulator. The emulator answers requests on the channel that it is paired
+/// with; `channel` combines all of these channels.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
     channel: Arc<EmulatorChannel>,

@@ -88,8 +88,8 @@ fn open_ports(
     Ok(ports)
 }
 
-/// Returns the ports that cannot send the frames that others receive, such as captures that are
-/// read.
+/// Returns the ports that cannot send although frames from other ports leave through them, for
+/// example captures that are opened for reading.
 fn receive_only_ports(ports: &[Port]) -> Vec<&str> {
     let from_others = |at: usize| {
         let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);

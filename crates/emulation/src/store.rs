@@ -14,7 +14,8 @@
 //! different residence times go to different [lanes](LifetimeClass).
 //!
 //! # Invariants
-//! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory was returned).
+//! 1. A chunk is in one of four states: open (a lane fills it), full, spare (without frames) or
+//!    vacant (its memory was returned to the system).
 //! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
 //!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
@@ -54,8 +55,8 @@ const MAX_SPARE_CHUNKS: usize = 128;
 /// How long a spare chunk may be unused before its memory is freed. Traffic fluctuates with the
 /// delay of a link, and allocating memory at that rate would cost more than the frames.
 const TRIM_AFTER_NS: u64 = 500_000_000;
-/// The limit for frames is the machine's memory divided by this number: enough for any link, and
-/// other programs keep as much.
+/// The limit for frames is the machine's memory divided by this number. Half of the memory is
+/// enough for any link, and leaves the other half to other programs.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 /// Marks the absence of a chunk.
 const NO_CHUNK: u32 = u32::MAX;

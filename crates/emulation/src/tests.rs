@@ -1,5 +1,5 @@
-//! Tables of flags and files: accepted values with their meaning, refused values with their
-//! messages.
+//! Tests of flags and files, as tables: accepted values with their meaning, refused values with
+//! their messages.
 
 mod accepted;
 mod bare;

@@ -118,7 +118,8 @@ impl VirtualRun<'_> {
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
-        // An unreadable capture must not overwrite earlier output.
+        // All inputs are opened before any output is created: an unreadable input must not
+        // overwrite the output of an earlier run.
         self.directions.iter_mut().try_for_each(|direction| direction.input.begin())?;
         let hub = self.carrier()?;
         let until_ns = self.duration_ns;
@@ -224,7 +225,8 @@ impl VirtualLoop {
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
         if self.carrier.logs.any() {
-            // Departures before the new arrivals are logged before them.
+            // First run the network up to the new frames, so that earlier departures are also
+            // logged before these frames.
             self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);

@@ -1,8 +1,8 @@
 //! `slipring firewall --bench`: an infinite frame source and the rules, with no output.
 //!
-//! One thread offers frames in bursts, as a port does. The report divides the packets by this
-//! thread's CPU time, so it shows the cost of the rules. Commands reach the rules in the same way
-//! as in a run between ports.
+//! One thread passes frames to the rules in bursts, as a port would. The report divides the number
+//! of packets by the CPU time of this thread, so it shows the cost of the rules. Commands reach the
+//! rules in the same way as in a run between ports.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -112,7 +112,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(frames)
 }
 
-/// Accepts and discards every frame; passes log lines on.
+/// Accepts and discards every frame; passes log lines to the log.
 struct NullOutput(Arc<LogEvents>);
 
 impl DataplaneOutput for NullOutput {

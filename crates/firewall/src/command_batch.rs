@@ -81,7 +81,7 @@ pub(crate) struct CommandFault {
     /// What would be valid instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
-    /// Advice, if no other word in the command would be valid.
+    /// Advice to the user, for mistakes that no other word would correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
     /// The exit code of sysexits(3).

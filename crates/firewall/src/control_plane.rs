@@ -9,7 +9,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. While the lock on the master is free, the master and every engine have the same rules.
+//! 1. The control plane has its own copy of the rules, the master. Whenever the lock on the master
+//!    is free, the master and every engine have the same rules.
 //! 2. A batch from a file is applied completely or not at all, including pipes; no packet sees a
 //!    part of the batch.
 
@@ -468,7 +469,7 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// As [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
+    /// Like [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
     /// or none does, even if some engines do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where

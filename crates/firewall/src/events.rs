@@ -3,10 +3,10 @@
 //! # Invariants
 //! 1. Adding a line never waits for a disk, a terminal or a client. Lines that do not fit are
 //!    dropped and counted.
-//! 2. Only sleeping threads are woken. Lines are stored for monitors only while there are any: if
-//!    [`MAX_KEPT_LINES`] lines pass without a request, further lines are only counted. Storing them
-//!    would have replaced all lines that the last request left, so a monitor that returns later
-//!    loses no more lines.
+//! 2. Only sleeping threads are woken. Lines are stored for monitors only while a monitor reads
+//!    them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted. By
+//!    then the buffer would have replaced every line that the last request left, so a monitor that
+//!    returns later loses no additional line.
 
 use std::collections::VecDeque;
 use std::io::Write;

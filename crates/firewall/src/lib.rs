@@ -2,25 +2,28 @@
 //! query and change a running firewall, `slipring ipfw` and `slipring dnctl`.
 //!
 //! ```text
-//!   ports --> FirewallProcessor --> Dataplane (rules, pipes) --> FirewallProcessor --> ports    never blocks
-//!                                  ^ TaskQueue: whole rulesets, between bursts
-//!                                ControlPlane <--CommandBatch-- control socket <-- slipring ipfw
+//!   packet thread:   ports --> FirewallProcessor --> Dataplane (rules, pipes) --> ports
+//!                                                        ^
+//!                                                        | TaskQueue: a whole ruleset, executed
+//!                                                        | between two bursts of frames
+//!   other threads:   slipring ipfw --socket--> ControlPlane: parses, tries and compiles commands
 //! ```
 //!
-//! Modules use those above them in this table, never those below:
+//! A packet thread never blocks.
+//!
+//! A module uses only modules of its own row and of the rows above it:
 //!
 //! | layer | modules |
 //! |---|---|
-//! | engines | [`dataplane`]: the combined engines, a frame in, its output port out, without I/O |
+//! | engines | [`dataplane`]: the engines for rules and pipes combined: it takes a frame and returns its output port, without I/O |
 //! | between threads | `events`, `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
-//! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: the owner of the ports with several threads; `bench` |
-//! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: text to steps, and back; `captures`, `flags` |
-//! | running them | `threads`, `state_file`; `control_plane`: commands, tried and compiled outside
-//! the loop, then passed to it as one change; `dry_run` |
+//! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: with several packet threads, the thread that owns the ports; `bench` |
+//! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: parse the text of commands, and print configurations and results; `captures`, `flags` |
+//! | running them | `threads`, `state_file`; `control_plane`: tries and compiles commands outside the packet threads, and passes them to these threads as one change; `dry_run` |
 //! | answers | `figures`, `metrics`, `explain`, `service` |
 //! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
-//! Not for the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
+//! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -65,7 +68,7 @@ pub const VERB: Verb =
 
 /// The program of netmap-ipfw, which accepts packets that no rule matches.
 const KIPFW: &str = "kipfw";
-/// Under this name, the exit code is 1 for any failure.
+/// The name `kipfw`; a program called by it exits with code 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 

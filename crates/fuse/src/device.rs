@@ -81,7 +81,7 @@ impl FuseDevice {
         Self::run(server, mount, transport, rings, readers)
     }
 
-    /// As [`Self::open`], and keeps in `store`, for the next daemon, the state of all files that
+    /// Like [`Self::open`], and keeps in `store`, for the next daemon, the state of all files that
     /// programs have open. `handed` holds the descriptors, by name, that the previous daemon left
     /// in the store. If they are consistent, programs continue as if nothing had happened;
     /// otherwise they are discarded and the device starts empty.
@@ -90,7 +90,7 @@ impl FuseDevice {
     /// flight on an io_uring end with the process.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn open_persistent(
         config: &FuseConfig,
         netmap: Netmap,

@@ -17,15 +17,14 @@
 //! reports when the last reference is dropped. Each user sees a different node under the same name,
 //! backed by the memory of that user's domain.
 //!
-//! Modules use those above them in this table:
+//! A module may use the modules above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|
 //! | facts | `proto`: the messages; `error`, `sys` |
 //! | parts | `permissions`, `pages`, `caller`, `namespaces`, `parameters`, `files`, `mount`, `uring`, `config` |
 //! | replies and waiting | `reply`, `reply_queue`, `blocking_pool`, `close_tracker`, `long_calls`, `watchdog` |
-//! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring
-//! and by the socket |
+//! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring and by the socket |
 //! | start and end | `handshake`, `restart`, `device`, `device_link` |
 //!
 //! # Invariants

@@ -111,7 +111,7 @@ impl Namespaces {
     /// Returns the namespace in which a program of `uid` made the socket that it connected with.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub(crate) fn of_socket(
         &self,
         socket: BorrowedFd<'_>,

@@ -1,6 +1,6 @@
 //! The native socket API: the calls of `/dev/netmap` over a socket, for programs that are written
-//! for slipring. Such a program also receives a descriptor of the netmap memory of its user, and may
-//! be delegated rings, which it then syncs in its own process.
+//! for slipring. Such a program also receives a descriptor of the netmap memory of its user, and
+//! may be delegated rings, which it then syncs in its own process.
 //!
 //! ```text
 //!   program              this thread                                elsewhere

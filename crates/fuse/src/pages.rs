@@ -80,7 +80,7 @@ fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
 /// Returns the pages that contain `len` bytes of the process from `addr` on.
 ///
 /// # Errors
-/// As [`slipring_netmap::CallerMemory::shared`].
+/// Same as [`slipring_netmap::CallerMemory::shared`].
 pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPages, Errno> {
     let mapped = find(process, addr, len)?;
     if !mapped.shared {

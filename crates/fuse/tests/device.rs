@@ -1,4 +1,5 @@
-//! Unmodified clients on the real device: a static C program that uses only system calls.
+//! Tests of unmodified clients on the real device, by a static C program that uses only system
+//! calls.
 //!
 //! Needs root, /dev/fuse and a C compiler. Each test starts its own servers in separate processes,
 //! since a server must not open its own mount: one for each transport of requests.

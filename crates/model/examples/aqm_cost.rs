@@ -13,7 +13,7 @@ use slipring_model::aqm::{
 use slipring_model::bucket::{ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour};
 use slipring_model::{ParameterError, Stream};
 
-/// Short enough that on a busy machine some run is not interrupted.
+/// Few packets, so that even on a busy machine some run is not interrupted.
 const PACKETS: u64 = 20_000;
 const RUNS: usize = 201;
 /// 1000 bytes at 10 Gbit/s.
@@ -117,7 +117,7 @@ fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     });
 }
 
-/// Enqueues packets of ever new flows into a full queue; dequeues none.
+/// Enqueues packets into a full queue, each of a flow that was not seen before; dequeues none.
 fn flood(flows: u32) -> Result<(), ParameterError> {
     let fair = FairSpec { flows, ..FairSpec::default() };
     let mut queue = FqCoDel::new(&fair, &CoDelSpec::default())?;

@@ -83,7 +83,7 @@ impl TokenBucket {
     /// Changes rate and burst at `now_ns`; keeps the tokens, at most the new burst.
     ///
     /// # Errors
-    /// As [`Self::new`]; the bucket is then unchanged.
+    /// Same as [`Self::new`]; the bucket is then unchanged.
     pub fn retune(
         &mut self,
         now_ns: u64,

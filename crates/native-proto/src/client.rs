@@ -36,11 +36,11 @@ impl NativeClient {
         Ok(Self::over(connected(path)?))
     }
 
-    /// As [`Self::connect`], for a program that does not know whether a daemon serves the socket:
+    /// Like [`Self::connect`], for a program that does not know whether a daemon serves the socket:
     /// neither this call nor a later one waits longer than `timeout`.
     ///
     /// # Errors
-    /// As [`Self::connect`]; `WouldBlock` after the timeout.
+    /// Same as [`Self::connect`], and `WouldBlock` after the timeout.
     pub fn connect_within(path: &Path, timeout: Duration) -> io::Result<Self> {
         connected_within(path, timeout).map(Self::over)
     }

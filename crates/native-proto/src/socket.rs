@@ -30,13 +30,13 @@ pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
 }
 
-/// As [`connected`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connected`], with a socket that waits for `timeout` at most, also for the connection.
 pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }
 
-/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on it,
-/// as after its program was killed.
+/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on
+/// it, as after its program was killed.
 ///
 /// # Errors
 /// The kernel's error; AddrInUse if a process listens there, or the file is no socket.

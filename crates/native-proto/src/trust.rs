@@ -4,7 +4,7 @@
 //! ```text
 //!   run directory        owned by root or by this user, writable by no other
 //!   lock files           mode 0600: other users cannot open them, so cannot lock them
-//!   sockets              the listener is root or this user (SO_PEERCRED), else we disconnect
+//!   sockets              the listener is root or this user (SO_PEERCRED), otherwise the client disconnects
 //! ```
 //!
 //! Every program that creates or uses a run directory performs these checks first. An empty path
@@ -132,7 +132,7 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
 /// [`check_dir`].
 ///
 /// # Errors
-/// As [`check_dir`]; also if the directory cannot be created.
+/// Same as [`check_dir`], or if the directory cannot be created.
 pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -149,10 +149,10 @@ pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Resu
     connect_with(path, kind, flags, None)
 }
 
-/// As [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
 ///
 /// # Errors
-/// As [`connect_to`]; `EAGAIN` after the timeout.
+/// Same as [`connect_to`], and `EAGAIN` after the timeout.
 pub fn connect_within(
     path: &Path,
     kind: SocketType,

@@ -3,19 +3,20 @@
 //!
 //! ```text
 //!   front (slipring-fuse)      this crate                                memory
-//!   open    ---------------->  Netmap::open --> OpenHandle   - of a ->  Domain: one file per user
+//!   open    ---------------->  Netmap::open --> OpenHandle   -- in a -> Domain: one file per user
 //!   ioctl NIOCCTRL --------->  request --> register --> Binding          |- memory 1 (global)
 //!   ioctl NIOC*SYNC, poll -->  OpenHandle --> Adapter::sync  (pipe, ..)  |- memory 2 (private)
 //!   wake-ups  <--------------  Waker <-- Listeners   (peer has synced)   `- ...
 //! ```
 //!
-//! A front passes calls to an [`OpenHandle`] and delivers wake-ups. It reads the caller's memory
-//! through a [`CallerMemory`], so everything here can be tested without a front. Each kind of port
+//! A front receives the calls of programs, for example through FUSE. It passes each call to an
+//! [`OpenHandle`] and delivers wake-ups. It gives access to the caller's memory through a
+//! [`CallerMemory`], so all of this crate can be tested without a front. Each kind of port
 //! implements the trait [`Adapter`]; a [`Provider`] supplies the kinds that this crate does not
-//! know.
+//! implement.
 //!
 //! # Layers
-//! A module uses modules of its own layer and of the layers below it, never one above:
+//! A module uses modules of its own layer and of the layers below it, never a layer above:
 //!
 //! ```text
 //!   restart   captures a domain by visiting its ports and files; resumes it in a successor process
@@ -27,18 +28,19 @@
 //!   types     shapes, names, parameters, results, the format of the saved state
 //! ```
 //!
-//! One call goes upwards: a layer that has changed a domain calls `Domain::commit`, which saves it
-//! through `restart`.
+//! There is one exception: a layer that has changed a domain calls `Domain::commit`, which saves
+//! the domain through `restart`.
 //!
 //! # Invariants
-//! 1. A client can harm only itself and the other clients of its [`Domain`]: what it wrote is read
-//!    once, checked, then used.
-//! 2. No call blocks: a ring that another thread is syncing is skipped. Only the sync loop runs for
-//!    long; [`Netmap::runs_until_cancelled`] identifies it.
-//! 3. Dropping an open file releases everything that it took, whatever its state.
+//! 1. A client can harm only itself and the other clients of its [`Domain`]. Whatever it wrote to
+//!    shared memory is read once and checked before it is used.
+//! 2. No call blocks: a ring that another thread is syncing is skipped. Only a sync loop runs for
+//!    long; [`Netmap::runs_until_cancelled`] returns whether a call starts one.
+//! 3. Closing an open file (dropping its [`OpenHandle`]) releases everything that the file holds,
+//!    whatever its state.
 //!
 //! # Not for
-//! Programs that open ports for themselves; they use `slipring-core`.
+//! Programs that open ports in their own process; they use `slipring-core`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

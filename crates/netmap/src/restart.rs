@@ -1,22 +1,24 @@
-//! Restart without loss: the state that a killed daemon leaves to its successor.
+//! Restart without loss of state: how a daemon that was killed leaves the domains of its users to
+//! its successor.
 //!
 //! ```text
-//!   store (outlives us)        this process                              after a kill
+//!   store (outlives process)   this process                              after a kill
 //!   memory of a user   <---->  Domain: regions, rings, buffers   ---->   unchanged
 //!   ledger of a user   <-----  commit: DomainState, each change  ---->   Domain::resume
 //!                      <---->  words: progress of pipes          ---->   Pipe::resume
 //! ```
 //!
-//! Every change that a request makes is written to the user's ledger as a complete state
-//! ([`DomainState`](crate::types::state::DomainState)), after the change and before its answer. If
-//! a daemon is killed after it began a change and before it wrote the state, the change has no
-//! effect: no program got an answer, and the kernel sends the front's requests again. Syncs record
-//! their changes in persistent words, in an order that keeps them consistent at every instruction.
+//! Every change that a request makes is written to the user's ledger, as a complete state
+//! ([`DomainState`](crate::types::state::DomainState)): after the change, and before the answer to
+//! the request. If the daemon is killed between the change and the write, the change has no effect:
+//! no program has received an answer, and the kernel sends the request again, to the successor.
+//! Syncs do not write a state. They record their progress in persistent words, in an order that
+//! keeps the words consistent at every instruction.
 //!
 //! # Invariants
-//! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`], and
-//!    `Domain::commit` excludes them.
-//! 2. A ledger is not trusted: an inconsistent one is refused as a whole.
+//! 1. A state is never written in the middle of a change: each change holds a [`ChangeGuard`], and
+//!    `Domain::commit` waits until there is none.
+//! 2. A ledger is not trusted: if it is inconsistent, it is refused as a whole.
 
 mod capture;
 mod commit;

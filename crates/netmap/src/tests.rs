@@ -1,4 +1,4 @@
-//! Small clients: each test makes calls as a program would, with a memory of its own.
+//! Tests with small clients: each makes calls as a program would, and has its own simulated memory.
 
 mod attaches;
 mod binds;
@@ -233,7 +233,7 @@ impl Client<'_> {
         self.move_head(ring, to);
     }
 
-    /// Moves only head, as programs do that are about to move cur.
+    /// Moves only `head`, as a program does that has not moved `cur` yet.
     fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }

@@ -100,7 +100,7 @@ impl Nics {
     /// this requester.
     ///
     /// # Errors
-    /// As [`Provider::find`].
+    /// Same as [`Provider::find`].
     pub fn find_with_access(
         &self,
         wanted: &AdapterRequest<'_>,

@@ -1,4 +1,4 @@
-//! Two clients on the two ends of a virtual cable: each receives what the other sends.
+//! Tests of two clients on the two ends of a virtual cable: each receives what the other sends.
 //!
 //! Needs root. The cable is in a network namespace that ends with the test.
 #![allow(clippy::unwrap_used)]

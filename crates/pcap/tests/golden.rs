@@ -1,4 +1,4 @@
-//! The exact bytes of both formats, in both byte orders, when read and when written.
+//! Tests of the exact bytes of both formats, in both byte orders, when read and when written.
 
 #![allow(clippy::unwrap_used)]
 

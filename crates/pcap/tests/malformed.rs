@@ -1,4 +1,4 @@
-//! Each way in which a file can be invalid, and its error message.
+//! Tests of each way in which a file can be invalid, with the error message.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Written files are read again, in one part or in many.
+//! Tests that written files are read back, in one part or in many.
 
 #![allow(clippy::unwrap_used)]
 

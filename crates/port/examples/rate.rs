@@ -38,7 +38,8 @@ fn main() {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(-20);
-    // The weight of the whole session, which counts before that of the process.
+    // The scheduler weighs autogroups (sessions) first, and nice values only within an autogroup,
+    // so this raises the weight of the whole session.
     let _ = std::fs::write("/proc/self/autogroup", "-20");
     pin(1);
     let mode = if generic { XdpMode::Generic } else { XdpMode::Best };

@@ -138,7 +138,8 @@ impl FileReader {
         Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 
-    /// The next packet's position in the buffer, or how many bytes are needed to decode more.
+    /// Returns the next packet's position in the buffer, or how many bytes are needed to decode
+    /// more.
     fn decode(&mut self) -> Result<Result<PacketSpan, usize>, CaptureReadError> {
         let rest = &self.buffer[self.used..];
         let decoded = self.decoder.decode(rest)?;

@@ -148,7 +148,8 @@ impl OpenError {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT_COMMANDS}; then log in again, and run slipring-net"),
-            // Denied by its permissions, or by the device rules of its control group.
+            // Access to the device node is denied: by its permissions, or by the device rules of
+            // the process's control group.
             OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
                 format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
             }

@@ -1,22 +1,27 @@
-//! Host rings (`netmap:IF^`): the host stack's side of an interface as a port.
+//! The host rings of an interface (`netmap:IF^`) as a port: the port receives what the host stack
+//! sends on the interface, and the stack receives what the port sends.
 //!
 //! ```text
-//!   host stack -- tcx egress of IF --> veth K ==> veth U -- AF_XDP --> rx ring
-//!              <- ingress of IF <- tcx ingress of K <== U <- AF_XDP -- tx ring
+//!   host stack --> tcx egress of IF ===redirect===> veth K --> veth U --AF_XDP--> rx ring
+//!   host stack <-- ingress of IF <==redirect== tcx ingress of K <-- veth U <--AF_XDP-- tx ring
 //! ```
-//! The interface stays a kernel interface, with its addresses and routes. BPF links hold the
-//! programs, and the port owns the hidden veth pair, so dropping the port restores the interface.
 //!
-//! U is in a network namespace that only the port's sockets hold. When the process ends for any
-//! reason, the kernel removes that namespace, and so U and its peer K, a moment later: it removes
-//! namespaces in the background. Creating a namespace requires CAP_SYS_ADMIN. Without it, U is in
-//! the namespace of K, and the pair outlives a killed process until the next port of an interface
-//! is opened ([`remove_stale`]).
+//! IF is the interface, and stays a kernel interface with its addresses and routes. K and U are the
+//! two ends of a hidden veth pair: K on the kernel's side, U on the user's side, where the port has
+//! its sockets. One tcx program redirects frames that the host sends on IF to K, and another one
+//! redirects frames that arrive on K to the host, as if IF had received them. BPF links keep the
+//! programs attached, and the port owns the pair, so dropping the port restores the interface.
 //!
-//! The pair has a queue for each host ring; all frames of a flow use the same ring.
+//! U is in a network namespace that only the port's sockets keep alive. When the process ends for
+//! any reason, the kernel removes the namespace, and so U and its peer K. It does that in the
+//! background, a moment later. Creating a namespace requires CAP_SYS_ADMIN. Without it, U is in the
+//! same namespace as K, and the pair of a killed process remains until the next port of an
+//! interface is opened ([`remove_stale`]).
 //!
-//! The NIC's driver must support AF_XDP: an XDP program in the stack would see frames for the host
-//! a second time.
+//! The pair has a queue for each host ring; all frames of a flow use the same queue.
+//!
+//! The NIC's driver must support AF_XDP: generic XDP runs in the stack, and would see the frames
+//! that this port sends to the host a second time.
 
 mod pair;
 
@@ -90,7 +95,7 @@ pub fn open(
     let user = &guard.pair.user;
     let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
     let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
-    // Redirects only once a socket exists that takes the frames.
+    // The redirect begins only now that a socket exists that receives the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
@@ -109,8 +114,8 @@ pub fn open(
     Ok(port)
 }
 
-/// Restores the interface. Removes the programs first, so that no frame of the host is redirected
-/// to a removed interface.
+/// Restores the interface. The programs are detached first, so that no frame of the host is
+/// redirected to a pair that no longer exists.
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,

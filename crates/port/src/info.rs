@@ -71,9 +71,9 @@ impl fmt::Display for PortMode {
 /// What a port can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortCaps {
-    /// Whether it receives.
+    /// Whether the port receives.
     pub rx: bool,
-    /// Whether it sends.
+    /// Whether the port sends.
     pub tx: bool,
     /// Longest packet, in bytes without CRC, over all slots of a chain.
     pub max_packet: u32,

@@ -68,7 +68,7 @@ pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenErr
 /// end need not exist, since binding creates them.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenError> {
     bind::probe(name, device).map_err(|cause| OpenError::new(shown, cause))
 }

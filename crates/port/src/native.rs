@@ -2,9 +2,9 @@
 //! other end may be in any process and opened by any of the daemon's interfaces.
 //!
 //! ```text
-//!   connect --> REGISTER --> memory, mapped --> rings lent: rings, words, bells
-//!                                                 tx_sync, rx_sync: no call leaves this
-//!                                                 process, unless a party sleeps
+//!   connect --> REGISTER --> memory, mapped --> lent rings, words, doorbells
+//!                                                 tx_sync, rx_sync: no system call,
+//!                                                 unless a party sleeps
 //! ```
 //! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
 //! of its own. Dropping a connection returns everything to the daemon.
@@ -106,7 +106,7 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
 /// Binds the ends of a pipe's ring pairs.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenCause> {
     let first = NativeBinding::new(name, socket)?;
     let pairs = first.granted.nr_tx_rings.max(first.granted.nr_rx_rings);

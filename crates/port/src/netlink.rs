@@ -68,11 +68,11 @@ impl Netlink {
         self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
     }
 
-    /// As [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has `rx`
-    /// TX queues and `tx` RX queues.
+    /// Like [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has
+    /// `rx` TX queues and `tx` RX queues.
     ///
     /// # Errors
-    /// As [`Self::add_veth`].
+    /// Same as [`Self::add_veth`].
     pub fn add_veth_with_queues(
         &self,
         name: &str,

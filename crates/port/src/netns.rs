@@ -95,7 +95,7 @@ pub fn become_private_user() -> io::Result<()> {
 /// in namespaces that it creates from now on. Programs that it runs have no additional rights.
 ///
 /// # Errors
-/// As of [`become_private_user`].
+/// Same as [`become_private_user`].
 pub fn become_own_user() -> io::Result<()> {
     become_user(|id| id)
 }

@@ -29,7 +29,8 @@ pub struct OpenOptions {
     /// Bytes per buffer of a region created for this port (`slipring_ring::is_buf_size`); `None`
     /// chooses what suits the ports.
     pub buf_size: Option<u32>,
-    /// Multiple of its own memory that each port reserves, for the layers that will wrap it.
+    /// Factor for the memory that each port reserves: greater than 1 if middleware will wrap the
+    /// port, because each wrapper has rings of its own.
     pub reserve_factor: u32,
     /// Page size of a region created for this port.
     pub huge: HugePages,

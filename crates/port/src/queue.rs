@@ -84,7 +84,7 @@ pub trait Queue: Send {
     /// Returns the slots that were read; takes over frames that have arrived.
     ///
     /// # Errors
-    /// As [`Self::tx_sync`].
+    /// Same as [`Self::tx_sync`].
     fn rx_sync(&mut self) -> Result<(), RunError>;
 
     /// The descriptors to sleep on. If there are none, the caller must sync the queue repeatedly

@@ -258,7 +258,7 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
 /// whether the driver's node exists. CAP_NET_ADMIN is also required.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn probe(name: &str) -> Result<(), OpenError> {
     open_node().map(drop).map_err(|cause| OpenError::new(name, cause))
 }

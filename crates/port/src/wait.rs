@@ -94,7 +94,7 @@ impl Waiter {
     /// Creates a waiter for all queues of some ports, in order.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as [`Self::new`].
     pub fn for_ports<'q>(
         ports: impl IntoIterator<Item = &'q Port>,
         patience: WaitStrategy,
@@ -153,10 +153,10 @@ impl Waiter {
         Ok(woken)
     }
 
-    /// As [`Self::wait`], for all queues of the ports of [`Self::for_ports`].
+    /// Like [`Self::wait`], for all queues of the ports of [`Self::for_ports`].
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// Same as [`Self::wait`].
     pub fn wait_ports(
         &mut self,
         ports: &mut [&mut Port],

@@ -132,10 +132,10 @@ impl RedirectPeer {
     }
 }
 
-/// As [`open`], for an interface whose frames are redirected to the interface of `beyond`.
+/// Like [`open`], for an interface whose frames are redirected to the interface of `beyond`.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub(crate) fn open_redirected(
     name: &str,
     ifname: &str,

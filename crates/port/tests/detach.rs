@@ -1,4 +1,4 @@
-//! Detaching an interface from the host, and redirecting the host's side.
+//! Tests that detach an interface from the host, and that redirect the host's side of an interface.
 #![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;
@@ -86,7 +86,7 @@ fn the_host_s_side_is_a_port() {
         (wire, stack)
     });
     assert_eq!((hear(&a), hear(&b)), (2, 1), "both waited in the rings");
-    // Without -w, ping waits for the last answer only as long as the others took.
+    // Without -w, ping waits for the last answer only as long as the earlier answers took.
     let report = here.command("ping", "-c 5 -i 0.01 -w 60 10.0.0.2");
     assert!(report.contains(" 5 received"), "{report}");
     stop.store(true, Ordering::Relaxed);

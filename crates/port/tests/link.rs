@@ -1,4 +1,4 @@
-//! Ports of every kind that is a kernel interface, while that interface is down.
+//! Tests of all kinds of ports that use a kernel interface, while that interface is down.
 #![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;
@@ -21,7 +21,8 @@ use slipring_wire::mac::MacAddr;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Long enough to detect a spinning waiter.
 const WHILE: Duration = Duration::from_millis(200);
-/// Polls of a waiter that a few events wake; a spinning waiter needs thousands in [`WHILE`].
+/// Maximum number of polls by a sleeping waiter that a few events wake during [`WHILE`]. A spinning
+/// waiter polls thousands of times in this time.
 const FEW: u32 = 60;
 const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
@@ -36,8 +37,9 @@ enum Kind {
 const KINDS: [Kind; 5] =
     [Kind::Xdp(XdpMode::Native), Kind::Xdp(XdpMode::Generic), Kind::Packet, Kind::Tap, Kind::Host];
 
-/// An interface `va`, and the stack at the port's other end: the stack of the cable's far end, or
-/// the host's. The stack has address 10.0.0.1 and knows the port as 10.0.0.2.
+/// A port on the interface `va`, and the network stack at its other end: the stack of the veth
+/// peer's namespace, or the host's stack. The stack has the address 10.0.0.1 and knows the port's
+/// address as 10.0.0.2.
 struct Lab {
     kind: Kind,
     here: Namespace,
@@ -74,7 +76,7 @@ impl Lab {
         }
     }
 
-    /// The program that leads to the host is removed in its own namespace.
+    /// Closes the port in the namespace of its interface, where its BPF program has to be detached.
     fn close(&self, port: Port) {
         self.here.run(move || close(port));
     }
@@ -139,7 +141,7 @@ impl Lab {
         })
     }
 
-    /// A frame from the port to the socket.
+    /// Returns frame `number`, sent by the port and addressed to the stack's socket.
     fn frame(&self, number: u8) -> Vec<u8> {
         let (far, ifname) = self.far();
         let spec = FrameSpec {
@@ -164,7 +166,8 @@ impl Lab {
         }
     }
 
-    /// The numbers of frames that the stack receives, while the program only waits for frames.
+    /// Returns the numbers of the frames that the stack receives, while the program waits for
+    /// frames only.
     fn arriving(&self, port: &mut Port, socket: &UdpSocket, count: usize) -> Vec<u8> {
         let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
         waiter.add_fd(socket.as_fd()).unwrap();
@@ -183,7 +186,7 @@ impl Lab {
         self.send(port, number..number + 1);
         assert_eq!(self.arriving(port, socket, 1), [number]);
         let start = Instant::now();
-        // The far stack may still be learning that its cable is back.
+        // The stack may not have noticed yet that its link is up again.
         while socket.send(&[number; 100]).is_err() {
             assert!(start.elapsed() < PATIENCE, "the stack does not send");
         }
@@ -198,7 +201,8 @@ impl Lab {
     }
 }
 
-/// The numbers of the received frames; a stack also sends frames of its own.
+/// Returns the numbers of the received frames. The stack also sends frames of its own, which are
+/// ignored.
 fn take(port: &mut Port) -> Vec<u8> {
     let (mut numbers, mut scratch) = (Vec::new(), Vec::new());
     let rx = port.queues[0].rings().rx;
@@ -221,7 +225,7 @@ impl WaitSet for Counted<'_> {
     }
 }
 
-/// How often a waiter polls the port in [`WHILE`].
+/// Returns how often a waiter polls the port in [`WHILE`].
 fn looks(port: &mut Port, interest: Interest) -> u32 {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let mut counted = Counted(&mut *port.queues[0], interest, 0);

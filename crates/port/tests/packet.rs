@@ -1,4 +1,4 @@
-//! `packet:` ports between network namespaces, checked against the kernel's own stack.
+//! Tests of `packet:` ports between network namespaces, checked against the kernel's own stack.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -166,7 +166,7 @@ fn frames_arrive_in_order_with_finished_checksums_and_leave_as_they_were() {
 
 #[test]
 fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
-    // A frame of the socket's ring holds fewer than 40,000 bytes.
+    // Frames of up to 16 KiB are in the socket's ring; a frame of 40,000 bytes is too long for it.
     for (mtu, len) in [(9000, 8000), (65535, 40_000)] {
         let Some(lab) = Lab::with(&format!("mtu {mtu}")) else { return };
         let (mut port, socket) = (lab.open(), lab.socket());
@@ -308,8 +308,8 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // Waits for another answer, so that silence does not depend on a timeout: the host would have
-    // answered this request first.
+    // Waits for the answer to a second request. The host would have answered the first request
+    // before, so its silence is proved without a timeout.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];

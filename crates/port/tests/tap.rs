@@ -1,4 +1,4 @@
-//! `tap:` ports, checked against the kernel's own stack at the other end.
+//! Tests of `tap:` ports, checked against the kernel's own stack at the other end.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -149,7 +149,7 @@ fn frames_pass_both_ways_in_order() {
         socket.send(&payload).unwrap();
         assert_eq!(next_payload(&mut port), payload);
     }
-    // More than a batch at once.
+    // Queues more frames than fit into one batch.
     let before = port.stats().tx.packets;
     for i in 1..=100usize {
         assert!(port.queues[0].rings().tx.push(&datagram(&socket, &vec![i as u8; i])));
@@ -169,7 +169,7 @@ fn frames_pass_both_ways_in_order() {
 fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
     let Some(host) = Namespace::new() else { return };
     let mut port = open(&host, 1, options());
-    // Frames longer than the device was made for pass too.
+    // Frames longer than the MTU at which the device was opened pass, too.
     host.ip("link set t0 mtu 9000");
     let socket = socket(&host);
     let payload = (0..8000).map(|i| (i * i / 7) as u8).collect::<Vec<_>>();
@@ -266,8 +266,9 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
     }
 }
 
-/// Whether a device of a port that could not be opened disappears. That may take a moment: a
-/// program that another test starts now holds a copy of our descriptors until it runs.
+/// Returns whether the device of a port that could not be opened disappears. That may take a
+/// moment: if another test starts a program at this time, the new process holds a copy of our
+/// descriptors until it calls exec.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

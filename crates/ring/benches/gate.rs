@@ -10,7 +10,7 @@ use slipring_ring::raw::RawRing;
 use slipring_ring::{Geometry, HugePages, PipePair, Region, copy, forward};
 use std::hint::black_box;
 
-/// A slot is free again three rounds after it was filled.
+/// With three batches in a round, a slot is free again three rounds after it was filled.
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 1024;
 
@@ -31,7 +31,7 @@ fn pipes(batch: u32) -> (u32, PipePair, PipePair) {
     (batch, pipe(), pipe())
 }
 
-/// As [`pipes`], with frames waiting at the end of the first.
+/// Like [`pipes`], with frames waiting at the end of the first.
 fn full(batch: u32) -> (u32, PipePair, PipePair) {
     let (batch, mut from, to) = pipes(batch);
     from.a.tx.fill(256, |buf| write(buf, 1));

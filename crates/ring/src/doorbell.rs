@@ -19,14 +19,14 @@ pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     take_announcement(sleeping)
 }
 
-/// As [`must_ring`], for several sleepers, with one fence.
+/// Like [`must_ring`], for several sleepers, with one fence.
 #[inline(always)]
 pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) -> [bool; N] {
     W::full_fence();
     sleeping.map(take_announcement)
 }
 
-/// As [`must_ring_all`], for a waker that can only kick the host; returns whether it must. This
+/// Like [`must_ring_all`], for a waker that can only kick the host; returns whether it must. This
 /// call consumes the announcement of the host's sleepers, but not that of the program at the other
 /// end: the kicked host consumes it by [`must_ring`] and rings that program's doorbell.
 #[inline(always)]

@@ -20,8 +20,8 @@ pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     count
 }
 
-/// As [`forward`], but copies even within one region; the frames in `rx` keep their buffers. Frames
-/// that are longer than a buffer of `tx` continue in further slots of `tx`.
+/// Like [`forward`], but copies even within one region; the frames in `rx` keep their buffers.
+/// Frames that are longer than a buffer of `tx` continue in further slots of `tx`.
 pub fn copy(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     if rx.buf_size() > tx.buf_size() {
         return refragment(rx, tx, max);

@@ -240,12 +240,12 @@ macro_rules! half {
                 self.sync_shown(|_, _, _| {})
             }
 
-            /// As [`Self::sync`], but calls `see` with the slots of the moved frames (the first,
+            /// Like [`Self::sync`], but calls `see` with the slots of the moved frames (the first,
             /// and one past the last): before the receiver gets the frames, or, on the receiving
             /// half, before its program gets them.
             ///
             /// # Errors
-            /// As [`Self::sync`].
+            /// Same as [`Self::sync`].
             #[inline]
             pub fn sync_shown(
                 &mut self,
@@ -272,7 +272,7 @@ macro_rules! half {
                 Ok(report(slots?, side($other), self.client_id))
             }
 
-            /// As [`Self::sync`], for a program without doorbells. If the program's indices are
+            /// Like [`Self::sync`], for a program without doorbells. If the program's indices are
             /// impossible, the sync is left to the host. The program wakes all sleepers by a kick
             /// of the host ([`SyncReport::wake_host`]).
             ///
@@ -415,11 +415,11 @@ impl HostedTx {
 }
 
 impl HostedRx {
-    /// As [`Self::sync`], but calls `see` with the slots that the program has released, before the
-    /// sender gets these slots back.
+    /// Like [`Self::sync`], but calls `see` with the slots that the program has released, before
+    /// the sender gets these slots back.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// Same as [`Self::sync`].
     #[inline]
     pub fn sync_released(
         &mut self,

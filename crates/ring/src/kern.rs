@@ -168,7 +168,8 @@ impl KernRing {
         Ok(head)
     }
 
-    /// As [`Self::released`], but returns `None` and changes nothing if the indices are impossible.
+    /// Like [`Self::released`], but returns `None` and changes nothing if the indices are
+    /// impossible.
     #[inline]
     #[must_use]
     pub fn peek_released(&self) -> Option<SlotIdx> {

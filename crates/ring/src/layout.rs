@@ -64,7 +64,7 @@ impl RegionHeader {
         Ok(Self::lay_out(geometry))
     }
 
-    /// As [`Self::compute`], for buffers of any size: for a region that no other process maps.
+    /// Like [`Self::compute`], for buffers of any size: for a region that no other process maps.
     pub(crate) fn lay_out(geometry: Geometry) -> Self {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);

@@ -271,7 +271,7 @@ impl RingMem {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// As [`Self::slot`], for code outside the two halves.
+    /// Like [`Self::slot`], for code outside the two halves.
     ///
     /// # Panics
     /// If `i` is not below `num_slots`, or the region is private: another buffer index in a slot

@@ -1,4 +1,4 @@
-//! The protocols of this crate under loom, which explores every interleaving with up to three
+//! Models of the protocols of this crate. Loom explores every interleaving with up to three
 //! preemptions and every value that the memory model allows. Each model also runs with one memory
 //! ordering weakened, and must then fail: a model that cannot fail proves nothing.
 

@@ -96,11 +96,11 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     }
 }
 
-/// As [`load`], at any alignment. Not inlined: its array must have an address, and the array of
+/// Like [`load`], at any alignment. Not inlined: its array must have an address, and the array of
 /// `load` can then stay in registers.
 ///
 /// # Safety
-/// As of [`load`].
+/// Same as [`load`].
 #[cold]
 #[inline(never)]
 unsafe fn load_unaligned<const N: usize>(from: *const u8) -> [u8; N] {
@@ -110,10 +110,10 @@ unsafe fn load_unaligned<const N: usize>(from: *const u8) -> [u8; N] {
     bytes
 }
 
-/// As [`store`], at any alignment. Not inlined, for the same reason as [`load_unaligned`].
+/// Like [`store`], at any alignment. Not inlined, for the same reason as [`load_unaligned`].
 ///
 /// # Safety
-/// As of [`store`].
+/// Same as [`store`].
 #[cold]
 #[inline(never)]
 unsafe fn store_unaligned<const N: usize>(to: *mut u8, bytes: [u8; N]) {

@@ -65,7 +65,7 @@ impl<const LINES: u64> AttachedWords<LINES> {
         inside.then(|| Self { region: region.clone(), offset })
     }
 
-    /// As [`PersistentWords::word`].
+    /// Same as [`PersistentWords::word`].
     ///
     /// # Panics
     /// If `line` is not below `LINES`, or `i` is not below the number of words in a line pair.

@@ -364,7 +364,7 @@ impl PipeEnd {
     /// Returns how many slots have new frames.
     ///
     /// # Errors
-    /// As [`Self::tx_sync`].
+    /// Same as [`Self::tx_sync`].
     #[inline]
     pub fn rx_sync(&mut self) -> Result<u32, SyncFault> {
         let head = self.rx_kern.released()?;

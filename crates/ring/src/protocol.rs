@@ -166,7 +166,7 @@ impl<S: DirectionStorage> PipeSender<S> {
     /// Reloads the state after another party was the sender for a while.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as [`Self::new`].
     pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [sent, freed] = indices(&self.shared)?;
         (self.sent, self.freed) = (sent, freed);
@@ -239,7 +239,7 @@ impl<S: DirectionStorage> PipeReceiver<S> {
     /// Reloads the state after another party was the receiver for a while.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as [`Self::new`].
     pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [_, freed] = indices(&self.shared)?;
         // All slots after `freed` count as not yet taken over.
@@ -253,11 +253,11 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         self.freed
     }
 
-    /// As [`Self::new`], but the program has already taken over the slots up to `position`, which
+    /// Like [`Self::new`], but the program has already taken over the slots up to `position`, which
     /// is ignored if those slots were not all sent.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as [`Self::new`].
     pub fn resume(shared: S, position: SlotIdx) -> Result<Self, PeerFault> {
         let mut receiver = Self::new(shared)?;
         let (sent, n) = (receiver.shared.sent().acquire(), receiver.shared.num_slots());

@@ -84,7 +84,7 @@ impl RawRing {
     }
 
     /// # Safety
-    /// As [`Self::span`].
+    /// Same as [`Self::span`].
     #[inline(always)]
     unsafe fn publish(self, head: u32) {
         fence(Ordering::Release);
@@ -194,7 +194,7 @@ impl RawWriter {
     /// Fills up to `max` slots with what `next` returns, and sends them.
     ///
     /// # Errors
-    /// As [`PipeEnd::tx_sync`].
+    /// Same as [`PipeEnd::tx_sync`].
     #[inline(always)]
     pub fn step(&mut self, max: u32, mut next: impl FnMut() -> RawFrame) -> Result<u32, SyncFault> {
         let write = |buf: *mut u8| {
@@ -217,7 +217,7 @@ impl RawReader {
     /// Receives, and calls `visit` for up to `max` frames.
     ///
     /// # Errors
-    /// As [`PipeEnd::rx_sync`].
+    /// Same as [`PipeEnd::rx_sync`].
     #[inline(always)]
     pub fn step(&mut self, max: u32, mut visit: impl FnMut(RawFrame)) -> Result<u32, SyncFault> {
         self.0.rx_sync()?;

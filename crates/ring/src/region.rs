@@ -86,7 +86,8 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// As [`Self::create`], with buffers of any size, and pages that are allocated on first access.
+    /// Like [`Self::create`], with buffers of any size, and pages that are allocated on first
+    /// access.
     pub(crate) fn create_sparse(geometry: Geometry) -> Result<Arc<Self>, RegionError> {
         let header = RegionHeader::lay_out(geometry);
         let (_, base, header) = allocate(header, false, MapFlags::empty())?;
@@ -99,7 +100,7 @@ impl Region {
     /// Creates a region for several processes: any process with its descriptor can map it.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// Same as [`Self::create`].
     pub fn create_shared(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
         Self::make(geometry, huge).map(Arc::new)
     }
@@ -174,7 +175,8 @@ impl Region {
     /// as free until the rings and records in them are resumed.
     ///
     /// # Errors
-    /// As [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not exist.
+    /// Like [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not
+    /// exist.
     pub fn resume(
         file: &Arc<OwnedFd>,
         at: u64,
@@ -369,7 +371,8 @@ impl Region {
         Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
     }
 
-    /// As [`Self::data`]; `None` also in a private region, where only rings give access to buffers.
+    /// Like [`Self::data`]; `None` also in a private region, where only rings give access to
+    /// buffers.
     #[inline(always)]
     fn data_by_value(&self, buf: BufIdx) -> Option<NonNull<u8>> {
         if buf.0 < self.by_value { self.data(buf) } else { None }

@@ -7,8 +7,8 @@
 //! Only the lender loses data: what it shared with this process.
 //!
 //! ```text
-//!   access --> fault --> SIGBUS handler --> is it in the list? --> mapping replaced, access again
-//!                                                `- no ---> what handled SIGBUS before
+//!   access --> fault --> SIGBUS handler --> in a watched mapping? --> replaces it, repeats the access
+//!                                                `- no ---> previous handler of SIGBUS
 //! ```
 //!
 //! The handler is process-wide and installed with the first mapping. It runs in the faulting

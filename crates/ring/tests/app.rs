@@ -1,4 +1,4 @@
-//! The program's half: its permitted accesses, their order, and what is released when.
+//! Tests of the program's half: its permitted accesses, their order, and when slots are released.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -305,7 +305,7 @@ fn slots_are_weighed_listed_and_judged_without_their_bytes() {
     rx.for_each_len(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
     rx.for_each_len(SLOTS, 0, |_, _| unreachable!("the ring has no such slot"));
     assert_eq!(lens, [(61, 0), (62, 0)]);
-    // Around the end of the ring.
+    // The rounds pass the end of the ring.
     for round in 0..SLOTS as u16 {
         rx.advance(3);
         let head = kern.released().unwrap();

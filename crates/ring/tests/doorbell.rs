@@ -1,4 +1,4 @@
-//! The eventfd that wakes a party.
+//! Tests of the eventfd that wakes a party.
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Moving frames between rings: by exchange, by copy, in whole packets only.
+//! Tests of moving frames between rings: by exchange, by copy, and in whole packets only.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -184,7 +184,7 @@ fn a_copy_of_a_frame_onto_itself_changes_nothing() {
     let region = shared_region(2048);
     let mut rings = rings(&region, &region);
     rings.receive(1, &[60]);
-    // The state that a peer can cause by breaking the rules.
+    // Two slots have the same buffer: a state that only a peer which breaks the rules can cause.
     let doubled = rings.rx_kern.slot(0).buf;
     let tx = rings.tx_kern.view();
     tx.set_slot(0, slipring_ring::Slot { buf: doubled, ..tx.slot(0) });

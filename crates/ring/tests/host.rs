@@ -1,4 +1,5 @@
-//! Rings as their host sees them: netmap's words in the header, indices of others, offsets.
+//! Tests of rings as their host sees them: netmap's words in the header, indices that other
+//! processes wrote, payload offsets.
 #![allow(clippy::unwrap_used)]
 
 mod support;

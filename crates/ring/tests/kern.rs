@@ -1,4 +1,4 @@
-//! The driver's half: what it accepts from a program, and how it handles everything else.
+//! Tests of the driver's half: what it accepts from a program, and how it handles everything else.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -146,7 +146,7 @@ fn a_private_rings_driver_reaches_its_own_slots_only() {
     }
     let spare = kern.replace(0, spare, 60, none).unwrap_err();
     assert!(!kern.rename(0, Slot { buf: spare.index(), len: 60, flags: none }));
-    // Backwards, over the program's slots.
+    // This tail would go backwards, over the program's slots.
     kern.set_tail(3);
     assert_eq!((kern.hwtail(), app.avail(), bufs_of(&kern)), (ROOM, ROOM, bufs.clone()));
     assert!(app.push(&[1; 60]) && app.push(&[2; 60]));
@@ -222,7 +222,7 @@ fn a_dropped_ring_gives_its_bytes_and_buffers_back() {
     let at = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap().app.offset();
     assert_eq!(region.free_bufs(), before);
     assert_eq!(RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap().app.offset(), at);
-    // More rings than fit at once.
+    // Creates more rings than fit at once.
     for _ in 0..1000 {
         RingHalves::<Rx>::create(&region, 0, 64).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Memory that is lent and revoked. In a separate process: loom, in the tests of the crate, handles
-//! SIGBUS itself.
+//! Tests of memory that a lender may revoke. They are in a separate process, because loom in the
+//! tests of the crate handles SIGBUS itself.
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Random operations against simple queues: no frame lost, duplicated or out of order, every slot
-//! accounted for, and at all times one owner for every buffer.
+//! Tests with random operations, compared with simple queues: no frame may be lost, duplicated or
+//! out of order, every slot is accounted for, and every buffer always has exactly one owner.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -30,7 +30,7 @@ fn read(frame: &FrameMut<'_>) -> u64 {
 struct Line {
     from: PipeEnd,
     to: PipeEnd,
-    /// Queued, not synced.
+    /// Frames that are queued and not synced.
     queued: VecDeque<u64>,
     /// Frames sent, but not seen by the receiver.
     sent: VecDeque<u64>,

@@ -1,4 +1,5 @@
-//! Both ends of a pipe, in one thread, in two, and over two mappings of the region.
+//! Tests of both ends of a pipe: in one thread, in two threads, and over two mappings of the
+//! region.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -128,7 +129,8 @@ fn a_pipe_dropped_with_exchanged_frames_under_way_frees_what_it_owns_only() {
     b.rx_sync().unwrap();
     forward(&mut b.rx, &mut c.tx, 8);
     c.tx_sync().unwrap();
-    // `b` has not returned its slots, which contain buffers of `c`; `d` has the buffers of `a`.
+    // `b` has not returned its slots yet. They contain buffers of `c`, whose peer `d` has the
+    // buffers of `a`.
     drop((a, b));
     let taken = region.alloc_bufs(region.free_bufs()).unwrap();
     for buf in taken {

@@ -1,4 +1,4 @@
-//! A pipe between two processes: the second inherits the memfd and the bells.
+//! Tests of a pipe between two processes: the second process inherits the memfd and the doorbells.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! The index protocol over heap memory, against a peer that writes arbitrary values.
+//! Tests of the index protocol over heap memory, against a peer that writes arbitrary values.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -147,7 +147,7 @@ fn a_receiver_that_resumes_had_taken_over_what_it_says_as_far_as_that_was_sent()
     }
 }
 
-/// What each kind of word has to do, with one party at least.
+/// Checks the contract of each kind of word, as far as one thread can.
 fn holds_what_one_party_says<W: SharedWord>(word: &W) {
     word.release(7);
     assert!(!word.claim(3), "somebody has it");

@@ -1,4 +1,5 @@
-//! The loops that the safe interface is measured against do the same work.
+//! Tests that the raw loops, to which the safe interface is compared, do the same work as the safe
+//! loops.
 #![allow(clippy::unwrap_used)]
 
 use slipring_ring::raw::pipe;
@@ -24,7 +25,8 @@ fn frames_of_the_raw_loops_arrive_in_order_and_none_twice() {
             assert_eq!(frame, [received; 8]);
         });
         assert_eq!(drained.unwrap(), there.min(max_received));
-        // The reader's next sync returns what it has read; the writer's sync after that sees it.
+        // The reader's next sync returns the slots that it has read; the writer sees them at its
+        // sync after that.
         reader.step(0, |_| unreachable!("none was asked for")).unwrap();
         writer.step(0, || unreachable!("none was asked for")).unwrap();
         freed = before + u64::from(there.min(max_received));

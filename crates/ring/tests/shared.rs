@@ -1,4 +1,4 @@
-//! Rings that other processes map: a program gets copies of their buffers.
+//! Tests of rings that other processes map: a program gets copies of the buffers.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -10,13 +10,13 @@ pub fn prefetch<T>(value: &T) {
     prefetch_address(core::ptr::from_ref(value).cast());
 }
 
-/// As [`prefetch`], for the element `index`, which need not exist.
+/// Like [`prefetch`], for the element `index`, which need not exist.
 #[inline(always)]
 pub fn prefetch_element<T>(slice: &[T], index: usize) {
     prefetch_address(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// As [`prefetch`], for any address, mapped or not.
+/// Like [`prefetch`], for any address, mapped or not.
 #[inline(always)]
 pub fn prefetch_address(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -243,7 +243,8 @@ fn sample(meter: &PortMeter) -> ReportSample<NoExtra> {
         elapsed: meter.elapsed(),
         ports: meter.reports(),
         in_flight: meter.in_flight(),
-        // A frame leaves only once, whether its bytes are copied or its buffer is exchanged.
+        // A bridge makes no additional copies of a frame: each frame leaves once, whether its bytes
+        // are copied or its buffer is exchanged.
         copies: 0,
         extra: NoExtra {},
     }

@@ -50,7 +50,8 @@ pub(crate) fn wait(
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
-    // By now, the first reason may be gone, and the other one may exist.
+    // The obstacle may have changed during the wait, for example from a link that is down to a
+    // missing carrier, so it is determined again.
     Err(obstacle().unwrap_or(first).error(port, wait).into())
 }
 

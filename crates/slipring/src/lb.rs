@@ -88,7 +88,7 @@ impl LbPlan {
         std::iter::once(&self.input).chain(outputs(&self.groups)).cloned().collect()
     }
 
-    /// Returns the shortest reporting period.
+    /// Whether stdout is used for the classic program's lines.
     fn tick(&self) -> Option<Duration> {
         self.period.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
     }

@@ -1,7 +1,7 @@
 //! `slipring run`: runs a command whose traffic passes an emulated link.
 //!
 //! ```text
-//!   the command's namespace                       the namespace that we were called in
+//!   the command's namespace                       the namespace of the caller
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
 //! ```

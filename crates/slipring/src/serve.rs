@@ -69,7 +69,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
-    // Control sockets of other users' runs are opened by name.
+    // Confined processes may still open files here, because control sockets of other users' runs
+    // are opened later.
     Confinement::drop_all().opening_files().listening_on(options.listen.port()).begin(session)?;
     let gateway = WebGateway::open(options)?;
     let url = format!("http://{}/", gateway.address());

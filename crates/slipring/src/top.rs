@@ -60,7 +60,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     };
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
-        // Counters of other users' runs are opened by name.
+        // Confined processes may still open files here, because counters of other users' runs are
+        // opened later.
         Confinement::drop_all().opening_files().begin(session)?;
         let _metrics = top.serve(session)?;
         match session.reporter.format() {

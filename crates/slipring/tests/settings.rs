@@ -1,5 +1,5 @@
-//! The settings of `slipring emulate` through the binary: nothing is opened, and no privilege is
-//! needed.
+//! Tests of the settings of `slipring emulate` through the binary: nothing is opened, and no
+//! privilege is needed.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};

@@ -1,5 +1,6 @@
-//! gen, bridge and gen for minutes at half the rate that the path can carry: nothing is lost, and
-//! the counters of the three programs and of the links between them agree to the packet.
+//! Runs gen, bridge and gen in a row for minutes, at half the rate that the path can carry. No
+//! frame may be lost, and the counters of the three programs and of the links between them must
+//! agree to the packet.
 //!
 //! ```text
 //!   left: gen tx -- veth --> mid: bridge -- veth --> right: gen rx
@@ -76,7 +77,8 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{:#}", soak.bridge.0["ports"]);
     balance(&soak);
     let Run { sender, bridge, receiver } = &soak;
-    // A lower rate would prove less; other tests measure how well gen keeps a rate.
+    // The sender must come close to its rate, or the test would prove less than intended. Other
+    // tests measure how well gen keeps a rate.
     let kept = sender.tx(0) >= rate * seconds / 2;
     assert!(kept, "the sender did not keep its rate: {sender:?}");
     sender.lossless();

@@ -1,5 +1,5 @@
-//! User models in the settings of links, through the binary: captures in virtual time, no privilege
-//! needed.
+//! Tests of user models in the settings of links, through the binary: captures in virtual time, no
+//! privilege needed.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

@@ -77,7 +77,7 @@ pub(crate) struct DeliveryTarget {
 pub struct DeliveryCounts {
     /// The number of frames.
     pub packets: u32,
-    /// The sum of their lengths in bytes.
+    /// The sum of the frames' lengths in bytes.
     pub bytes: u64,
 }
 
@@ -251,7 +251,7 @@ pub struct FrameCopy {
     pub slots: FrameSlots,
     /// The frame's length in bytes, before any change to its tag.
     pub len: u32,
-    /// How to change its tag.
+    /// How to change the frame's tag.
     pub tag: TagAction,
 }
 

@@ -87,7 +87,7 @@ impl SwitchDropReason {
 pub struct SwitchTraffic {
     /// The number of complete frames.
     pub packets: u64,
-    /// The sum of their lengths in bytes.
+    /// The sum of the frames' lengths in bytes.
     pub bytes: u64,
 }
 

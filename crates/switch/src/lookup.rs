@@ -31,7 +31,7 @@ pub struct SwitchPacket<'a> {
     pub len: u32,
     /// The slots of the frame.
     pub slots: FrameSlots,
-    /// The requests in its flags.
+    /// The requests in the flags of the frame's slots.
     pub marks: SlotMarks,
 }
 

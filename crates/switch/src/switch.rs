@@ -220,7 +220,7 @@ impl Switch {
         self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
-    /// As [`Self::forward`], but `lookup` selects the destination of each frame.
+    /// Like [`Self::forward`], but `lookup` selects the destination of each frame.
     #[inline]
     pub fn forward_by<'p>(
         &mut self,

@@ -1,5 +1,5 @@
 /* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]], or port DEVICE shuttle NAME NAME
- * MILLISECONDS, or port DEVICE echo NAME TX RX, with numbers of host rings. It knows nothing but open, ioctl, mmap and poll. */
+ * MILLISECONDS, or port DEVICE echo NAME TX RX, with numbers of host rings. It uses only open, ioctl, mmap and poll. */
 #define _GNU_SOURCE
 #include "../../fuse/tests/c/netmap.h"
 #include <errno.h>
@@ -20,7 +20,7 @@
         }                                                                                          \
     } while (0)
 
-/* A frame of an Ethernet type for experiments, to everybody, with a number in it. */
+/* A broadcast frame with an EtherType for experiments, and a number. */
 static const uint8_t HEAD[14] = {255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5};
 #define LEN 60
 
@@ -34,7 +34,7 @@ static void say(const char *what) {
     fflush(stdout);
 }
 
-/* False where the bind is refused. */
+/* Returns false if the bind is refused. */
 static int bind_port(const char *device, const char *name, uint32_t mode, uint64_t flags) {
     struct header h = {.version = 14, .reqtype = 1};
     struct reg reg = {.mode = mode, .flags = flags};
@@ -79,7 +79,10 @@ static void send_frames(uint64_t count) {
         }
         CHECK(ioctl(fd, NIOCTXSYNC, 0) == 0);
     }
-    /* Until all of them are out of the ring: an interface forgets what it has not sent. */
+    /*
+     * Waits until all frames have left the ring: an interface discards unsent frames when it is
+     * closed.
+     */
     for (int i = 0; next(tx, tx->tail) != tx->head; i++) {
         CHECK(i < 20000 && ioctl(fd, NIOCTXSYNC, 0) == 0);
         usleep(1000);
@@ -100,7 +103,7 @@ static void receive_frames(uint64_t count) {
             CHECK(number == seen && rx->slot[rx->head].len == LEN);
             seen++;
         }
-        /* Gives the slots back, also the last ones. */
+        /* This sync also returns the last slots. */
         CHECK(ioctl(fd, NIOCRXSYNC, 0) == 0);
     }
     say("received");
@@ -112,16 +115,19 @@ static void hear(int signal) { *(signal == SIGTERM ? &is_over : &is_asked) = 1; 
 
 static void sync_ring(int port, unsigned long cmd) { CHECK(ioctl(port, cmd, 0) == 0 || errno == EINTR); }
 
-/* Whether a frame has come, or comes in time. */
+/* Whether a frame has arrived, or arrives in time. */
 static int is_coming(int patience) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     sync_ring(fd, NIOCRXSYNC);
     return rx->head != rx->tail || (patience > 0 && poll(&p, 1, patience) > 0);
 }
 
-/* Frames from one port to another, until it is told to end. No more are under way than the other has room
- * for: what has not come in time when all have left is lost, and the rest comes in order. Asked to, it
- * tells when many bursts in a row came whole. */
+/*
+ * Passes frames from one port to another until it gets a signal. At most as many frames are in
+ * flight as the other ring has slots. Frames that have not arrived in time after all were sent
+ * count as lost; all others must arrive in order. On request, it reports when many bursts in a row
+ * have arrived completely.
+ */
 static void shuttle(const char *device, const char *to, int patience) {
     enum { BURST = 200, MANY = 20 };
     struct ring *out = tx;
@@ -168,7 +174,7 @@ static void shuttle(const char *device, const char *to, int patience) {
 
 static struct ring *ring_at(uint32_t i) { return (struct ring *)((char *)nif + nif->ring_ofs[i]); }
 
-/* Sends what comes from the host back to it, over all of its rings in turn. */
+/* Returns frames from the host to the host, over all host rings in turn. */
 static void echo(void) {
     uint32_t tx_rings = nif->tx_rings + nif->host_tx_rings, turn = 0;
     CHECK(nif->host_tx_rings == host_rings[0] && nif->host_rx_rings == host_rings[1]);
@@ -192,7 +198,7 @@ static void echo(void) {
     }
 }
 
-/* The end of the interface is one for good. */
+/* After the interface has ended, all calls fail. */
 static void outlive(void) {
     say("bound");
     while (!(wait_for(POLLIN) & POLLERR) || ioctl(fd, NIOCRXSYNC, 0) == 0)
@@ -208,14 +214,16 @@ static void hold(void) {
     say("bound");
     CHECK(wait_for(POLLIN) & POLLERR);
     CHECK(ioctl(fd, NIOCRXSYNC, 0) < 0);
-    /* The last two where its rings are just being taken down. */
+    /* The last two errors occur while the rings are being removed. */
     CHECK(errno == ENOTCONN || errno == EIO || errno == ECONNABORTED || errno == ECANCELED);
     CHECK(ioctl(fd, NIOCTXSYNC, 0) < 0 && (errno == ENOTCONN || errno == EIO));
     CHECK(wait_for(POLLOUT) & POLLERR);
     say("told");
 }
 
-/* Touches memory far beyond its port's, with the device open or closed, and stays. */
+/*
+ * Writes to memory far beyond that of the port, with the device open or closed, and keeps running.
+ */
 static void touch(uint64_t mib, int closes) {
     volatile char *mem = mmap(0, mib << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(mem != MAP_FAILED);

@@ -47,7 +47,7 @@ pub fn is_numbered(frame: &[u8]) -> bool {
 /// difference.
 ///
 /// # Panics
-/// If they differ.
+/// If the sequences differ.
 #[track_caller]
 pub fn assert_same(name: &str, got: &[Vec<u8>], sent: &[Vec<u8>]) {
     for (at, (got, sent)) in got.iter().zip(sent).enumerate() {

@@ -1,4 +1,5 @@
-//! Loom models: every interleaving, and every value that the memory model allows.
+//! Runs models with loom, which explores every interleaving and every value that the memory model
+//! allows.
 //!
 //! A model is a closure that starts threads by `loom::thread`, shares atomics of `loom::sync`, and
 //! asserts. The code under test accesses its words through a trait, so that it runs with loom's
@@ -49,7 +50,7 @@ pub fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_within(PREEMPTIONS, model);
 }
 
-/// As [`explore`], within this number of preemptions.
+/// Like [`explore`], within this number of preemptions.
 ///
 /// # Panics
 /// If `model` fails in one of the schedules.
@@ -65,7 +66,7 @@ pub fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     fails_within(PREEMPTIONS, model)
 }
 
-/// As [`fails`], within this number of preemptions.
+/// Like [`fails`], within this number of preemptions.
 #[must_use]
 pub fn fails_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore_within(preemptions, model))).is_err()

@@ -75,9 +75,9 @@ fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 /// The output of a program so far.
 #[derive(Debug, Default, Clone)]
 pub struct ProgramOutput {
-    /// Its stdout so far, in whole lines.
+    /// The program's stdout so far, in whole lines.
     pub stdout: String,
-    /// Its stderr so far, in whole lines.
+    /// The program's stderr so far, in whole lines.
     pub stderr: String,
     /// How many of the two streams have ended.
     ended: u8,
@@ -86,11 +86,11 @@ pub struct ProgramOutput {
 /// How a program ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit status or signal.
+    /// The program's exit status or signal.
     pub status: ExitStatus,
-    /// Its whole stdout.
+    /// The program's whole stdout.
     pub stdout: String,
-    /// Its whole stderr.
+    /// The program's whole stderr.
     pub stderr: String,
 }
 
@@ -162,7 +162,7 @@ impl Program {
         self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns its process id.
+    /// Returns the program's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -217,7 +217,7 @@ impl Drop for Program {
 }
 
 impl Ended {
-    /// Returns its exit status; -1 after a signal.
+    /// Returns the program's exit status; -1 after a signal.
     #[must_use]
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)

@@ -62,7 +62,7 @@ impl OnTerminal {
         Self { child, person, terminal, seen }
     }
 
-    /// Returns its process id.
+    /// Returns the program's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -140,13 +140,13 @@ impl AttachedProgram {
         Ok(Self { schema: names.map_err(nonsense)?, reader, path: path.to_owned() })
     }
 
-    /// Returns the schema of its words.
+    /// Returns the schema of the program's words.
     #[must_use]
     pub fn schema(&self) -> &MetricSchema {
         &self.schema
     }
 
-    /// Returns its process id.
+    /// Returns the program's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.reader.pid()
@@ -175,11 +175,11 @@ impl AttachedProgram {
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// As [`Self::snapshot`], but always waits for words newer than those already published, unless
-    /// the program is too slow.
+    /// Like [`Self::snapshot`], but always waits for words newer than those already published,
+    /// unless the program is too slow.
     ///
     /// # Errors
-    /// As for [`Self::snapshot`].
+    /// Same as [`Self::snapshot`].
     pub fn fresh_snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         self.newer(seen)

@@ -58,7 +58,7 @@ pub struct MetricObject {
     /// Destination of the object's frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Index of its first word.
+    /// Index of the object's first word.
     pub first: usize,
 }
 

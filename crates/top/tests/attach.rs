@@ -1,4 +1,4 @@
-//! Programs that publish, and programs that look for them.
+//! Tests of programs that publish, and of programs that look for them.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The terminal is always restored.
+//! Tests that the terminal is always restored.
 //!
 //! The program on the terminal is this test itself, called with a variable in its environment.
 #![allow(clippy::unwrap_used)]

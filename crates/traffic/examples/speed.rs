@@ -55,7 +55,8 @@ fn report(name: &str, pattern: &TrafficPattern) -> Result<(), Box<dyn std::error
     let patch = mpps(&mut buffers, |buffer, now_ns| {
         black_box(generator.patch(now_ns, buffer));
     });
-    // Numbers are new every time: a repeated frame would take another path.
+    // Each frame has a new number, because the tracker takes another path for a number that it has
+    // seen.
     let mut trackers = [StampCheck::Mark, StampCheck::Checksum].map(Tracker::new);
     let [mark, checksum] = trackers.each_mut().map(|tracker| {
         mpps(&mut buffers, |buffer, now_ns| {

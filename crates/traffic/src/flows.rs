@@ -16,7 +16,7 @@ use crate::pattern::TrafficPattern;
 /// How the endpoint of a side, source or destination, is chosen for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
-    /// The endpoints take turns, again and again.
+    /// The endpoints are used one after the other, and start over at the end.
     #[default]
     Sweep,
     /// The endpoint is drawn at random for each frame.

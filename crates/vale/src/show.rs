@@ -26,7 +26,7 @@ pub(crate) enum DaemonRequest {
     Free { what: FreeTarget, name: String, owner: String },
 }
 
-/// What to remove.
+/// What to remove from the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FreeTarget {
     /// A persistent port.

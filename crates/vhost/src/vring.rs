@@ -93,7 +93,7 @@ pub(crate) struct NegotiatedFeatures {
 /// A chain to be returned to the guest (`struct virtq_used_elem`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UsedElem {
-    /// Index of its first descriptor.
+    /// Index of the chain's first descriptor.
     pub(crate) head: u16,
     /// Number of bytes written to the chain.
     pub(crate) len: u32,

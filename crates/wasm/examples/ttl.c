@@ -1,10 +1,10 @@
-/* A model in C: a link behind which packets have some hops less to live, as behind as many routers.
+/* A model in C: a link that decrements the TTL of packets, as some routers in a row do.
  *
  *   clang --target=wasm32 -O2 -nostdlib -Wl,--no-entry -o ttl.wasm ttl.c
  *   slipring emulate -i eth0 -i eth1 -L wasm,ttl.wasm,3
  *
- * Setting 0: how many hops. IPv4 in plain Ethernet; all else passes as it is. Packets that have not
- * enough left are lost.
+ * Parameter 0: number of hops. Handles IPv4 in Ethernet without tags; other frames pass unchanged.
+ * Packets whose TTL is too low are lost.
  */
 #define EXPORT(name) __attribute__((export_name(#name))) name
 #define IMPORT(name) __attribute__((import_module("slipring"), import_name(#name))) name
@@ -31,11 +31,11 @@ int EXPORT(lose)(long long now_ns, int len, long long number)
     if (frame[TTL] <= hops)
         return LOSE;
     frame[TTL] = (unsigned char)(frame[TTL] - hops);
-    /* RFC 1624: what is taken from the high byte of a word is added to the checksum. */
+    /* RFC 1624: the amount subtracted from the high byte of a word is added to the checksum. */
     unsigned sum = ((unsigned)frame[CHECKSUM] << 8 | frame[CHECKSUM + 1]) + ((unsigned)hops << 8);
     sum = (sum & 0xffff) + (sum >> 16);
     if (sum == 0xffff)
-        sum = 0; /* The same number; a sender writes 0. */
+        sum = 0; /* Both values mean the same; senders write 0. */
     frame[CHECKSUM] = (unsigned char)(sum >> 8);
     frame[CHECKSUM + 1] = (unsigned char)sum;
     return KEEP;

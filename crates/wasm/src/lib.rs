@@ -1,43 +1,44 @@
-//! Models of emulated links as WebAssembly modules: the user's own loss, delay and rate, untrusted
-//! and without a compiler at hand.
+//! WebAssembly modules as models of emulated links: a user supplies a delay, a loss or a rate. A
+//! module is not trusted and runs in a sandbox. No compiler is needed on the machine that runs it.
 //!
 //! # The interface, version 1
 //!
 //! A module exports
 //!
-//! | name | type | what |
+//! | name | type | meaning |
 //! |---|---|---|
 //! | `slipring_abi` | `() -> i32` | 1: the version of this interface |
-//! | a delay, usually `delay_ns` | `(now_ns: i64, len: i32, number: i64) -> i64` | travel time of the frame, in ns |
-//! | a loss, usually `lose` | `(now_ns: i64, len: i32, number: i64) -> i32` | 0: the frame continues, 1: it is lost, 2: it is marked (ECN), or lost if it cannot be marked |
-//! | a rate, usually `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line has sent the frame, in ns, `start_ns` or later |
-//! | `slipring_header` | `() -> i32` | address to which the first bytes of the frame are copied before each delay or loss; optional |
-//! | `slipring_header_len` | `() -> i32` | length of that window; bytes after a shorter frame are
-//! zeros |
-//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss the bytes are copied back
-//! from the window into the frame; optional |
-//! | `memory` | memory | needed for the header only |
+//! | a delay function, by default `delay_ns` | `(now_ns: i64, len: i32, number: i64) -> i64` | travel time of the frame, in ns |
+//! | a loss function, by default `lose` | `(now_ns: i64, len: i32, number: i64) -> i32` | 0: the frame continues, 1: it is lost, 2: it is marked (ECN), or lost if it cannot be marked |
+//! | a rate function, by default `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line has sent the frame, in ns, `start_ns` or later |
+//! | `slipring_header` | `() -> i32` | address of the header window, to which the first bytes of the frame are copied before each delay or loss; optional |
+//! | `slipring_header_len` | `() -> i32` | length of the header window; after a frame that is shorter than the window, the remaining bytes are zeros |
+//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss, the bytes of the window are copied back into the frame; optional |
+//! | `memory` | memory | the module's memory; only needed for the header window |
 //!
 //! and may import from `slipring`
 //!
-//! | name | type | what |
+//! | name | type | meaning |
 //! |---|---|---|
 //! | `random` | `() -> i64` | 64 random bits, derived from the seed, the link, the stage and the frame's number |
 //! | `uniform` | `() -> f64` | a number in `[0, 1)` from the same stream |
 //! | `param` | `(i32) -> f64` | the number with that index in the settings, from 0 |
 //!
-//! `number` is the frame's number: how many frames reached its link before it (for a rate: how many
-//! calls of the model came before). Times are on the link's clock, lengths without FCS;
-//! `wire_bytes` includes framing.
+//! `number` counts from 0. For a delay or a loss, it is the number of frames that reached the link
+//! before this frame; for a rate, the number of earlier calls of the model. Times are on the link's
+//! clock. Lengths are without FCS; `wire_bytes` also includes the line's framing.
 //!
 //! # Invariants
-//! 1. If a call traps, runs out of fuel or returns an invalid value, only its frame is affected: it
-//!    is lost as [`LinkDropCause::Model`](slipring_link::LinkDropCause::Model). The module
-//!    continues with the memory in the state in which that call left it.
-//! 2. A module has access only to the above: no clock, no file, no memory of ours. The same seed,
-//!    settings and frames give the same results everywhere; bits of NaNs are canonical.
-//! 3. Each link and direction has its own instance. A change of the link keeps the instance, with
-//!    its memory, unless module, function, parameters or limits change.
+//! 1. If a call traps, runs out of fuel or returns an invalid value, only the frame of that call is
+//!    affected: it is lost, with the cause
+//!    [`LinkDropCause::Model`](slipring_link::LinkDropCause::Model). The module's memory stays as
+//!    that call left it.
+//! 2. A module has access only to its own memory and to the imports above. It has no clock, no
+//!    files, and no access to other memory of this process. The same seed, settings and frames give
+//!    the same results on every machine, because NaNs have canonical bits.
+//! 3. Each link has its own instance of a module, so the two directions of an emulation share
+//!    nothing. A change of the link's settings keeps the instance and its memory, unless the
+//!    module, the function, the parameters or the limits change.
 //!
 //! ```
 //! use slipring_link::{DelayModel, DelaySpec, LinkSpec};
@@ -56,8 +57,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not for models that the link crate has: those cost nanoseconds, and a call of a module tens of
-//! nanoseconds more.
+//! Not for: models that the link crate implements itself. Such a model costs a few nanoseconds per
+//! frame; a call of a module costs tens of nanoseconds more.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

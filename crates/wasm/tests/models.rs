@@ -1,4 +1,4 @@
-//! Modules as models of links, in virtual time.
+//! Tests of modules as models of links, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod network;
@@ -36,7 +36,8 @@ const REWRITES: &str = r#"(memory (export "memory") 1)
 
 #[test]
 fn a_module_that_says_so_rewrites_the_bytes_of_frames() {
-    // The second byte is set to the frame's number; a byte after the frame is written too.
+    // The module sets the second byte of the frame to the frame's number. It also writes to the
+    // window after the end of the frame, which must have no effect.
     let body = "(i32.store8 (i32.const 101) (i32.wrap_i64 (local.get $number)))
                 (i32.store8 (i32.const 119) (i32.const 99)) (i32.const 0)";
     let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
@@ -80,7 +81,7 @@ fn a_delay_sees_time_length_and_number() {
     for (at_ns, len) in [(100, 60), (200, 1000), (300, 60)] {
         sim.push(at_ns, &vec![0; len]);
     }
-    // Each leaves after its delay: number * 1 ms + arrival + length.
+    // Each frame leaves `number * 1 ms + arrival + length` after its arrival.
     assert_eq!(sim.releases(), [260, 1_001_400, 2_000_660]);
 }
 
@@ -97,7 +98,7 @@ fn a_loss_keeps_loses_and_marks() {
 
 #[test]
 fn a_rate_holds_the_line_for_as_long_as_it_says() {
-    // 8 ns a byte: 1 Gbit/s.
+    // Each byte takes 8 ns, which is 1 Gbit/s.
     let body = "(i64.add (local.get $now)
                          (i64.mul (i64.const 8) (i64.extend_i32_u (local.get $len))))";
     let module = module(&function("finish_ns", "i64", body));
@@ -108,7 +109,7 @@ fn a_rate_holds_the_line_for_as_long_as_it_says() {
 
 #[test]
 fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
-    // 1 us for each earlier frame.
+    // The delay is 1 us for each earlier frame.
     let body = "(i64.add (local.get $now) (i64.mul (local.get $number) (i64.const 1000)))";
     let module = module(&function("finish_ns", "i64", body));
     let finish = module.rate("finish_ns", &[]).unwrap();
@@ -124,7 +125,8 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     let header = r#"(memory (export "memory") 1)
         (func (export "slipring_header") (result i32) (i32.const 100))
         (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
-    // The fourth byte, and the fifth, which is never copied in.
+    // The module adds the fourth byte of the window and the byte after the window, into which
+    // nothing is ever copied.
     let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
     let module = module(&(header.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
@@ -151,7 +153,8 @@ fn random_numbers_are_those_of_link_stage_and_frame() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // The engine's own draws for that name, for the first frame and the last.
+    // The same values, drawn directly from the link's random stream, for the first and the last
+    // frame.
     let draws = slipring_model::Draws::new(7, "link/up/delay");
     let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
     assert_eq!(run(7, "up")[0], drawn(0));
@@ -213,7 +216,7 @@ fn nonsense_from_losses_and_rates_is_counted_too() {
 
 #[test]
 fn fuel_bounds_a_call() {
-    // As many rounds as the frame has bytes.
+    // The loop of this function runs once for each byte of the frame.
     let body = "(local $left i32) (local.set $left (local.get $len))
         (loop $next (local.set $left (i32.sub (local.get $left) (i32.const 1)))
                     (br_if $next (local.get $left)))
@@ -260,7 +263,8 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is read again together with the settings: only the module's contents matter.
+        // The module is compiled again for the new settings. Its state is kept, because the
+        // contents of the two modules are equal.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);
@@ -372,7 +376,7 @@ fn why_losses_and_rates_fail_is_told_too() {
     assert!(error.contains("it answered 4 ns, before its start at 5 ns"), "{error}");
 }
 
-/// Whether a C compiler for WebAssembly is installed; compiles `source`.
+/// Compiles `source` to WebAssembly; returns false if no compiler for WebAssembly is installed.
 fn clang(source: &str, module: &std::path::Path) -> bool {
     let flags =
         ["--target=wasm32", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wall", "-Wextra", "-Werror"];

@@ -1,5 +1,5 @@
-//! The gateway with runs of the test: the requests that pass, the requests that are refused, and
-//! its end.
+//! Tests of the gateway with runs of the test: which requests pass, which are refused, and how the
+//! gateway ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -391,7 +391,7 @@ fn nonsense_harms_nobody_else() {
 #[test]
 fn half_open_connections_lock_nobody_out() {
     let site = GatewayRun::new();
-    // More than the limit, each in another half-open state.
+    // More connections than the limit, in four different half-open states.
     let heads =
         [&b""[..], b"G", b"POST /api/v1/lab/stats HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: "];
     let held: Vec<_> = heads
@@ -479,7 +479,7 @@ fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
     for path in ["/", "/main.js", "/main.css"] {
         let body = site.get(path).body;
         for scheme in ["http://", "https://"] {
-            // An XML namespace is a name, and is not requested.
+            // An XML namespace looks like an address, but nothing is requested from there.
             let found = body.replace("http://www.w3.org/", "");
             assert!(!found.contains(scheme), "{path} has {scheme}");
         }

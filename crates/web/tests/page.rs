@@ -1,4 +1,4 @@
-//! The sources of the page: their types, and their own tests.
+//! Tests of the sources of the page: their types, and their own tests.
 
 #![allow(clippy::unwrap_used)]
 

@@ -51,8 +51,8 @@ fn ask(address: SocketAddr) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
-    // Among thousands of new connections, a connection may be closed before it is read; the retry
-    // is not.
+    // Among thousands of new connections, the gateway may close one before it reads the request; a
+    // second attempt then succeeds.
     let asked =
         stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     match asked {

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let read = [&header.encode()[..VnetForm::Short.byte_len()], &super_frame].concat();
 
-    // slipring segments it.
+    // slipring splits the frame into segments.
     let (header, frame) = read.split_at(VnetForm::Short.byte_len());
     let header = VnetHeader::parse(header, VnetForm::Short)?;
     println!("in:  {}", Summary::new(frame));

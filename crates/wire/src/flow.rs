@@ -162,7 +162,7 @@ impl FlowHasher {
         Self { sip: SipHasher13::new_with_keys(secret[0], secret[1]), is_symmetric: false }
     }
 
-    /// As [`Self::new`], but with one hash for both directions of a flow.
+    /// Like [`Self::new`], but with one hash for both directions of a flow.
     #[must_use]
     pub const fn symmetric(self) -> Self {
         Self { is_symmetric: true, ..self }

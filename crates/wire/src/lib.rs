@@ -1,6 +1,6 @@
 //! Parses, checksums, summarizes and builds Ethernet frames.
 //!
-//! Modules use those above them in this table:
+//! A module may use the modules above it in this table:
 //!
 //! | module | purpose |
 //! |---|---|

@@ -5,9 +5,9 @@
 //! prints, too, is identical to tcpdump's, byte for byte. If the captured bytes end too early, the
 //! text ends with `[|tcp]`.
 //!
-//! Modules use those to their right and below. A packet inside a packet is printed by the function
-//! that the line carries (`text::SummaryLine::inner`), so that no decoder uses a decoder to its
-//! left or above.
+//! A module may use the modules to its right and below it in this drawing. A packet inside a packet
+//! is printed through a function pointer in the line (`text::SummaryLine::inner`), so that no
+//! decoder uses a decoder to its left or above.
 //!
 //! ```text
 //!   link ──> arp, stp

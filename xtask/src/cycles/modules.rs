@@ -1,4 +1,4 @@
-//! The modules of a crate as its files declare them, and what each one defines and imports.
+//! The modules of a crate as its files declare them, and the items and imports of each module.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use syn::{Attribute, Item, ItemMod, UseTree, Visibility};
 
 use crate::source::{Source, attributes_of, is_test_only};
 
-/// All modules of one target, by their path from its root; the root's is `crate`.
+/// All modules of one target, by their path from its root module, whose path is `crate`.
 #[derive(Default)]
 pub(super) struct Modules(pub(super) BTreeMap<String, Module>);
 
 /// One module.
 #[derive(Default)]
 pub(super) struct Module {
-    /// Names that its items define: types, functions, constants, macros.
+    /// Names that the module's items define: types, functions, constants, macros.
     pub(super) items: Vec<String>,
     pub(super) imports: Vec<Import>,
     /// The items themselves, without inner modules and imports.
     pub(super) code: Vec<Item>,
 }
 
-/// One name that a `use` brings; `*` stands for all.
+/// One name that a `use` imports; `*` means all names.
 #[derive(Debug, Clone)]
 pub(super) struct Import {
     pub(super) name: String,
     pub(super) path: Vec<String>,
-    /// Whether it is there for others: such an import is no use of the item by itself.
+    /// Whether the import is a re-export, which does not count as a use of the item.
     pub(super) is_reexport: bool,
 }
 
 impl Modules {
-    /// Reads a target from its root file on.
+    /// Reads a target, starting from its root file.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let mut modules = Self::default();
         let dir = root.parent().unwrap_or(root).to_owned();
@@ -44,7 +44,7 @@ impl Modules {
         self.add(source.syntax.items, file, dir, path)
     }
 
-    /// Adds a module whose child modules lie in `dir`.
+    /// Adds a module whose child modules are in `dir`.
     fn add(&mut self, items: Vec<Item>, file: &Path, dir: &Path, path: &str) -> Result<(), String> {
         let mut module = Module::default();
         for item in items {
@@ -90,7 +90,7 @@ impl Modules {
         }
     }
 
-    /// A crate of one text.
+    /// Creates the modules of a crate that consists of one source text.
     #[cfg(test)]
     pub(super) fn from_text(text: &str) -> Self {
         let mut modules = Self::default();
@@ -100,7 +100,7 @@ impl Modules {
     }
 }
 
-/// The names that a tree of imports brings.
+/// Returns the names that a `use` tree imports.
 pub(super) fn imports(tree: &UseTree, is_reexport: bool) -> Vec<Import> {
     let mut found = Vec::new();
     collect(tree, &mut Vec::new(), is_reexport, &mut found);
@@ -154,7 +154,7 @@ fn name_of(item: &Item) -> Option<String> {
     })
 }
 
-/// Whether a condition on an item can hold in tests only: `test`, `all(test, ..)`.
+/// Whether attributes restrict an item to tests: `cfg(test)`, `cfg(all(test, ..))`.
 pub(super) fn is_only_for_tests(attributes: &[Attribute]) -> bool {
     let conditional = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     is_test_only(attributes)
@@ -173,7 +173,7 @@ fn needs_test(condition: &syn::Meta) -> bool {
     }
 }
 
-/// The file that `#[path = ".."]` names.
+/// Returns the file that an attribute `#[path = ".."]` names.
 fn path_attribute(attributes: &[Attribute]) -> Option<PathBuf> {
     let named = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?;
     let syn::Meta::NameValue(pair) = &named.meta else { return None };

@@ -1,4 +1,4 @@
-//! Which module's code names items of which other modules.
+//! Determines which modules' items the code of each module names.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -8,14 +8,14 @@ use super::Graph;
 use super::modules::{Import, Module, Modules, imports, is_only_for_tests};
 use crate::source::attributes_of;
 
-/// How many re-exports a name is followed through; ends imports that name themselves.
+/// Maximum number of re-exports through which a name is followed; this ends cyclic imports.
 const MAX_HOPS: usize = 16;
 
-/// Every module with those whose items its code names.
+/// Returns, for each module, the modules whose items its code names.
 pub(super) fn graph(modules: &Modules) -> Graph {
     let uses = modules.0.iter().map(|(path, module)| {
         let mut names = Names { modules, at: path, found: Vec::new() };
-        // A trait is used by its methods alone, so a private import is a use.
+        // A trait may be used only through its methods, so a private import counts as a use.
         let used = module.imports.iter().filter(|import| !import.is_reexport);
         used.for_each(|import| names.note_import(import));
         module.code.iter().for_each(|item| names.visit_item(item));
@@ -25,16 +25,16 @@ pub(super) fn graph(modules: &Modules) -> Graph {
     uses.collect()
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     Module(String),
-    /// An item, by the module that defines it.
+    /// An item; the path is that of the module that defines it.
     Item(String),
 }
 
 impl Modules {
-    /// What a path means in the module `at`; `None` where it is of no module of this crate.
+    /// Resolves a path in the module `at`; `None` if it does not lead into this crate.
     fn resolve(&self, at: &str, path: &[String], hops: usize) -> Option<Target> {
         let (first, rest) = path.split_first()?;
         let mut target = match first.as_str() {
@@ -49,7 +49,8 @@ impl Modules {
                 "super" => Target::Module(module.rsplit_once("::")?.0.to_owned()),
                 name => {
                     let is_last = i + 1 == rest.len();
-                    // What a macro makes is not seen, but its path says where it is.
+                    // The items that a macro creates are not known, but the path says in which
+                    // module they are.
                     let made = || Target::Item(module.clone());
                     self.member(module, name, is_last, hops).unwrap_or_else(made)
                 }
@@ -58,7 +59,7 @@ impl Modules {
         Some(target)
     }
 
-    /// What `name` means in a module: an item of it, a child, an import.
+    /// Resolves `name` in a module: one of its items, a child module, or an import.
     fn member(&self, at: &str, name: &str, is_last: bool, hops: usize) -> Option<Target> {
         let module = self.0.get(at)?;
         let child = format!("{at}::{name}");
@@ -83,7 +84,7 @@ impl Modules {
     }
 }
 
-/// Collects the modules that one module's code names, each with an item of it.
+/// Collects the modules that the code of one module names, each with the name of an item.
 struct Names<'m> {
     modules: &'m Modules,
     at: &'m str,
@@ -108,7 +109,7 @@ impl Names<'_> {
         }
     }
 
-    /// Notes the paths among the tokens of a macro, which are no syntax yet.
+    /// Collects paths among the tokens of a macro: macro arguments are not parsed as syntax.
     fn search(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -176,7 +177,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
 mod tests {
     use super::*;
 
-    /// The uses of a crate of one text, as `from>to`.
+    /// Returns the uses in a crate with this source text, as `from>to`.
     fn uses(text: &str) -> Vec<String> {
         let graph = graph(&Modules::from_text(text));
         let short = |path: &str| path.trim_start_matches("crate::").to_owned();

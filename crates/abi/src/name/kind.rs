@@ -2,7 +2,7 @@
 //! these names.
 //!
 //! ```text
-//!   abi    KINDS: one line a kind     --> parser, printer, error texts, completion
+//!   abi    KINDS: one line per kind   --> parser, printer, error texts, completion
 //!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
 //! ```
 //! A new kind is a line in `port_kinds!` below and a folder of the same name in

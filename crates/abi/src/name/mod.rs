@@ -1,14 +1,14 @@
 //! Port names: netmap's grammar, extended so that every kind of port can be named explicitly.
 //!
 //! ```text
-//! PORT   = "netmap:" NAME SUFFIX        the best there is for that interface, or a pipe
+//! PORT   = "netmap:" NAME SUFFIX        the best mode of that interface, or a pipe
 //!        | "vale" [ID] ":" NAME SUFFIX  port NAME of the switch vale[ID]
-//!        | "xdp:" NAME SUFFIX           … and so "packet:", "tap:"
+//!        | "xdp:" NAME SUFFIX           likewise "packet:" and "tap:"
 //!        | "kernel:" [ "vale" [ID] ":" ] NAME SUFFIX    port of a netmap device
 //!        | "vfio:" PCI SUFFIX           PCI is 0000:03:00.0 or 03:00.0
 //!        | "null:" SUFFIX
-//!        | "vhost:" PATH [ OPTION ]     guest whose monitor connects to PATH; a `@` in it twice
-//!        | "vhostclient:" PATH [ OPTION ]    guest whose monitor makes PATH
+//!        | "vhost:" PATH [ OPTION ]     guest whose VMM connects to PATH; `@` doubled
+//!        | "vhostclient:" PATH [ OPTION ]    guest whose VMM creates PATH
 //!        | "pcap:" FILE                 the rest of the string, whatever it contains
 //!        | NAME PIPE SUFFIX             short for "netmap:" NAME PIPE SUFFIX
 //! SUFFIX = [ PIPE ] [ RINGS ] { FLAGS | OPTION }

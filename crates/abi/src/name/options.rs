@@ -70,7 +70,7 @@ pub struct OffsetSpec {
 
 /// Characters that end the value of a key; a doubled character is part of the value.
 pub(super) const VALUE_ENDS: &str = ",@";
-/// As [`VALUE_ENDS`], for the value of a short form, which extends to the end of the option.
+/// Like [`VALUE_ENDS`], for the value of a short form, which extends to the end of the option.
 const SHORT_ENDS: &str = "@";
 
 // The first key of each list is the key that a short form omits.

@@ -90,7 +90,8 @@ impl PortName {
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser returns no longer names; the limit keeps the final NUL in any case.
+        // The parser accepts no name that is longer; truncating keeps the final NUL even if that
+        // changes.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {

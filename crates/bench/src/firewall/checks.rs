@@ -1,4 +1,4 @@
-//! Firewalls, and rounds in which they check packets.
+//! Helpers for rows in which firewalls check packets.
 
 use std::time::Duration;
 

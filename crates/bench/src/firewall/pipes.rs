@@ -1,4 +1,4 @@
-//! Pipes and schedulers, in virtual time.
+//! Rows for pipes and schedulers, in virtual time.
 
 use std::hint::black_box;
 

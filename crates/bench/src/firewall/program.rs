@@ -49,7 +49,7 @@ impl BenchFirewall {
         self.run_ipfw_with_input(words, "")
     }
 
-    /// As [`Self::run_ipfw`], with standard input.
+    /// Like [`Self::run_ipfw`], with standard input.
     pub(super) fn run_ipfw_with_input(
         &self,
         words: &[&str],

@@ -1,4 +1,4 @@
-//! Lists of rules.
+//! Rows for lists of rules.
 
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{L4Spec, PortPair};

@@ -1,4 +1,4 @@
-//! A million flows.
+//! Rows for a million flows.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

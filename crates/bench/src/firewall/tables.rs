@@ -1,4 +1,4 @@
-//! Tables of a million prefixes.
+//! Rows for tables of a million prefixes.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -18,7 +18,7 @@ const NETWORK: &str = "the network";
 type Maker = fn(&str, &SlipringNetworkOptions) -> Result<NetworkHandle, CallError>;
 
 /// # Safety
-/// As [`slipring_network_load`].
+/// Same as [`slipring_network_load`].
 unsafe fn make(
     maker: Maker,
     text: *const c_char,
@@ -41,7 +41,7 @@ unsafe fn make(
 /// Makes a network from a file.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_load(
     path: *const c_char,
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn slipring_network_load(
 /// Makes a network from a text.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_parse(
     toml: *const c_char,
@@ -94,7 +94,7 @@ pub extern "C" fn slipring_network_name(
 /// Returns the number of the entry, exit or link with a name.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_find(
     network: Option<&NetworkHandle>,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn slipring_network_find(
 /// Pushes a frame into the network.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_push(
     network: Option<&NetworkHandle>,
@@ -144,7 +144,7 @@ pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 
 /// Takes the next frame that leaves the network.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_take(
     network: Option<&NetworkHandle>,
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn slipring_network_take(
 /// Takes the next lost frame.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_network_take_loss(
     network: Option<&NetworkHandle>,
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn slipring_network_take_loss(
 /// Returns the counters of a link.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_link_stats(
     network: Option<&NetworkHandle>,

@@ -22,7 +22,7 @@ const PORT: &str = "the port";
 /// Opens a port.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_open(
     name: *const c_char,
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn slipring_open(
 /// Opens ports that share buffers.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_open_all(
     names: *const *const c_char,
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn slipring_open_all(
 }
 
 /// # Safety
-/// As [`slipring_open`].
+/// Same as [`slipring_open`].
 unsafe fn open_all(
     names: &[*const c_char],
     options: *const SlipringOptions,
@@ -121,7 +121,7 @@ pub extern "C" fn slipring_port_mode(port: Option<&PortHandle>) -> *const c_char
 /// Returns the port's description.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_port_info(
     port: Option<&PortHandle>,
@@ -182,7 +182,7 @@ pub extern "C" fn slipring_has_ended(port: Option<&PortHandle>) -> c_int {
 /// Queues a copy of a frame.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_send(
     port: Option<&PortHandle>,
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn slipring_send(
 /// Takes a frame off the ring.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_receive(
     port: Option<&PortHandle>,
@@ -269,7 +269,7 @@ pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_i
 /// Waits until one of several ports is ready.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_wait(
     waits: *mut SlipringWait,
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn slipring_wait(
 /// Returns the counters of a port or queue.
 ///
 /// # Safety
-/// As `include/slipring.h` says.
+/// The caller must follow the rules for pointers in `include/slipring.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slipring_stats(
     port: Option<&PortHandle>,

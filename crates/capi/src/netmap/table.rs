@@ -214,7 +214,7 @@ impl PortSlot {
         self.failed.store(failed, Ordering::Relaxed);
     }
 
-    /// As [`super::is_active`].
+    /// Same as [`super::is_active`].
     pub(super) fn active_queues(&self) -> c_int {
         self.lock_open().as_ref().map_or(0, |port| match port.sockets.len() {
             0 => -1,

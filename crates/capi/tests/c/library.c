@@ -1,4 +1,4 @@
-/* One program in C11 and C++17 for every part of slipring.h; its argument is the test to run. */
+/* Tests of every part of slipring.h, as C11 and as C++17; the argument is the test to run. */
 #include <slipring.h>
 
 #include <errno.h>
@@ -41,7 +41,10 @@ stats_of(struct slipring_port *port)
 	return stats;
 }
 
-/* Frames of a capture, by a pipe and rings that this program moves itself, into another capture. */
+/*
+ * Passes the frames of a capture through a pipe into another capture, with rings that this program
+ * moves itself.
+ */
 static void
 capture_to_pipe_to_capture(const char *from, const char *to)
 {
@@ -96,7 +99,7 @@ capture_to_pipe_to_capture(const char *from, const char *to)
 	slipring_close(sink);
 }
 
-/* Ports that share buffers, facts, counters, drop reasons. */
+/* Tests ports that share buffers, their properties, counters and drop reasons. */
 static void
 null_ports(void)
 {
@@ -122,7 +125,7 @@ null_ports(void)
 		CHECK(slipring_dropped(ports[1], 0, i) == 0);
 	}
 	CHECK(slipring_drop_name(i) == NULL);
-	/* Slots that this program gives to the driver itself; one says that it has no bytes. */
+	/* Queues slots without the library's functions; one slot has no bytes. */
 	{
 		struct netmap_ring *ring = slipring_tx_ring(ports[1], 0);
 
@@ -136,7 +139,7 @@ null_ports(void)
 	slipring_close(NULL);
 }
 
-/* The descriptor in a loop of the program's own, and cur ahead of head. */
+/* Tests the descriptor in a loop of the program's own, and a cur ahead of head. */
 static void
 waiting(void)
 {
@@ -160,7 +163,7 @@ waiting(void)
 	waits[1].port = right;
 	waits[1].events = SLIPRING_WAIT_RX;
 	CHECK(slipring_wait(waits, 2, 0) == 1 && !waits[0].ready && waits[1].ready == SLIPRING_WAIT_RX);
-	/* What lies before cur was seen; the slot is still the program's. */
+	/* The program has seen the slots before cur, but still owns them. */
 	rx->cur = rx->tail;
 	CHECK(slipring_wait(waits, 2, 1000000) == 0 && !waits[1].ready && nm_ring_space(rx) == 1);
 	CHECK(slipring_send(left, 0, "another", 7) == 1 && slipring_tx_sync(left, 0) == 0);
@@ -172,7 +175,7 @@ waiting(void)
 	slipring_close(right);
 }
 
-/* Every error says what failed, and what to try. */
+/* Tests that every error says what failed and what to try. */
 static void
 errors(void)
 {
@@ -209,7 +212,10 @@ errors(void)
 	CHECK(slipring_version() == SLIPRING_API_VERSION);
 }
 
-/* A structure of a program that was compiled with an earlier header is written no further than it is. */
+/*
+ * If a program was compiled with an earlier header, the library writes no more bytes than the
+ * program's structure has.
+ */
 static void
 versions(void)
 {
@@ -232,7 +238,7 @@ static const char LINKS[] =
     "[link.down]\n"
     "delay = \"1ms\"\n";
 
-/* Frames over a slow link, on a clock of the program's own. */
+/* Passes frames over a slow link, on a clock of this program. */
 static void
 links(const char *path)
 {
@@ -277,7 +283,9 @@ links(const char *path)
 			CHECK(delivery.tag == tags && delivery.len == 1000 && delivery.data_len == 1000);
 			CHECK(delivery.data[0] == tags && delivery.data[999] == tags);
 			CHECK(delivery.arrival_ns == 1000 && delivery.link == 0);
-			/* At least a millisecond for each frame on the line, and then the delay. */
+			/*
+			 * Each frame takes at least a millisecond on the line, and then the delay.
+			 */
 			CHECK(delivery.release_ns >= 1000 + 10000000 + (tags + 1) * 1000000);
 			CHECK(strcmp(slipring_network_name(network, SLIPRING_EXITS, delivery.exit), "right") == 0);
 			tags++;

@@ -1,4 +1,4 @@
-//! Paths, and how programs are built.
+//! Builds the test programs, and provides the paths of their files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use slipring_test_support::tree::{built, root, stdout};
 use tempfile::TempDir;
 
-/// A compiler, and the language of its sources.
+/// A language, which selects the compiler.
 #[derive(Clone, Copy)]
 pub(crate) enum Language {
     C11,

@@ -1,4 +1,4 @@
-//! The example of docs/c-api.md is a program that works.
+//! Tests that the example of docs/c-api.md is a program that works.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The library's dependencies may be linked with programs under the GPL, version 2.
+//! Tests that the library's dependencies may be linked with programs under the GPL, version 2.
 
 use std::path::Path;
 use std::process::Command;

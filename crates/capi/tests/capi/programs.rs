@@ -1,4 +1,4 @@
-//! `tests/c/library.c` as C11 and as C++17, with the static and with the shared library.
+//! Runs `tests/c/library.c` as C11 and as C++17, with the static and with the shared library.
 
 use std::fs;
 use std::path::Path;

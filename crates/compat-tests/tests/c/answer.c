@@ -1,4 +1,7 @@
-/* Answers frames: doubles their number and sends them back, until COUNT have come: answer PORT COUNT */
+/*
+ * Answers frames: doubles their number and sends them back, until COUNT frames have arrived: answer
+ * PORT COUNT
+ */
 #define NETMAP_WITH_LIBS
 #include <net/netmap_user.h>
 #include <poll.h>
@@ -26,13 +29,16 @@ main(int argc, char **argv)
 			memcpy(&number, frame + 14, 4);
 			number = __builtin_bswap32(2 * __builtin_bswap32(number));
 			memcpy(frame + 14, &number, 4);
-			/* The sender's address is no longer where it is: a switch would learn it here. */
+			/*
+			 * Another source address, because a switch would otherwise learn the
+			 * sender's address at this port.
+			 */
 			frame[11] ^= 0xf0;
 			CHECK(nm_inject(d, frame, h.len) == (int)h.len);
 			left--;
 		}
 		CHECK(ioctl(d->fd, NIOCTXSYNC, NULL) == 0);
 	}
-	/* What was sent stays in the pipe as long as its other end is open. */
+	/* Sent frames stay in the pipe as long as its other end is open. */
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Scenarios, one per argument, and their checks. */
+/* Runs the scenario that the argument names, and defines its checks. */
 #pragma once
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A client that uses nothing but open, ioctl, mmap and poll. */
+/* A client that uses only open, ioctl, mmap and poll. */
 #pragma once
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@ device(void)
 	return fd;
 }
 
-/* An ioctl's errno, or 0. */
+/* Performs an ioctl; returns its errno, or 0. */
 static inline int
 call(int fd, unsigned long request, void *arg)
 {
@@ -35,7 +35,7 @@ header(const char *name, int type, void *body)
 	return h;
 }
 
-/* A request's errno, or 0. */
+/* Performs a request; returns its errno, or 0. */
 static inline int
 ask(int fd, const char *name, int type, void *body)
 {
@@ -44,7 +44,7 @@ ask(int fd, const char *name, int type, void *body)
 	return call(fd, NIOCCTRL, &h);
 }
 
-/* The errno of binding a port on an open of its own, which is closed again. */
+/* Binds a port on a separate open file, which is closed again; returns the errno. */
 static inline int
 try_register(const char *name, struct nmreq_register reg)
 {
@@ -121,7 +121,7 @@ space(struct netmap_ring *r)
 	return (r->tail + r->num_slots - r->head) % r->num_slots;
 }
 
-/* Gives a slot with a frame to the other side, at the next sync: broadcast, from 02:..:from. */
+/* Queues a broadcast frame from 02:..:from, which the next sync sends. */
 static inline void
 put(struct netmap_ring *r, char from, char number, uint16_t len, uint16_t flags)
 {
@@ -138,7 +138,7 @@ put(struct netmap_ring *r, char from, char number, uint16_t len, uint16_t flags)
 	r->head = r->cur = after(r, r->head);
 }
 
-/* The number of the next frame, which is taken. */
+/* Takes the next frame; returns its number. */
 static inline int
 take(struct netmap_ring *r)
 {

@@ -1,6 +1,6 @@
 /*
- * What Snort does by its DAQ: takes frames in, lets those pass whose number is even, between the
- * two interfaces of PAIR, until it has seen COUNT: daq MODULES PAIR COUNT
+ * Receives frames through Snort's DAQ, and forwards those with an even number between the two
+ * interfaces of PAIR, until it has received COUNT frames: daq MODULES PAIR COUNT
  */
 #include <daq.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ main(int argc, char **argv)
 	fflush(stdout);
 	while (seen < wanted)
 		must(daq_acquire(module, daq, 0, judge, NULL) < 0, "acquire", daq_get_error(module, daq));
-	/* The verdicts go out with the poll that the next one begins with. */
+	/* The verdicts are carried out by the poll with which the next call begins. */
 	must(daq_acquire(module, daq, 0, judge, NULL) < 0, "acquire", daq_get_error(module, daq));
 	must(daq_get_stats(module, daq, &stats), "stats", daq_get_error(module, daq));
 	printf("passed %d blocked %d\n", (int)stats.verdicts[DAQ_VERDICT_PASS],

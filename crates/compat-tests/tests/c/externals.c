@@ -1,4 +1,4 @@
-/* Option EXTMEM, by a program that uses nothing but open, ioctl, mmap and poll. */
+/* Tests of the option EXTMEM, by a program that uses only open, ioctl, mmap and poll. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ pages(void *mem, size_t size)
 	return o;
 }
 
-/* A file in memory, which others could shorten. */
+/* Creates a memory file, which other programs could truncate. */
 static int
 file(size_t size)
 {
@@ -237,7 +237,7 @@ option_given_twice_is_einval_in_both(void)
 	CHECK(one.nro_opt.nro_status == EINVAL && two.nro_opt.nro_status == EINVAL);
 }
 
-/* The device survives what another program may do to the file, and so do all other ports. */
+/* Another program may truncate the file: the device and all other ports must survive that. */
 static void
 file_that_is_cut_off_ends_its_port_only(void)
 {
@@ -247,7 +247,7 @@ file_that_is_cut_off_ends_its_port_only(void)
 	a = bound_in("vale0:a", mapped(fd, MAP_SHARED));
 	sends_and_receives(&a, &c);
 	CHECK(ftruncate(fd, 0) == 0);
-	/* Frames for all reach for the memory that is not there any more. */
+	/* These calls access memory that no longer exists. */
 	put(tx(&c), 3, 7, 60, 0);
 	CHECK(call(c.fd, NIOCTXSYNC, NULL) == 0);
 	CHECK(call(a.fd, NIOCRXSYNC, NULL) == EIO && call(a.fd, NIOCTXSYNC, NULL) == EIO);
@@ -280,7 +280,7 @@ holes_and_what_else_is_done_to_the_file_harm_nobody(void)
 	CHECK(call(c.fd, NIOCTXSYNC, NULL) == 0);
 }
 
-/* What is brought can be used by a child, as any shared memory can. */
+/* A child can use memory that its parent has provided, because the mapping is shared. */
 static void
 child_uses_the_memory_of_its_parent(void)
 {

@@ -1,4 +1,7 @@
-/* The rings of the host. It has 10.9.9.1 on left, and knows 10.9.9.2 as 02:..:02. */
+/*
+ * Tests of the rings of the host. The host has the address 10.9.9.1 on `left`, and knows 10.9.9.2
+ * as 02:..:02.
+ */
 #include "client.h"
 
 #include <arpa/inet.h>
@@ -21,7 +24,7 @@ bind_as(uint32_t mode)
 	return bound_with("left", (struct nmreq_register){ .nr_mode = mode });
 }
 
-/* The next frame from the host of this ethertype; others are let go. */
+/* Returns the next frame from the host with this EtherType; skips all others. */
 static char *
 from_host(struct port *p, uint16_t ethertype)
 {
@@ -40,7 +43,7 @@ from_host(struct port *p, uint16_t ethertype)
 	}
 }
 
-/* "Who has 10.9.9.1?", asked by 10.9.9.2. */
+/* An ARP request for 10.9.9.1 from 10.9.9.2. */
 static const char question[42] =
     "\xff\xff\xff\xff\xff\xff\2\0\0\0\0\2\x08\x06\0\1\x08\0\6\4\0\1\2\0\0\0\0\2\x0a\x09\x09\2"
     "\0\0\0\0\0\0\x0a\x09\x09\1";
@@ -59,7 +62,7 @@ put_question(struct netmap_ring *r)
 static void
 must_be_answer(const char *frame)
 {
-	/* To the asker, an ARP answer, from 10.9.9.1. */
+	/* An ARP reply from 10.9.9.1, to the sender of the request. */
 	CHECK(memcmp(frame, "\2\0\0\0\0\2", 6) == 0 && frame[21] == 2);
 	CHECK(memcmp(frame + 28, "\x0a\x09\x09\1", 4) == 0);
 }
@@ -111,7 +114,7 @@ host_ring_that_is_not_there_is_einval(void)
 	CHECK(try_register("left", one) == EINVAL);
 }
 
-/* Marks all that is in the rx rings, those of the host included, and gives it back. */
+/* Marks all frames in the rx rings, those of the host included, and releases them. */
 static void
 mark_all(struct port *p)
 {
@@ -127,7 +130,7 @@ mark_all(struct port *p)
 	}
 }
 
-/* Whether the answer is among what has arrived. */
+/* Whether the answer has arrived. */
 static int
 has_answer(struct port *p)
 {

@@ -1,7 +1,7 @@
 /*
- * Sends COUNT frames to PORT by libpcap, and says so: inject PORT COUNT
- * Byte 14 of a frame is its number. Which libpcap that is, LD_LIBRARY_PATH says, as it does for the
- * programs of Debian, whose name for it is the one below.
+ * Sends COUNT frames to PORT by libpcap, and prints that: inject PORT COUNT
+ * Byte 14 of a frame is its number. LD_LIBRARY_PATH selects the libpcap, as for Debian's programs;
+ * the name below is the one that they use.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -47,7 +47,7 @@ main(int argc, char **argv)
 			fprintf(stderr, "%s\n", last_error(p));
 			return 1;
 		}
-		/* On a netmap port, this is what sends. */
+		/* On a netmap port, this call sends the frames. */
 		if (poll(&ready, 1, 10000) != 1) {
 			fprintf(stderr, "not sent\n");
 			return 1;

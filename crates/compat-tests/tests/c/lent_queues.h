@@ -1,6 +1,7 @@
 /*
- * Queues of an interface, borrowed from the device by hand: for programs that break the rules. The layouts
- * are those of crates/abi/src/delegation.rs and crates/port/src/nic/ownership.rs.
+ * Borrows queues of an interface from the device without the library, for programs that break the
+ * rules. The layouts are those of crates/abi/src/delegation.rs and
+ * crates/port/src/nic/ownership.rs.
  */
 #pragma once
 #include <errno.h>
@@ -18,15 +19,15 @@
 
 #include <net/netmap_user.h>
 
-/* ---- what the device says ---- */
+/* ---- the device's answer ---- */
 
-/* A queue that is lent; offsets from the start of the mapping. */
+/* A lent queue; offsets are from the start of the mapping. */
 struct nm_lent_queue {
 	uint64_t words;
-	uint64_t tx, rx;      /* its rings; 0 for one that is not bound */
+	uint64_t tx, rx;      /* offsets of the rings; 0 for a ring that is not bound */
 	uint32_t num_slots;   /* a power of two */
-	uint32_t cells;       /* of each of the kernel's rings, as many at least */
-	uint32_t longest;     /* bytes of a frame that is sent */
+	uint32_t cells;       /* entries of each of the kernel's rings; at least num_slots */
+	uint32_t longest;     /* maximum length of a sent frame, in bytes */
 	uint32_t bufs;
 	uint32_t flags;
 	uint32_t pad;
@@ -39,10 +40,10 @@ struct nm_lent_queue {
 
 struct nm_lent_queues {
 	uint32_t version;     /* 1 */
-	uint32_t who;         /* the program's number among all who sync */
-	uint32_t stamps;      /* each rx sync writes its time */
+	uint32_t who;         /* number of this program among all that sync */
+	uint32_t stamps;      /* whether each rx sync writes its time */
 	uint32_t count;
-	uint64_t token;       /* for which there are the sockets */
+	uint64_t token;       /* in exchange for which the daemon returns the sockets */
 	struct nm_lent_queue queues[NM_LENT_QUEUES];
 };
 
@@ -50,11 +51,11 @@ struct nm_lent_queues {
 
 /* The words of one direction. */
 struct nm_nic_half {
-	uint64_t owner;       /* the process that syncs; 0 if none does */
-	uint64_t by_host;     /* only the device may sync */
-	uint64_t in, out;     /* the slot that goes with index 0: of the fill or TX ring; of the other */
+	uint64_t owner;       /* who is syncing; 0 if nobody is */
+	uint64_t by_host;     /* whether only the device may sync */
+	uint64_t in, out;     /* slots of index 0 of the fill or TX ring, and of the other ring */
 	uint64_t packets, bytes, refused;
-	uint64_t holder;      /* whom it is lent to */
+	uint64_t holder;      /* number of the program to which the queue is lent */
 	uint64_t pad[8];
 };
 
@@ -62,7 +63,7 @@ struct nm_nic_words {
 	struct nm_nic_half tx, rx;
 };
 
-/* ---- AF_XDP, as linux/if_xdp.h has it ---- */
+/* ---- AF_XDP, as in linux/if_xdp.h ---- */
 
 #define NM_SOL_XDP 283
 #define NM_XDP_MMAP_OFFSETS 1
@@ -96,7 +97,7 @@ struct nm_nic_queue {
 	int fd;
 };
 
-/* The kernel puts frames, and netmap their data, so far behind where a chunk begins. */
+/* Distance from the start of a chunk to the data, for the kernel and for netmap. */
 #define NM_NIC_HEADROOM 256
 
 /* ---- opening and closing ---- */
@@ -151,21 +152,26 @@ nm_nic_open_(struct nm_nic_queue *q, uint64_t memsize)
 	    nm_nic_map_(&q->completion, q->fd, &at.completion, l->cells, 8, UINT64_C(0x180000000));
 }
 
-/* Whether who owns a directory, or listens on a socket, is root or who runs the program. */
+/*
+ * Whether the owner of a directory, or the listener on a socket, is root or the user of this
+ * program.
+ */
 static inline int
 nm_nic_trusts_(uid_t uid)
 {
 	return uid == 0 || uid == geteuid();
 }
 
-/* A connection to the other door of the device that fd is open on; -1 where there is none, or one that a
- * stranger may have put there. */
+/*
+ * Connects to the native socket of the device on which fd is open; -1 if there is none, or if
+ * another user may have created it.
+ */
 static inline int
 nm_nic_door_(int fd)
 {
 	static const char name[] = "native.sock";
 	struct sockaddr_un to;
-	struct { pid_t pid; uid_t uid; gid_t gid; } peer; /* struct ucred has this name with _GNU_SOURCE only */
+	struct { pid_t pid; uid_t uid; gid_t gid; } peer; /* struct ucred, whose name needs _GNU_SOURCE */
 	socklen_t size = sizeof(peer);
 	struct timeval patience = { 5, 0 };
 	struct stat dir;
@@ -180,7 +186,7 @@ nm_nic_door_(int fd)
 	if (len <= 0 || len >= (ssize_t)(sizeof(to.sun_path) - sizeof(name)))
 		return -1;
 	to.sun_path[len] = '\0';
-	for (i = 0; i < 2; i++) { /* beside the directory of the file */
+	for (i = 0; i < 2; i++) { /* The socket is next to the directory of the device. */
 		slash = strrchr(to.sun_path, '/');
 		if (!slash)
 			return -1;
@@ -190,7 +196,7 @@ nm_nic_door_(int fd)
 		return -1;
 	memcpy(slash + 1, name, sizeof(name));
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	/* For connect, too: nobody may be accepting there. */
+	/* Timeouts also apply to connect, because the listener may accept no connections. */
 	if (s >= 0 && (setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
 	    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
 	    connect(s, (struct sockaddr *)&to, sizeof(to)) != 0 ||
@@ -201,11 +207,11 @@ nm_nic_door_(int fd)
 	return s;
 }
 
-/* The sockets that wait for a token; how many came. */
+/* Fetches the sockets for a token; returns their number. */
 static inline uint32_t
 nm_nic_sockets_(int fd, uint64_t token, int fds[NM_LENT_QUEUES])
 {
-	/* op 5, pieces, cmd, bytes of the argument, arm; the argument */
+	/* op 5, fragments, cmd, bytes of the argument, arm; then the argument */
 	struct { uint16_t words[4]; uint32_t bytes, arm; uint64_t token; } ask;
 	union { struct cmsghdr head; char space[CMSG_SPACE(NM_LENT_QUEUES * sizeof(int))]; } beside;
 	struct iovec io = { &ask, sizeof(ask) };
@@ -236,7 +242,7 @@ nm_nic_sockets_(int fd, uint64_t token, int fds[NM_LENT_QUEUES])
 	return count;
 }
 
-/* The queues that fd has bound, if they are lent; NULL otherwise. */
+/* Borrows the queues that fd has bound; NULL if they are not lent. */
 static inline struct nm_nic_queue *
 nm_nic_start(int fd, uint64_t memsize, struct nm_lent_queues *lent)
 {

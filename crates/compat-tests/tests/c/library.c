@@ -1,4 +1,4 @@
-/* Programs that use <net/netmap_user.h> with its library, and libnetmap. */
+/* Tests of programs that use <net/netmap_user.h> with its library, and libnetmap. */
 #define NETMAP_WITH_LIBS
 #include <libnetmap.h>
 #include <poll.h>
@@ -119,7 +119,7 @@ nm_open_takes_the_memory_of_its_parent(void)
 	CHECK(nm_mmap(c, NULL) == 0 && c->mem && c->nifp && c->done_mmap);
 	nm_close(c);
 	nm_close(b);
-	/* The parent's memory is still there. */
+	/* The mapping of the parent still exists. */
 	CHECK(nm_inject(a, frame, 60) == 60);
 	nm_close(a);
 }
@@ -130,7 +130,7 @@ nm_open_takes_names_and_numbers_from_its_parent(void)
 	struct nmreq req = { .nr_tx_slots = 64, .nr_rx_slots = 64, .nr_arg3 = 5 };
 	struct nm_desc *a = nm_open("netmap:x{1-0", &req, 0, NULL), *b;
 
-	/* A ring behind a pipe is for libnetmap. */
+	/* nm_open accepts no ring number after a pipe; libnetmap does. */
 	CHECK(!a && errno == EINVAL);
 	a = nm_open("netmap:x{1", &req, NETMAP_NO_TX_POLL, NULL);
 	CHECK(a && a->req.nr_arg3 == 5 && a->nifp->ni_bufs_head != 0);
@@ -239,7 +239,7 @@ nm_inject_spreads_a_long_frame_over_slots(void)
 	p = nm_nextpkt(b, &h);
 	CHECK(p && h.len == 5000 && h.caplen == 2112 && memcmp(p, frame, 2112) == 0);
 	CHECK(nm_nextpkt(b, &h) && h.len == 60);
-	/* No room is no frame, and none of its parts. */
+	/* If there is no room for the whole frame, no part of it is queued. */
 	while (nm_inject(a, frame, 60))
 		;
 	CHECK(nm_ring_empty(NETMAP_TXRING(a->nifp, 0)));
@@ -271,7 +271,7 @@ nmport_moves_frames_through_a_pipe(void)
 	a->cur_tx_ring = 1;
 	for (i = 0; i < 63; i++)
 		CHECK(nmport_inject(a, frame, 100) == 100);
-	/* The second ring is full; the first is next. */
+	/* The second ring is full, so the first ring is next. */
 	CHECK(a->cur_tx_ring == 1 && nmport_inject(a, frame, 100) == 100 && a->cur_tx_ring == 0);
 	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
 	CHECK(wait_for(b->fd, POLLIN) & POLLIN);
@@ -298,7 +298,7 @@ nmport_opens_in_steps_and_undoes_each(void)
 	CHECK(nmport_mmap(d) == 0);
 	nmport_undo_open_desc(d);
 	CHECK(!d->register_done && d->fd == -1 && d->hdr.nr_name[0] == 'x');
-	/* The port is free again, and the same request opens it. */
+	/* The port is free again, so the same request opens it. */
 	CHECK(nmport_open_desc(d) == 0);
 	nmport_undo_open_desc(d);
 	nmport_undo_prepare(d);
@@ -319,7 +319,7 @@ nmport_ports_of_one_memory_share_a_mapping(void)
 	nmport_close(a);
 }
 
-/* Another user's memory has the same number, and is another one. */
+/* Memories of two users may have the same number, but are different memories. */
 static void
 mappings_are_not_shared_between_users(void)
 {
@@ -420,7 +420,7 @@ nmport_says_which_option_was_refused(void)
 	CHECK(!nmport_open("netmap:x{1@offset=64") && errno == EINVAL);
 	CHECK(strstr(last_message, "no such option"));
 	d = nmport_prepare("netmap:x{1");
-	/* More than a buffer holds. */
+	/* The offset is larger than a buffer. */
 	CHECK(d && nmport_offset(d, 1 << 20, 1 << 20, 0, 0) == 0);
 	CHECK(nmport_open_desc(d) < 0);
 	CHECK(strstr(last_message, "option offsets: "));
@@ -563,7 +563,7 @@ threads_open_and_close_at_once(void)
 	CHECK(!nmctx_get()->mem_descs);
 }
 
-/* A frame from x{1 to x}1, which have the same memory. */
+/* Passes a frame from x{1 to x}1, which share their memory. */
 static void
 passes_a_frame(struct nmport_d *a, struct nmport_d *b)
 {
@@ -615,7 +615,7 @@ nmport_brings_memory_of_its_own(void)
 
 /* ---- syncs in the program ---- */
 
-/* Sends so many frames without a sync. */
+/* Queues so many frames without a sync. */
 static void
 queue_frames(struct nm_desc *d, int count)
 {
@@ -648,7 +648,7 @@ a_pipe_is_synced_in_the_program_without_the_device(void)
 		return;
 	}
 	kept[0] = shut(a), kept[1] = shut(b);
-	/* Several times round the rings. */
+	/* Passes enough frames to wrap around the rings several times. */
 	for (i = 0; i < 50; i++) {
 		queue_frames(a, 100);
 		CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
@@ -657,7 +657,7 @@ a_pipe_is_synced_in_the_program_without_the_device(void)
 			CHECK(h.len == 60 && h.ts.tv_sec > 0);
 		CHECK(ioctl(b->fd, NIOCRXSYNC) == 0);
 	}
-	/* What is no sync still goes there. */
+	/* Calls other than syncs still reach the device. */
 	CHECK(ioctl(a->fd, NIOCGINFO, &a->req) != 0);
 	open_again(a, kept[0]), open_again(b, kept[1]);
 	nm_close(a);
@@ -675,7 +675,10 @@ syncs_later(void *arg)
 	return NULL;
 }
 
-/* Both kinds of poll: of the descriptor alone, and beside another, which the device answers. */
+/*
+ * Tests both kinds of poll: of the descriptor alone, and together with another descriptor, which
+ * the device answers.
+ */
 static void
 who_sleeps_is_woken_by_a_sync_in_another_thread(void)
 {
@@ -696,7 +699,7 @@ who_sleeps_is_woken_by_a_sync_in_another_thread(void)
 	nm_close(b);
 }
 
-/* A parent and its child have the same rings; so have two descriptors of one end. */
+/* A parent and its child share the rings, as do two descriptors of one end. */
 static void
 forks_and_second_openers_share_the_rings(void)
 {

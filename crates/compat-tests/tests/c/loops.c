@@ -1,4 +1,4 @@
-/* Options CSB, KLOOP_EVENTFDS and KLOOP_MODE, and the sync loop. */
+/* Tests of the options CSB, KLOOP_EVENTFDS and KLOOP_MODE, and of the sync loop. */
 #define _GNU_SOURCE
 #include <net/netmap_virt.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ blocks(int flags)
 {
 	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 
-	/* Behind them there is nothing. */
+	/* The page after the blocks is not mapped. */
 	CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
 	return (struct blocks *)pages;
 }
@@ -189,7 +189,7 @@ syncs_are_ebusy_and_polls_pollerr(void)
 	CHECK(polled(p.fd, POLLIN | POLLOUT, -1) & POLLERR);
 }
 
-/* ---- the loop: what is refused ---- */
+/* ---- requests for a loop that are refused ---- */
 
 struct eventfds {
 	struct nmreq_option nro_opt;
@@ -307,7 +307,7 @@ option_that_a_loop_does_not_use_is_eopnotsupp(void)
 	CHECK(start(p.fd, 0, &o) == EOPNOTSUPP && o.nro_opt.nro_status == EOPNOTSUPP);
 }
 
-/* ---- the loop while it runs ---- */
+/* ---- a running loop ---- */
 
 struct looping {
 	struct port p;
@@ -347,7 +347,7 @@ ends(struct looping *l, int result)
 	close(l->p.fd);
 }
 
-/* Gives the slots before i to the loop, and wakes it if it wants to be. */
+/* Gives the slots before i to the loop, and wakes the loop if it wants that. */
 static void
 give(struct looping *l, int k, uint32_t i, int io)
 {
@@ -359,7 +359,10 @@ give(struct looping *l, int k, uint32_t i, int io)
 		CHECK(write(io, &one, sizeof(one)) == sizeof(one));
 }
 
-/* Waits until the loop has moved ring k's tail away from old: by eventfd, or by looking. */
+/*
+ * Waits until the loop has moved the tail of ring k away from old: by eventfd, or by polling the
+ * tail.
+ */
 static uint32_t
 tail_beyond(struct looping *l, int k, uint32_t old, int irq)
 {
@@ -384,7 +387,7 @@ write_frame(struct netmap_ring *r, uint32_t i, char number)
 	r->slot[i].len = 60;
 }
 
-/* Frames from a loop to an ordinary program and back. */
+/* Passes frames from a loop to an ordinary program and back. */
 static void
 both_ways(struct looping *l, struct port *other, struct eventfds *e)
 {
@@ -412,7 +415,7 @@ moves_frames(int flags, uint32_t sleep_us, struct eventfds *e, void *options)
 	struct port other;
 	struct looping *l;
 
-	/* One of its own each time: what an earlier one has in its rings stays there. */
+	/* Each time a new pipe: frames remain in the rings of an earlier pipe. */
 	sprintf(names[0], "x{%d", ++pipes);
 	sprintf(names[1], "x}%d", pipes);
 	other = bound(names[1]);
@@ -482,7 +485,7 @@ loop_serves_a_port_of_a_switch(void)
 	ends(l, 0);
 }
 
-/* The program is told of room as soon as there is some. */
+/* The program is notified as soon as there is room. */
 static void
 full_ring_is_refilled_when_the_reader_makes_room(void)
 {
@@ -518,7 +521,7 @@ impossible_indices_harm_nobody(void)
 	ends(l, 0);
 }
 
-/* Waits until the loop of l runs: by a frame that it moves. */
+/* Waits until the loop of l runs, by passing a frame through it. */
 static void
 runs(struct looping *l, struct port *other, struct eventfds *e)
 {
@@ -598,7 +601,7 @@ killed_caller_ends_its_loop(void)
 	CHECK(try_register("x{1", reg) == 0);
 }
 
-/* More loops than a desk has places. */
+/* Runs more loops than the device has threads for calls of one user. */
 static void
 many_loops_run_beside_each_other(void)
 {

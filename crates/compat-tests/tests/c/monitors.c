@@ -1,4 +1,7 @@
-/* Monitors: what they see, and every error of theirs. The cable left-right is there. */
+/*
+ * Tests of monitors: what they see, and every error of theirs. The tests' shell has created the
+ * cable left-right.
+ */
 #include "client.h"
 
 static struct port
@@ -34,7 +37,7 @@ send_numbers(struct port *p, int from, int to)
 		put(tx(p), 1, (char)from, (uint16_t)(60 + from), 0);
 }
 
-/* The monitor shows the numbers in their order, with their lengths, and nothing else. */
+/* Asserts that the monitor shows exactly these numbers in order, with the right lengths. */
 static void
 must_show(struct port *m, int from, int to, int flag)
 {
@@ -59,7 +62,7 @@ monitor_shows_what_is_sent_in_order(void)
 		sync_all(&a, &b);
 		must_show(&m, 10 * i, 10 * i + 10, NS_TXMON);
 	}
-	/* The port carried all of it. */
+	/* The port itself has received all frames. */
 	for (i = 0; i < 100; i++)
 		CHECK(take(rx(&b)) == i);
 }
@@ -75,7 +78,7 @@ monitor_shows_what_is_received_in_order(void)
 	must_show(&m, 0, 100, 0);
 	for (i = 0; i < 100; i++)
 		CHECK(take(rx(&b)) == i);
-	/* What it sends is not asked for. */
+	/* The monitor does not show frames that port b sends. */
 	send_numbers(&b, 0, 5);
 	sync_all(&b, &a);
 	must_show(&m, 0, 0, 0);
@@ -112,7 +115,7 @@ zero_copy_monitor_shares_the_ports_memory(void)
 	sync_all(&a, &b);
 	for (i = 0; i < 20; i++)
 		CHECK(take(rx(&b)) == i);
-	/* Frames may be shown only when the reader has given them back. */
+	/* This monitor sees frames only when the reader has released them. */
 	CHECK(call(b.fd, NIOCRXSYNC, NULL) == 0 && call(a.fd, NIOCTXSYNC, NULL) == 0);
 	must_show(&m, 0, 20, NS_TXMON);
 	must_show(&copy, 0, 20, NS_TXMON);
@@ -153,7 +156,7 @@ monitor_ends_with_its_port(void)
 
 	munmap(a.mem, a.reg.nr_memsize);
 	close(a.fd);
-	/* The last close is told to the device a moment later. */
+	/* The device notices the last close a moment later. */
 	for (i = 0; i < 1000 && error == 0; i++) {
 		error = call(m.fd, NIOCRXSYNC, NULL);
 		usleep(1000);

@@ -1,4 +1,4 @@
-/* Parses each line of its input as the name of a port, and prints what the request says. */
+/* Parses each line of its input as the name of a port, and prints the fields of the request. */
 #include <libnetmap.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Option OFFSETS, by a program that uses nothing but open, ioctl and mmap. */
+/* Tests of the option OFFSETS, by a program that uses only open, ioctl and mmap. */
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -6,7 +6,7 @@
 
 #define LEN 60
 
-/* 128 at first, 256 at most, in the low 16 bits. */
+/* An initial offset of 128 and at most 256, in the low 16 bits. */
 static struct nmreq_opt_offsets
 usual(void)
 {
@@ -35,7 +35,7 @@ with_offsets(const char *name)
 	return p;
 }
 
-/* Whether a bind is refused with this error, which the option has as well. */
+/* Asserts that a bind is refused with this error, which must also be in the option. */
 static void
 refused(const char *name, uint64_t flags, struct nmreq_opt_offsets option, int error)
 {
@@ -62,7 +62,7 @@ send_at(struct port *p, uint64_t offset, uint64_t real, char mark)
 	CHECK(call(p->fd, NIOCTXSYNC, NULL) == 0);
 }
 
-/* The next frame is this one, and lies there. */
+/* Asserts that the next frame has this mark and is at this offset. */
 static void
 arrived_at(struct port *p, uint64_t offset, char mark)
 {
@@ -196,7 +196,7 @@ switch_moves_frames_from_offset_to_offset(void)
 	send_at(&a, 200, 200, '1');
 	arrived_at(&b, 128, '1');
 	arrived_at(&c, 0, '1');
-	/* What says more than the largest means the largest. */
+	/* A value above the maximum offset means the maximum. */
 	send_at(&a, 0xffff, 256, '2');
 	arrived_at(&b, 128, '2');
 	arrived_at(&c, 0, '2');

@@ -1,4 +1,6 @@
-/* Queues of an interface, synced in the program: `near` and `far` are the ends of a cable. */
+/*
+ * Tests of queues of an interface, synced in the program: `near` and `far` are the ends of a cable.
+ */
 #define NETMAP_WITH_LIBS
 #include <poll.h>
 #include <pthread.h>
@@ -48,7 +50,7 @@ make(unsigned char *frame, uint32_t number)
 		frame[i] = (unsigned char)(number + (uint32_t)i);
 }
 
-/* The number of a frame of ours that is whole; 0 for others. */
+/* Returns the number of a complete frame of this test; 0 for other frames. */
 static uint32_t
 number_of(const unsigned char *got, uint32_t len)
 {
@@ -83,7 +85,10 @@ send_frames(struct nm_desc *d, uint32_t from, uint32_t to)
 	sync_tx(d);
 }
 
-/* Receives just these, in order. Whoever sent them may have been skipped, if somebody was at its ring. */
+/*
+ * Receives exactly these frames, in order. Also syncs the sender, because its sync is skipped while
+ * another party syncs the ring.
+ */
 static void
 receive_frames(struct nm_desc *sender, struct nm_desc *d, uint32_t from, uint32_t to)
 {
@@ -148,7 +153,10 @@ sends_later(void *arg)
 	return NULL;
 }
 
-/* Both kinds of poll: of the descriptor alone, and beside another, which the device answers. */
+/*
+ * Tests both kinds of poll: of the descriptor alone, and together with another descriptor, which
+ * the device answers.
+ */
 static void
 who_sleeps_is_woken_by_a_frame(void)
 {
@@ -174,7 +182,7 @@ who_sleeps_is_woken_by_a_frame(void)
 	nm_close(b);
 }
 
-/* Syncs of a second opener are the device's, and take turns with those here. */
+/* The device does the syncs of a second opener, and takes turns with the syncs in this process. */
 static void
 two_openers_of_an_interface_take_turns(void)
 {
@@ -270,7 +278,7 @@ a_monitor_sees_what_the_program_would_sync_itself(void)
 	nm_close(b);
 }
 
-/* All buffers of both rings are there once. */
+/* Asserts that each buffer is in the rings exactly once. */
 static void
 no_buffer_is_lost(struct nm_desc *d)
 {
@@ -307,7 +315,7 @@ exchange_forever(void)
 	}
 }
 
-/* The interface stays bound by a second opener, and goes on where the first was killed. */
+/* A second opener keeps the interface bound, and continues where the first one was killed. */
 static void
 a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 {
@@ -340,8 +348,10 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 			usleep(100 + round * 4);
 		}
 		CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
-		/* Frames that it left, and those of it that are under way: the device learns of its end, then all
-		 * that was sent has come back. */
+		/*
+		 * Frames of the killed program may still arrive or be in flight: wait until the
+		 * device has noticed the program's end and all sent frames are complete.
+		 */
 		for (i = 0; i < 100 || (nm_tx_pending(NETMAP_TXRING(keeps->nifp, 0)) && i < 20000); i++) {
 			CHECK(ioctl(keeps->fd, NIOCRXSYNC, NULL) == 0 && ioctl(keeps->fd, NIOCTXSYNC, NULL) == 0);
 			while (nm_nextpkt(keeps, &h))
@@ -358,7 +368,10 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 	nm_close(keeps);
 }
 
-/* A program that spoils what it was lent stops itself, and what it leaves is good for the next. */
+/*
+ * A program that corrupts the words that were lent to it loses its syncs; the next program finds
+ * consistent rings.
+ */
 static void
 words_that_make_no_sense_hurt_who_wrote_them(void)
 {
@@ -379,7 +392,7 @@ words_that_make_no_sense_hurt_who_wrote_them(void)
 
 			if (!is_wished())
 				_exit(0);
-			/* Not by the library, which keeps to the rules. */
+			/* Syncs without the library, because the library keeps to the rules. */
 			CHECK(setenv("NETMAP_INPROCESS", "0", 1) == 0);
 			srand((unsigned)round);
 			a = opened("netmap:near");
@@ -444,7 +457,10 @@ shell(const char *command)
 	CHECK(system(command) == 0);
 }
 
-/* Once a sleeper is told that the interface is gone, each sync says so, also one without frames. */
+/*
+ * Once a sleeping program was woken because the interface is gone, each of its syncs fails, even
+ * without frames.
+ */
 static void
 is_told(struct nm_desc *d)
 {
@@ -472,14 +488,14 @@ an_interface_that_is_down_is_silent_and_goes_on_when_it_is_up(void)
 		CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
 	}
 	CHECK(poll(&p, 1, 100) == 0);
-	/* What is sent meanwhile waits. */
+	/* Frames sent while the interface is down wait. */
 	send_frames(a, 1, 50);
 	shell("ip link set near up");
 	receive_frames(a, b, 1, 50);
 	exchange(a, b, 1);
 	exchange(b, a, 1);
 	if (is_wished()) {
-		/* The program syncs for itself again. */
+		/* The program syncs in its own process again. */
 		kept = shut(a);
 		exchange(b, a, 1);
 		open_again(a, kept);
@@ -508,7 +524,9 @@ an_interface_that_comes_again_is_another_one(void)
 	nm_close(b);
 }
 
-/* Closes a port as programs do that know nothing of the library, and has the number be another file's. */
+/*
+ * Closes a port without notifying the library, and gives the descriptor's number to another file.
+ */
 static int
 close_unsaid(struct nm_desc *d, int other[2])
 {
@@ -531,7 +549,7 @@ a_number_that_was_closed_unsaid_is_another_files(void)
 		int other[2];
 
 		p.fd = close_unsaid(opened(names[i]), other);
-		/* The device hears of it a moment later. */
+		/* The device notices the close a moment later. */
 		for (tries = 0; poll(&p, 1, 0) != 0; tries++) {
 			CHECK(tries < 10000);
 			usleep(1000);
@@ -560,7 +578,7 @@ a_number_that_was_closed_unsaid_is_another_files(void)
 	nm_close(b);
 }
 
-/* Syncs until there is an error, and all that follow have it. */
+/* Syncs until there is an error; all later syncs must fail, too. */
 static void
 is_deserted(struct nm_desc *d)
 {
@@ -575,7 +593,7 @@ is_deserted(struct nm_desc *d)
 	}
 }
 
-/* DAEMON in the environment is its process. */
+/* The variable DAEMON contains the process id of the daemon. */
 static void
 the_end_of_the_daemon_is_told_to_who_never_sleeps(void)
 {

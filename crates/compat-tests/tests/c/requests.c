@@ -1,9 +1,9 @@
-/* Every request and every error of NIOCCTRL, NIOCREGIF and NIOCGINFO. */
+/* Tests of every request and every error of NIOCCTRL, NIOCREGIF and NIOCGINFO. */
 #include "client.h"
 
 #define ALL { .nr_mode = NR_REG_ALL_NIC }
 
-/* ---- what holds for all requests ---- */
+/* ---- rules for all requests ---- */
 
 static void
 version_outside_14_and_15_is_einval(void)
@@ -85,13 +85,13 @@ bad_pointer_to_the_body_is_efault(void)
 	int fd = device();
 
 	CHECK(ask(fd, "x{1", NETMAP_REQ_REGISTER, (void *)8) == EFAULT);
-	/* Half of it is there. */
+	/* Only the first half of the request is mapped. */
 	munmap(pages + 4096, 4096);
 	CHECK(ask(fd, "x{1", NETMAP_REQ_REGISTER, pages + 4096 - 16) == EFAULT);
 	CHECK(call(fd, NIOCTXSYNC, NULL) == ENXIO);
 }
 
-/* A REGISTER of x{1 with options; its errno. */
+/* Performs a REGISTER of x{1 with options; returns its errno. */
 static int
 register_with(struct nmreq_option *options, struct nmreq_register *reg)
 {
@@ -244,7 +244,7 @@ register_gives_slots_and_rings_that_were_wished(void)
 
 	CHECK(p.reg.nr_tx_rings == 3 && p.reg.nr_rx_rings == 2);
 	CHECK(tx(&p)->num_slots == 64 && rx(&p)->num_slots == 128);
-	/* The other end has what this one lacks. */
+	/* The other end has the numbers of this end, with tx and rx exchanged. */
 	p = bound("x}1");
 	CHECK(p.reg.nr_tx_rings == 2 && p.reg.nr_rx_rings == 3 && tx(&p)->num_slots == 128);
 }
@@ -252,7 +252,7 @@ register_gives_slots_and_rings_that_were_wished(void)
 static void
 bound_rings_are_as_netmap_leaves_them(void)
 {
-	/* Not a pipe: the slots that it receives into have their buffers from the other end. */
+	/* A switch port, not a pipe: in a pipe, the buffers of rx slots belong to the other end. */
 	struct port p = bound("vale0:a");
 	struct netmap_ring *t = tx(&p), *r = rx(&p);
 	uint32_t i;
@@ -264,7 +264,7 @@ bound_rings_are_as_netmap_leaves_them(void)
 		CHECK(t->slot[i].buf_idx >= 2 && t->slot[i].len == 2112 && t->slot[i].flags == 0);
 		CHECK(r->slot[i].buf_idx >= 2 && r->slot[i].len == 2112);
 	}
-	/* Host rings that are not bound have no place. */
+	/* Host rings that are not bound have the offset 0. */
 	CHECK(p.nif->ring_ofs[0] && !p.nif->ring_ofs[1] && p.nif->ring_ofs[2] && !p.nif->ring_ofs[3]);
 }
 
@@ -288,7 +288,7 @@ exclusive_binds_conflict_either_way(void)
 	close(p.fd);
 	p = bound_with("x{1", alone);
 	CHECK(try_register("x{1", shared) == EBUSY && try_register("x{1", alone) == EBUSY);
-	/* The other end is another port. */
+	/* The other end is a separate port. */
 	CHECK(try_register("x}1", alone) == 0);
 }
 
@@ -328,7 +328,7 @@ ring_beyond_both_directions_is_einval(void)
 
 	reg.nr_ringid = 2;
 	CHECK(try_register("x{1", reg) == EINVAL);
-	/* Beyond one of them, that one's ring 0 is meant. */
+	/* If the direction has fewer rings, ring 0 is bound. */
 	reg.nr_ringid = 1;
 	p = bound_with("x{1", reg);
 	CHECK(!p.nif->ring_ofs[0] && p.nif->ring_ofs[1]);
@@ -415,7 +415,7 @@ extra_buffers_go_back_at_close(void)
 	struct nmreq_register many = { .nr_mode = NR_REG_ALL_NIC, .nr_extra_bufs = 20000 };
 	int i;
 
-	/* More than there are, if some stayed away. */
+	/* These would be more buffers than exist if a closed port did not free its buffers. */
 	for (i = 0; i < 10; i++) {
 		struct port p = bound_with("x{1", many);
 		CHECK(p.reg.nr_extra_bufs == 20000);
@@ -502,7 +502,7 @@ sync_loop_needs_control_blocks(void)
 	CHECK(ask(p.fd, "", NETMAP_REQ_CSB_ENABLE, NULL) == EINVAL);
 }
 
-/* ---- the old requests ---- */
+/* ---- legacy requests ---- */
 
 static struct nmreq
 old(const char *name)

@@ -1,4 +1,4 @@
-/* The way to the device, shut to prove that frames pass without it. */
+/* Blocks a program's access to the device, to prove that frames pass without it. */
 #pragma once
 #include <fcntl.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* The time stands still at this, if it is not 0: once a second a sync is the device's. */
+/* If this is not 0, time() always returns it, because one sync per second goes to the device. */
 static time_t stands;
 
 time_t
@@ -24,7 +24,7 @@ time(time_t *at)
 	return now.tv_sec;
 }
 
-/* Whatever goes to the device from now on fails, until what is given back opens it again. */
+/* Makes all calls of the device fail until open_again is called with the result. */
 static int
 shut(struct nm_desc *d)
 {
@@ -32,7 +32,7 @@ shut(struct nm_desc *d)
 
 	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
 	stands = time(NULL);
-	/* Whether it asks the device or not, it does not ask again in this second. */
+	/* After this sync, the library does not call the device again in this second. */
 	nm_inprocess->sync(d->fd, NM_SYNC_TX_IN_POLL, &ready);
 	return kept;
 }

@@ -1,4 +1,7 @@
-/* Opens a port of the device FILE as nm_open does, up to the sockets of its queues: squatters FILE. */
+/*
+ * Opens a port of the device FILE as nm_open does, up to fetching the sockets of its queues:
+ * squatters FILE.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -9,7 +12,7 @@
 
 #include "lent_queues.h"
 
-/* FILE is no device, but says that it lends a queue. */
+/* FILE is not a device; this ioctl answers that a queue is lent. */
 int
 ioctl(int fd, unsigned long request, ...)
 {

@@ -1,4 +1,7 @@
-/* Every request and every error about switches and interfaces. The cable left-right is there. */
+/*
+ * Tests of every request and every error about switches and interfaces. The tests' shell has
+ * created the cable left-right.
+ */
 #include "client.h"
 
 #define ALL { .nr_mode = NR_REG_ALL_NIC }

@@ -1,4 +1,4 @@
-/* What NIOCTXSYNC, NIOCRXSYNC, poll and mmap do, and every error of theirs. */
+/* Tests of NIOCTXSYNC, NIOCRXSYNC, poll and mmap, and of every error of theirs. */
 #include "client.h"
 
 #define ALL { .nr_mode = NR_REG_ALL_NIC }
@@ -39,7 +39,7 @@ impossible_head_makes_the_ring_anew_and_the_sync_succeed(void)
 	tx(&p)->head = 5000;
 	sync_tx(&p);
 	CHECK(tx(&p)->head == 0 && tx(&p)->cur == 0 && tx(&p)->tail == 1023);
-	/* And works again. */
+	/* After that, the ring works again. */
 	put(tx(&p), 1, 2, 60, 0);
 	sync_tx(&p);
 }
@@ -61,7 +61,7 @@ head_beyond_tail_takes_no_slot_that_is_not_the_programs(void)
 
 	rx(&b)->head = rx(&b)->cur = 100;
 	sync_rx(&b);
-	/* It is left as it is, and counts again when it is right. */
+	/* The sync leaves the wrong values unchanged; the ring works again once they are right. */
 	CHECK(rx(&b)->head == 100 && rx(&b)->tail == 0);
 	rx(&b)->head = rx(&b)->cur = 0;
 	put(tx(&a), 1, 7, 60, 0);
@@ -99,7 +99,7 @@ impossible_buffers_become_none_when_a_ring_is_made_anew(void)
 	CHECK(r->slot[5].len == 0 && r->slot[5].buf_idx >= 2);
 }
 
-/* ---- what syncs do ---- */
+/* ---- effects of syncs ---- */
 
 static void
 slots_come_back_when_the_reader_gives_them_back(void)
@@ -151,7 +151,7 @@ parts_of_a_frame_arrive_when_its_last_one_is_sent(void)
 	sync_tx(&a);
 	sync_rx(&b);
 	CHECK(space(rx(&b)) == 3);
-	/* Each of them says how many there are. */
+	/* The flags of each slot contain the number of fragments. */
 	CHECK(NS_RFRAGS(&rx(&b)->slot[0]) == 3 && (rx(&b)->slot[0].flags & NS_MOREFRAG));
 	CHECK(!(rx(&b)->slot[2].flags & NS_MOREFRAG) && rx(&b)->slot[2].len == 100);
 }
@@ -192,7 +192,10 @@ switch_learns_where_an_address_is(void)
 {
 	struct port a = bound("vale0:a"), b = bound("vale0:b"), c = bound("vale0:c");
 
-	/* From 02:..:01, which so is known to be at a; the broadcast goes to all others. */
+	/*
+	 * Port a sends from 02:..:01, so the switch learns that address at a; the broadcast goes to
+	 * all other ports.
+	 */
 	put(tx(&a), 1, 1, 60, 0);
 	sync_tx(&a);
 	put(tx(&b), 2, 2, 60, 0);
@@ -240,7 +243,7 @@ poll_without_consent_does_not_send(void)
 
 	put(tx(&a), 1, 3, 60, 0);
 	CHECK(polled(a.fd, POLLIN, 0) == 0 && polled(b.fd, POLLIN, 0) == 0);
-	/* Asked for room, it does. */
+	/* A poll for POLLOUT does send. */
 	CHECK(polled(a.fd, POLLOUT, 0) == POLLOUT && polled(b.fd, POLLIN, 0) == POLLIN);
 }
 
@@ -276,7 +279,7 @@ poll_waits_for_more_than_cur(void)
 	put(tx(&a), 1, 1, 60, 0);
 	sync_tx(&a);
 	CHECK(polled(b.fd, POLLIN, 0) == POLLIN);
-	/* It has seen the frame, and keeps it. */
+	/* The program has seen the frame and keeps the slot. */
 	rx(&b)->cur = rx(&b)->tail;
 	CHECK(polled(b.fd, POLLIN, 0) == 0);
 	put(tx(&a), 1, 2, 60, 0);

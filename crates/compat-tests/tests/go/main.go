@@ -1,5 +1,6 @@
-// A netmap client in plain Go: sends COUNT frames to PORT and takes the answers, each of which is the
-// frame with its number doubled. Nothing but system calls, so it is static and no library sees it.
+// A netmap client in plain Go: sends COUNT frames to PORT and receives the answers, each of which
+// is the frame with its number doubled. It uses only system calls, so it is a static program, in
+// which no library can replace them.
 package main
 
 import (
@@ -42,7 +43,7 @@ type slot struct {
 	ptr        uint64
 }
 
-// A ring, as netmap lays it out; slots follow.
+// A ring with netmap's layout; its slots follow.
 type ring struct {
 	bufOfs            int64
 	numSlots, bufSize uint32

@@ -1,5 +1,5 @@
-//! Every request, every error, every rule of syncs and polls: static programs that use only system
-//! calls, one test per scenario.
+//! Tests of every request, every error, and every rule of syncs and polls, by static programs that
+//! use only system calls; one test per scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use super::builds::c_program;
 use super::pcap::CABLE;
 use super::stage::Stage;
 
-/// The cable, with an address and a neighbour for the host at its left end, which drops what the host
-/// sends until the kernel has taken note that the right end is up.
+/// Shell commands that create a veth pair, and give the host at its left end an address and a
+/// neighbour. The kernel drops frames that the host sends before it has noticed that the right end
+/// is up, so the commands wait for that.
 const ADDRESSED: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
@@ -20,7 +21,8 @@ const ADDRESSED: &str = "
     ip addr add 10.9.9.1/24 dev left
     ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev left";
 
-/// Defines one test per scenario of `tests/c/PROGRAM.c`, after a line of shell on its stage.
+/// Defines one test per scenario of `tests/c/PROGRAM.c`. Each test first runs the shell commands
+/// `$shell` on its stage.
 macro_rules! scenarios {
     ($program:ident after $shell:expr; $($name:ident)*) => {
         mod $program {

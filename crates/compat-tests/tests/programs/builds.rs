@@ -59,7 +59,7 @@ pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     c_source_as(name, name, more)
 }
 
-/// As [`c_source`], with another name for the program.
+/// Like [`c_source`], with another name for the program.
 pub(crate) fn c_source_as(program: &str, name: &str, more: &[&str]) -> PathBuf {
     // Under a temporary name first: another run may be using the old program.
     let fresh = built().join(format!("{program}-{}", std::process::id()));

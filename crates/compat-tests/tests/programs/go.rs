@@ -1,4 +1,4 @@
-//! A static Go program and a C program exchange frames.
+//! Tests that a static Go program and a C program exchange frames.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The library as it is installed: headers, archive, shared object, pkg-config.
+//! Tests the library as it is installed: headers, archive, shared object, pkg-config.
 
 use std::fs;
 use std::process::Command;

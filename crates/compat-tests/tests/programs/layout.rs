@@ -1,4 +1,4 @@
-//! The C headers agree with `slipring-abi` in every size, every offset and every number.
+//! Tests that the C headers agree with `slipring-abi` in every size, every offset and every number.
 //!
 //! The Rust source is read as text, so that a field added there cannot be forgotten here. The
 //! layout of the Rust structures is asserted when they are compiled.

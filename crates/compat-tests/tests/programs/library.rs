@@ -1,4 +1,4 @@
-//! The C library and the header-only client, tested by programs that use them.
+//! Tests of the C library and of the header-only client, by programs that use them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -57,7 +57,8 @@ scenarios! {
     a_port_that_is_no_pipe_is_the_devices
 }
 
-/// Builds `where` as `program`, runs it, and returns its output.
+/// Builds `tests/c/where.c` as `program`, runs it, and returns its output, which says where syncs
+/// are done.
 fn synced(program: &str, build: &[&str], library_path: Option<&Path>) -> String {
     let (stage, program) = (Stage::new(), c_source_as(program, "where", build));
     let mut run = stage.command(program);

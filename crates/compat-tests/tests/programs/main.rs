@@ -1,4 +1,4 @@
-//! Programs written for netmap, on our device. Needs root, /dev/fuse and a C compiler.
+//! Tests of programs written for netmap, on our device. They need root, /dev/fuse and a C compiler.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod abi;

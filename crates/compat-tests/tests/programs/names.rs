@@ -1,4 +1,4 @@
-//! libnetmap and slipring parse names alike: many names, two parsers.
+//! Tests that libnetmap and slipring parse names alike: many names, parsed by both.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -18,7 +18,8 @@ use super::builds::{SYSTEM_LIBRARIES, c_program, libnetmap};
 /// parser are known to differ.
 fn expected(name: &str) -> Option<String> {
     let refused = Some("refused".to_owned());
-    // libnetmap queries the device at once, and refuses even the same file twice.
+    // libnetmap queries the device while it parses these options, and refuses an option that is
+    // given twice, even with the same file.
     if name.contains("@share") || name.matches("@extmem").count() > 1 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The crate netmap-rs and its programs, over our headers and library.
+//! Tests of the crate netmap-rs and its programs, over our headers and library.
 //!
 //! The rings of netmap_rs 0.3.1 do not wrap, so each program sees fewer frames than a ring has
 //! slots.

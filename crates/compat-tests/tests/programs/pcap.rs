@@ -1,4 +1,4 @@
-//! Unmodified tcpdump, and injection, with Debian's libpcap rebuilt with our headers.
+//! Tests of unmodified tcpdump, and of injection, with Debian's libpcap rebuilt with our headers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

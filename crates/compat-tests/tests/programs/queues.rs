@@ -1,4 +1,4 @@
-//! Queues of an interface that programs sync in their own processes.
+//! Tests of interface queues that programs sync in their own processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Compiles sources written for netmap in their languages.
+//! Tests that compile sources written for netmap, in their languages.
 
 use std::process::Command;
 

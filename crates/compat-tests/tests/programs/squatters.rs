@@ -1,5 +1,5 @@
-//! Processes of other users that listen on the sockets to which a program that syncs its own queues
-//! connects.
+//! Tests with processes of other users that listen on the sockets to which a program that syncs its
+//! own queues connects.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Builds what others wrote for netmap, from Debian's source packages or crates.io, with our headers and
-# library where netmap's would be: build.sh libpcap|daq|netmap-rs DIR INCLUDE LIBRARY-DIRECTORY
-# Quick when DIR has it; status 77 when there are no sources.
+# Builds third-party programs for netmap, from Debian's source packages or crates.io, with the headers and
+# the library of this tree instead of netmap's: build.sh libpcap|daq|netmap-rs DIR INCLUDE LIBRARY-DIRECTORY
+# Does nothing if DIR has them. Exits with status 77 if there are no sources.
 set -euo pipefail
 
 readonly name=${1:?} dir=${2:?} include=${3:?} library=${4:?}
 mkdir -p "$dir"
 exec 9> "$dir/lock" && flock 9
 
-# What was built is good as long as neither the headers nor these steps change.
+# An earlier build is used unless the headers or this script have changed.
 stamp=$(cat "$0" "$include"/*.h "$include"/net/*.h | sha256sum)
 if [ "$(cat "$dir/stamp" 2> /dev/null)" = "$stamp" ]; then exit 0; fi
 
-# A deb-src entry for each of the machine's own entries of Debian, and directories of our own for apt.
+# A deb-src entry for each Debian entry of the machine, and separate directories for apt.
 apt_options=()
 make_apt() {
     local apt=$dir/apt file
@@ -29,7 +29,7 @@ make_apt() {
         -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$apt/parts" -o APT::Sandbox::User=)
 }
 
-# The package's upstream source, as Debian has it, unpacked to $dir/src.
+# Unpacks the package's upstream source, as Debian has it, to $dir/src.
 fetch() {
     command -v apt-get > /dev/null || { echo "no apt-get to fetch sources by"; exit 77; }
     rm -rf "$dir/apt" "$dir/src" "$dir/tar"
@@ -52,17 +52,17 @@ build_libpcap() {
         --without-dpdk --without-dag --without-snf
     grep -q 'define PCAP_SUPPORT_NETMAP' config.h
     make -s shared
-    # Debian's programs ask for it by this name.
+    # Debian's programs are linked to the library by this name.
     mkdir -p "$dir/lib"
     cp libpcap.so.[0-9]* "$dir/lib/libpcap.so.0.8"
 }
 
-# Snort's way to packets: its library, and its netmap module.
+# Snort's library for packet input (DAQ), and its netmap module.
 build_daq() {
     fetch daq
     cd "$dir/src"
     ./configure --disable-static
-    # The tarball's dates make it look older than its sources; nothing needs the autotools.
+    # Files in the tarball look older than their sources, but the autotools need not run.
     for part in sfbpf api; do
         make -s -C $part ACLOCAL=true AUTOMAKE=true AUTOCONF=true AUTOHEADER=true
     done
@@ -72,7 +72,7 @@ build_daq() {
         -o "$dir/lib/daq_netmap.so" os-daq-modules/daq_netmap.c "-L$dir/lib" -lsfbpf
 }
 
-# A crate, and the programs that come with it.
+# A crate, and its example programs.
 build_netmap-rs() {
     mkdir -p "$dir/netmap"
     ln -sfn "$include" "$dir/netmap/include"
@@ -90,7 +90,7 @@ build_netmap-rs() {
 }
 
 export C_INCLUDE_PATH=$include
-# In the background, since a condition would switch off `set -e` inside.
+# Runs in the background, because in a condition `set -e` would have no effect inside.
 "build_$name" > "$dir/build.log" 2>&1 &
 status=0
 wait $! || status=$?

@@ -1,4 +1,4 @@
-/* Programs that come in crowds: well-behaved, killed, hostile. crowd DEVICE VERB [NUMBER..] */
+/* Large numbers of programs: well-behaved, killed, hostile. crowd DEVICE VERB [NUMBER..] */
 #define _GNU_SOURCE
 #include "../../../fuse/tests/c/netmap.h"
 #include <errno.h>
@@ -86,7 +86,7 @@ static char *buf_of(struct ring *r, uint32_t idx) {
     return (char *)r + r->buf_ofs + (uint64_t)idx * r->nr_buf_size;
 }
 
-/* Queues up to `most` numbered frames; how many. */
+/* Queues up to `most` numbered frames; returns how many. */
 static uint32_t put(struct ring *r, uint64_t *number, uint32_t most) {
     uint32_t i = r->head, n = 0;
     for (; i != r->tail && n < most; i = next(r, i), n++) {
@@ -100,7 +100,7 @@ static uint32_t put(struct ring *r, uint64_t *number, uint32_t most) {
     return n;
 }
 
-/* Takes all frames, which go on from `number`; how many. */
+/* Takes all frames, which must continue from `number`; returns how many. */
 static uint32_t take(struct ring *r, uint64_t *number) {
     uint32_t i = r->head, n = 0;
     for (; i != r->tail; i = next(r, i), n++) {
@@ -116,7 +116,10 @@ static uint32_t take(struct ring *r, uint64_t *number) {
     return n;
 }
 
-/* A pair of processes over a pipe: every frame arrives, in order; how long it stood still at most. */
+/*
+ * Passes frames between two processes over a pipe, each once and in order; prints the longest time
+ * without a frame.
+ */
 static void pair(const char *name, double seconds) {
     char ends[2][64];
     snprintf(ends[0], 64, "%s{1", name);
@@ -152,13 +155,15 @@ static void pair(const char *name, double seconds) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* Traffic until killed, with buffers exchanged against extra ones where there are some. */
+/*
+ * Passes frames until the process is killed, and exchanges buffers for extra ones if there are any.
+ */
 static void doomed(const char *name, uint32_t extra) {
     struct port p = open_port(name, 128, extra);
     uint32_t spare[64], have = 0;
     for (uint32_t b = p.nif->bufs_head; b && have < 64; memcpy(&b, buf_of(p.tx, b), 4))
         spare[have++] = b;
-    /* Kept by us alone, as lb does; and given back at times. */
+    /* Only this process knows these buffers, as in lb; sometimes it gives them back. */
     p.nif->bufs_head = 0;
     uint64_t number = any();
     for (;;) {
@@ -185,7 +190,7 @@ static void doomed(const char *name, uint32_t extra) {
     }
 }
 
-/* How many buffers are to be had, and whether every name is nobody's. */
+/* Prints how many buffers can be allocated, and whether every name is free. */
 static void whole(int pipes) {
     struct port p;
     CHECK(try_port(&p, "whole{1", (struct reg){.mode = 1, .tx_slots = 64, .rx_slots = 64, .extra_bufs = 1000000}));
@@ -206,7 +211,10 @@ static void whole(int pipes) {
     puts("");
 }
 
-/* Many processes with many pipes each: frames that each pipe carried at least. */
+/*
+ * Starts many processes with many pipes each; prints the smallest number of frames that a pipe
+ * carried.
+ */
 static void many(int clients, int pipes, double seconds) {
     int ready[2], done[2];
     CHECK(pipe(ready) == 0 && pipe(done) == 0);
@@ -307,7 +315,7 @@ static void request(int fd) {
         memcpy(&body, &good, sizeof good);
     struct header h = {.version = below(8) ? 14 : number(), .reqtype = below(3) ? 1 : below(20),
                        .body = below(12) ? (uint64_t)&body : number()};
-    /* Lists of options: short, in circles, and very long. */
+    /* Lists of options: short, cyclic, and very long. */
     static struct { uint64_t next; uint32_t type, status; uint64_t size; } *list;
     static const int MANY = 1000000;
     if (!list) {
@@ -411,7 +419,7 @@ static void hostile(double seconds) {
     exit(0);
 }
 
-/* Sends frames that nobody else should see. */
+/* Sends frames that no other program may see. */
 static void secret(void) {
     struct port p = open_port("s{1", 256, 0), q = open_port("s}1", 256, 0);
     for (;;) {

@@ -1,5 +1,5 @@
-//! Large numbers of programs: killed during traffic, hostile, or very many. `SLIPRING_SOAK_SECONDS`
-//! makes the hostile programs run longer (`make soak`).
+//! Tests with large numbers of programs: killed during traffic, hostile, or very many.
+//! `SLIPRING_SOAK_SECONDS` makes the hostile programs run longer (`make soak`).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! Interfaces that are down, where the driver provides no AF_XDP queue until they are up.
+//! Tests of interfaces that are down, where the driver provides no AF_XDP queue until they are up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Virtual machines in switches: QEMU, with an unmodified Debian kernel.
+//! Tests of virtual machines in switches: QEMU, with an unmodified Debian kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -99,7 +99,8 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     let pinged = outside.command("ping", "-q -c 20 -i 0.01 -w 60 -s 1472 10.9.8.2");
     assert!(pinged.contains(" 20 received"), "{pinged}");
 
-    // When a virtual machine is killed, nothing else ends, and the next one can connect.
+    // Killing a virtual machine affects no other port, and another virtual machine can connect in
+    // its place.
     drop(second);
     eventually("its silence", || (!answers(&outside, 2)).then_some(()));
     assert!(answers(&outside, 1));

@@ -1,4 +1,4 @@
-//! `kernel:` ports, which are clients of the device like any program written for netmap.
+//! Tests of `kernel:` ports, which are clients of the device like any program written for netmap.
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};

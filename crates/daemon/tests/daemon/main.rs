@@ -1,5 +1,5 @@
-//! The process around the device: settings, service manager, shutdown. The device as programs see
-//! it is tested with the whole binary.
+//! Tests of the process around the device: settings, service manager, shutdown. The device as
+//! programs see it is tested with the whole binary.
 #![allow(clippy::unwrap_used)]
 
 mod crowds;

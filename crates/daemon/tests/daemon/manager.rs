@@ -1,4 +1,4 @@
-//! The daemon under a service manager, whose role the tests play.
+//! Tests of the daemon under a service manager, whose role the tests play.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -139,7 +139,7 @@ fn the_units_are_what_systemd_takes() {
 
 #[test]
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
-    // On a scale of 100: systemd's exposure level 5.5.
+    // Exposure level 5.5 of `systemd-analyze security`, whose flag takes ten times the level.
     const MOST: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();

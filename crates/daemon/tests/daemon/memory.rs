@@ -1,4 +1,4 @@
-//! How much memory users have, and when it is freed.
+//! Tests of how much memory users have, and when it is freed.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Pipes of the daemon through its native socket API: synced in the programs, whatever program is
-//! at the other end.
+//! Tests of the daemon's pipes through its native socket API: synced in the programs, whatever
+//! program is at the other end.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -245,7 +245,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
             let len = random.next() as usize % 4000;
             let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             if round % 2 == 0 && len > 16 {
-                // A call that begins correctly.
+                // The bytes begin like a correct call.
                 let op = 1 + random.next() as u16 % 4;
                 bytes[..2].copy_from_slice(&op.to_ne_bytes());
                 bytes[2..4].fill(0);

@@ -1,4 +1,4 @@
-//! Numbered frames from port to port. Each group of tests defines the frame's contents.
+//! Sends numbered frames from port to port. Each group of tests defines the frame's contents.
 
 use slipring_port::Port;
 use slipring_test_support::eventually;

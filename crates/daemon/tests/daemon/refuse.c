@@ -1,5 +1,7 @@
-/* refuse PROGRAM WORD..: runs a program to which the kernel gives no AF_XDP queue, as drivers do that give
- * none away while their interface is down. */
+/*
+ * refuse PROGRAM WORD..: runs a program and denies it AF_XDP queues, as drivers do that provide no
+ * queue while their interface is down.
+ */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bytes of struct sockaddr_xdp; no other address that the daemon binds is as long. */
+/* Size of struct sockaddr_xdp in bytes; the daemon binds no other address of this size. */
 #define XDP_ADDRESS 16
 #define AT(field) offsetof(struct seccomp_data, field)
 

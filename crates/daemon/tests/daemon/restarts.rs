@@ -1,4 +1,4 @@
-//! A worker is killed while programs run, and they continue.
+//! Tests that kill a worker while programs run: the programs must continue.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -418,7 +418,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    // The process ends now, or after a call in progress is answered.
+    // Depending on the moment, the process ends at once, or when its call in progress is answered.
     doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");
     daemon.supervisor.signal(Signal::CONT);

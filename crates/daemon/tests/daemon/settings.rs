@@ -1,4 +1,4 @@
-//! `daemon.toml`, the control socket and the parameters, on a running daemon.
+//! Tests of `daemon.toml`, the control socket and the parameters, on a running daemon.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,6 @@
-//! Programs that sleep on the device, and programs that open the other end later and sync pipes
-//! themselves. `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make soak`).
+//! Tests of programs that sleep on the device, and of programs that open the other end later and
+//! sync pipes themselves. `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make
+//! soak`).
 
 use std::fs;
 use std::time::{Duration, Instant};

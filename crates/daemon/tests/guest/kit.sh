@@ -1,7 +1,7 @@
 #!/bin/sh
-# What a virtual machine of the tests boots: kernel and initrd, from Debian's packages: kit.sh DIR
-# Nothing is installed, and nothing done where DIR has it. Status 77, and a line that says why, where
-# the packages cannot be had.
+# Creates a kernel and an initrd in DIR for the virtual machines of tests, from Debian's packages: kit.sh DIR
+# Installs nothing. Does nothing if DIR has both. Exits with status 77, and prints the reason, if the
+# packages are not available.
 set -eu
 
 dir=${1:?} here=$(dirname "$0")
@@ -16,13 +16,13 @@ skip() { echo "$*"; exit 77; }
 command -v apt-get > /dev/null || skip "no apt-get to fetch a kernel by"
 [ "$(dpkg --print-architecture)" = amd64 ] || skip "guests are for amd64"
 
-# A package, unpacked to $dir/unpacked.
+# Unpacks a package to $dir/unpacked.
 fetch() {
     (cd "$dir/fetched" && apt-get -qq -o APT::Sandbox::User=root download "$1") >> "$dir/log" 2>&1 || return 1
     dpkg-deb -x "$dir/fetched/$1"_*.deb "$dir/unpacked"
 }
 
-# The package of the newest kernel: this one only depends on it.
+# Prints the name of the package of the newest kernel, on which linux-image-cloud-amd64 depends.
 kernel() { apt-cache depends linux-image-cloud-amd64 2> /dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p'; }
 
 rm -rf "$dir/fetched" "$dir/unpacked" "$dir/root"
@@ -43,7 +43,7 @@ chmod 755 "$dir/root/init"
 for name in net/core/failover drivers/net/net_failover drivers/net/virtio_net drivers/virtio/virtio \
     drivers/virtio/virtio_ring drivers/virtio/virtio_pci_modern_dev drivers/virtio/virtio_pci_legacy_dev \
     drivers/virtio/virtio_pci; do
-    # Some kernels have one or the other of them built in.
+    # Some kernels have some of these built in.
     cp "$dir/unpacked/lib/modules/$release/kernel/$name.ko" "$modules/" 2> /dev/null || true
 done
 "$busybox" depmod -b "$dir/root" "$release"

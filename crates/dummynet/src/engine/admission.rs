@@ -2,7 +2,7 @@
 //! in dummynet's order.
 //!
 //! ```text
-//!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel asks on the way out
+//!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel decides when packets leave
 //! ```
 
 use alloc::boxed::Box;

@@ -25,7 +25,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // Of these pairs, errors name the second setting if both are missing.
+    // If none of these alternatives is given, errors name the second setting of the pair.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),
@@ -153,7 +153,7 @@ pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
         true => time(error.value as u64),
         false => error.value.to_string(),
     };
-    // The other bound that the value must match.
+    // If the limit is `min`, adds its value, as in `at least min, 5ms,`.
     let must_be = match table.get("min") {
         Some(min) if error.must_be.ends_with(" min") => {
             format!("{}, {},", error.must_be, min.shown())

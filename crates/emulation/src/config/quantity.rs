@@ -6,8 +6,8 @@
 //! time, a rate or a share without a unit is refused as ambiguous, unless it is 0. A size without a
 //! unit is in bytes.
 //!
-//! By a classic name, a time or rate without a unit is in seconds or bit/s, and `k m g` of sizes are
-//! powers of 1024, as in the original programs.
+//! By a classic name, a time or rate without a unit is in seconds or bit/s, and `k m g` of sizes
+//! are powers of 1024, as in the original programs.
 
 use std::time::Duration;
 

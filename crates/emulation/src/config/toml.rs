@@ -67,7 +67,7 @@ impl TomlReader<'_> {
         let mut location = self.location(start);
         let value = match value.get_ref() {
             DeValue::String(text) => {
-                // Columns inside the text are counted from after the quote.
+                // Columns within a quoted text are counted from the character after the quote.
                 location =
                     location.advanced_by(usize::from(self.text[start..].starts_with(['"', '\''])));
                 ConfigValue::Text(text.to_string())

@@ -85,7 +85,8 @@ impl<'n, 'f> WasmSource<'n, 'f> {
         let module = WasmModule::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            // Details are hidden only if the file is no module, since such a file may be secret.
+            // If the file is not a module, it may be secret, so the details are hidden. Errors of a
+            // real module are shown.
             if self.files.hides_details && matches!(error, ModuleError::NotAModule(_)) {
                 return self.files.unusable(&self.name, self.node);
             }

@@ -120,7 +120,7 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // If the output cannot be written, this is why the watch ended, so report it first.
+    // If the output cannot be written, this error is why the watch ended, so it is reported first.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)

@@ -546,7 +546,8 @@ mod tests {
                 versions.undo().unwrap();
             }
         }
-        // 900 changes that remain, and 300 changes that were undone; these count twice.
+        // 900 changes remain. Each of the 300 undone changes counts twice: once when it was made,
+        // once when it was undone.
         assert_eq!(versions.changes().times, 900 + 2 * 300);
         for time in 0..300 {
             versions.set(0, delay(&format!("{time}ms"))).unwrap();

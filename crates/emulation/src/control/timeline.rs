@@ -172,7 +172,7 @@ impl SettingsTimeline {
     /// Undoes the last batch; returns `None` if only the first version is left.
     ///
     /// # Errors
-    /// As [`Self::insert_batch`].
+    /// Same as [`Self::insert_batch`].
     pub(super) fn undo_newest(&mut self) -> Result<Option<UndoneVersions>, UnbuildableSettings> {
         let newest = self.versions[1..].iter().map(|version| version.batch).max();
         let Some(newest) = newest else { return Ok(None) };
@@ -350,7 +350,8 @@ mod tests {
             timeline.insert_batch(100, vec![(100, whole), (900, SettingsEdit::Set(Vec::new()))]);
         assert_eq!(handed.unwrap().0, None);
         assert_eq!((timeline.versions().len(), timeline.undo_newest().unwrap()), (1, None));
-        // At that time, the edit may make a difference.
+        // A future edit is kept even if it equals the current settings, because it may differ from
+        // the settings at its time.
         add(&mut timeline, 900, same()).unwrap();
         add(&mut timeline, 500, set("up.delay", "50ms")).unwrap();
         assert!(shown(timeline.current(900)).contains("20ms"));

@@ -55,10 +55,11 @@ impl LinkDirections {
     }
 }
 
-/// Combines all figures of two threads except those of links. The frames counted as received at a
-/// port are those that the other thread has taken over. Frames between the two threads count as
-/// backlog, like frames in a port's ring. The states are not simultaneous, so more frames may be
-/// counted as taken over than as handed over.
+/// Combines all figures of two threads except those of links. A thread receives frames at its port
+/// and hands them over to the other thread; a frame counts as received at the port only when the
+/// other thread has taken it over. Until then it counts as backlog, like a frame in the port's
+/// ring. The two states are not simultaneous, so one thread may have counted more frames as taken
+/// over than the other has counted as handed over.
 fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
     let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),

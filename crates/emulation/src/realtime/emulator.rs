@@ -142,7 +142,8 @@ impl<T: FrameTap> Emulator<T> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
         }
-        // Frames that the syncs found had arrived by now, and frames that are due by now may leave.
+        // The clock is read after the syncs: all frames that they found have arrived by now, and
+        // frames that are due by now may leave.
         let at_ns = clock();
         self.carrier.store.set_time(at_ns);
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };

@@ -106,8 +106,8 @@ struct PeerRx {
     is_starved: Arc<SharedHint>,
 }
 
-/// A hint to the other thread. Correctness does not depend on the hint, and it has no ordering: if
-/// the sender misses it, a partial chunk is sent once the port brings no more frames.
+/// A hint to the other thread, without memory ordering. Correctness does not depend on the hint: if
+/// the sender does not see it, it sends a partial chunk only when its port brings no more frames.
 #[derive(Debug)]
 struct SharedHint(AtomicBool);
 

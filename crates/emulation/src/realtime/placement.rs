@@ -295,7 +295,7 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // No time has elapsed beyond the CPU time: no preemption.
+            // The elapsed time equals the CPU time, so no other thread ran on this CPU.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

@@ -76,7 +76,8 @@ impl EmulationStore {
         count
     }
 
-    /// Prefetches for a caller that walks through frames by [`Self::burst_item`].
+    /// Prefetches the memory after the frame `handle`, for a caller that walks through frames by
+    /// [`Self::burst_item`].
     #[inline]
     pub(crate) fn prefetch_ahead(&mut self, handle: FrameHandle) {
         if handle.0.wrapping_sub(self.prefetched.0) >= (PREFETCH_DISTANCE / 2 / HEADER_ALIGN) as u32

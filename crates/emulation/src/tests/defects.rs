@@ -1,5 +1,5 @@
-//! Configuration defects of TLEM and nmreplay that must not return. Their runtime defects are
-//! tested with the engine and the runners.
+//! Tests of configuration defects of TLEM and nmreplay that must not return. Their runtime defects
+//! are tested with the engine and the runners.
 
 use slipring_link::{DelayModel, LossModel, RateSpec};
 use slipring_model::Chance;

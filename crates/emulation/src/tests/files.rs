@@ -379,7 +379,7 @@ proptest! {
 fn each_part_takes_its_own_columns_of_a_theaterq_trace() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("lte.csv");
-    // keep, latency, jitter, rate, loss, limit, dup_prob, dup_delay, route_id, queue_id
+    // Columns: keep, latency, jitter, rate, loss, limit, dup_prob, dup_delay, route_id, queue_id
     let rows = "1000,5000000,0,8000000,0,100,2147483648,700,3,1\n\
                 2000,9000000,0,-1,4294967295,100,2147483648,700,4,1\n";
     std::fs::write(&path, rows).unwrap();

@@ -118,7 +118,8 @@ impl CaptureInput {
 
     /// Returns a chunk for reuse.
     pub fn recycle(&self, chunk: CaptureChunk) {
-        // At the end of the capture, the reading thread has ended.
+        // An error is ignored: at the end of the capture, the reading thread has ended and needs no
+        // more chunks.
         let _ = self.spare.send(chunk);
     }
 

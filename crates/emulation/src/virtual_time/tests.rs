@@ -1,4 +1,4 @@
-//! Captures in, captures out, through the user's flags: the exact behaviour of links, to the
+//! Tests from captures to captures, through the user's flags: the exact behaviour of links, to the
 //! nanosecond, and the handling of bad files.
 
 mod behaviour;

@@ -1,4 +1,4 @@
-//! Expressions: printed and parsed back, compiled, and rejected with the right message.
+//! Tests of expressions: printed and parsed back, compiled, and rejected with the right message.
 
 use std::format;
 use std::string::String;

@@ -1,5 +1,5 @@
-//! Single instructions, as bpf(4) describes them: comparisons, scratch memory, the rules of the
-//! check at their limits, and the text form of libpcap's `bpf_image`.
+//! Tests of single instructions, as bpf(4) describes them: comparisons, scratch memory, the rules
+//! of the check at their limits, and the text form of libpcap's `bpf_image`.
 
 use std::format;
 use std::vec;

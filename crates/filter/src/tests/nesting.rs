@@ -1,4 +1,4 @@
-//! The limit of nesting: what counts as a level, and what does not.
+//! Tests of the limit of nesting: what counts as a level, and what does not.
 
 use std::format;
 use std::string::String;

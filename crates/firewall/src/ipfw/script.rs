@@ -1,7 +1,7 @@
 //! Sessions with a firewall as text: commands, frames in and out, and the passing of time.
 //!
 //! ```text
-//! ; a remark
+//! ; a comment
 //! @ netmap:em0 netmap:em1 --default accept    the firewall, as `slipring firewall` takes it
 //! $ ipfw add 100 deny udp from any to any 53  a command; its output follows
 //! 00100 deny udp from any to any dst-port 53
@@ -9,9 +9,10 @@
 //! + 10s => em1@20ms                           time, and the frames sent meanwhile
 //! ```
 //!
-//! Except for sockets and ports, all code is the program's own; the script controls the clock. A
-//! mistake prints a line with `!`, and an exit code other than 0 prints a line with `exit`. Log
-//! lines follow `>` and `+`.
+//! Sockets and ports are simulated, and the script controls the clock; all other code is that of
+//! the program. The output of a command with a mistake begins with `!`, and an exit code other than
+//! 0 is printed as a line with `exit`. Log lines follow the lines with `>` and `+` that caused
+//! them.
 //!
 //! `SLIPRING_BLESS=1` rewrites the outputs. After `=>`, however, it only replaces a `?`: a person
 //! must write the expected fate of frames.

@@ -1,10 +1,11 @@
-//! Outputs and behaviour, each as a session in a file of its own; [`super::script`] defines the
-//! format.
+//! Tests of outputs and behaviour, each as a session in a file of its own; [`super::script`]
+//! defines the format.
 //!
 //! # Tests for ipfw's documented behaviour
-//! The tests are in `slipring_ipfw::run::tests` unless stated otherwise: `scenarios` and `golden`
-//! are folders here, `between` are the tests with namespaces, `join` are the tests of the combined
-//! engines, `dummynet` are the tests of that crate.
+//! This table names the tests for each documented behaviour. Tests without a prefix are in
+//! `slipring_ipfw::run::tests`. Prefixes: `scenarios` and `golden` are folders in this directory,
+//! `between` are the tests with network namespaces, `join` are the tests of the dataplane,
+//! `dummynet` are the tests of that crate.
 //!
 //! | behaviour | test |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Captures as ports.
+//! Tests of captures as ports.
 
 use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -43,7 +43,7 @@ fn firewall_report(ended: &Ended) -> serde_json::Value {
 #[test]
 fn the_rules_to_begin_with_hold_before_the_first_frame() {
     let Some(site) = FirewallLab::new() else { return };
-    // Long, so that loading it takes a while.
+    // Many rules, so that loading them takes a while.
     let mut rules: String =
         (0..5000).map(|at| format!("add deny udp from any to any {}\n", 20_000 + at)).collect();
     rules += "add 60000 allow ip from any to any\n";
@@ -75,7 +75,7 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     let Some(site) = FirewallLab::new() else { return };
     let rules = site.write(
         "rules",
-        // No more packets than ICMP errors that are sent to one sender at once.
+        // No more packets than the number of ICMP errors that one sender may get at once.
         "add 10 reject udp from any to any 1-50\nadd 20 allow ip from any to any\n",
     );
     for words in ["", "--threads 2"] {

@@ -1,4 +1,5 @@
-//! `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring dnctl`.
+//! Tests of `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring
+//! dnctl`.
 #![allow(clippy::unwrap_used)]
 
 mod captures;
@@ -14,7 +15,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use slipring_test_support::{Ended, Lab, LabPort, Program};
 
-/// The binary under test: the firewall and its commands alone.
+/// The binary under test. It contains only the firewall and its commands.
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone-firewall");
 
 /// A firewall between the sides of a laboratory, with its run directory.

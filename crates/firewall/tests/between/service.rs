@@ -1,5 +1,5 @@
-//! The service under the test's own systemd: PID 1 of new namespaces, over a disposable copy of
-//! this machine's files, in a cgroup that is removed.
+//! Tests of the service under a systemd that the test starts: systemd is PID 1 of new namespaces,
+//! over a disposable copy of this machine's files, in a cgroup that is removed afterwards.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ systemctl stop slipring-firewall@edge
 step end
 "#;
 
-/// A cgroup that is removed on drop, with all its processes.
+/// A cgroup. Dropping the value removes it and all of its processes.
 struct Group(PathBuf);
 
 impl Group {
@@ -190,7 +190,7 @@ fn tried(dir: &Path) -> Result<String, String> {
     ]);
     systemd.arg("sh").arg(dir.join("boot")).arg(dir);
     let procs = group.0.join("cgroup.procs");
-    // The root of a new cgroup namespace is the group of the process that unshares.
+    // The root of a new cgroup namespace is the cgroup of the process that calls unshare.
     let mut inside = Command::new("sh");
     inside.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(procs);
     inside.arg(systemd.get_program()).args(systemd.get_args()).process_group(0);

@@ -1,4 +1,4 @@
-//! Real sessions through stateful rules.
+//! Tests of stateful rules with real sessions.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
                  add 300 allow udp from 10.9.0.1 to any keep-state\n\
                  add 400 allow icmp from 10.9.0.1 to any keep-state\nadd 500 deny ip from 10.9.0.2 to any\n";
     let _firewall = site.firewall(&format!("--rules {}", site.write("rules", rules)));
-    // Sent before there is a state: the state of a ping matches both addresses in both directions.
+    // This ping comes first, when no state exists yet: the state of a later ping would match both
+    // addresses in both directions, and so let this one pass.
     assert!(!site.lab.right.attempt("ping", "-n -c 1 -W 1 10.9.0.1").0);
     assert!(site.pings(), "{}", site.ipfw("-ad list"));
     let server = Program::start(&site.lab.right, "iperf3", "-s -1 --forceflush");

@@ -1,4 +1,4 @@
-//! The firewall with several threads.
+//! Tests of the firewall with several threads.
 
 use super::*;
 
@@ -27,7 +27,8 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
     }
     let states = site.ipfw("-d list");
     assert_eq!(states.matches("STATE").count(), hosts.len(), "{states}");
-    // The request creates the state, the reply matches it.
+    // The request creates a state, which the reply matches; so rule 200 counts two packets per
+    // host.
     assert_eq!(site.count(200), 2 * hosts.len() as u64, "{}", site.ipfw("-a list"));
     assert_eq!(site.count(400), 0);
     let ended = firewall.stop(Signal::INT).well();

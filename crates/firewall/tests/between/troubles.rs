@@ -1,4 +1,4 @@
-//! Trouble that must not stop frames: clients that die, full logs, endless changes.
+//! Tests of trouble that must not stop frames: clients that die, full log buffers, endless changes.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +22,8 @@ fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
     let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     assert!(site.pings());
-    // Half a request; many requests whose answers are never read; garbage.
+    // Three bad clients: one sends half a request, one sends many requests and reads no answer, one
+    // sends garbage.
     let mut half = site.knock();
     half.write_all(br#"{"id":1,"do":"ipfw","text":"show"#).unwrap();
     let mut deaf = site.knock();
@@ -92,7 +93,7 @@ fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
         let row = row.trim_start_matches("# DISABLED ").to_owned();
         row.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    // Ping does not wait long for its last answer, which may still be on its way.
+    // Ping does not wait long for the last answer, so that packet may still be on its way.
     eventually("each packet to see one of both, and none to be lost", || {
         (count(100) + count(300) == 4000).then_some(())
     });
@@ -122,12 +123,13 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     for _ in 0..10 {
         site.ipfw("table one flush");
         site.ipfw("table two flush");
-        // A command file fails as a whole if an entry exists already, or is missing.
+        // A command file fails as a whole if it adds an entry that exists or deletes an entry that
+        // does not.
         site.try_ipfw(&format!("-f -q {path}"));
         site.ipfw("table one swap two");
     }
     load.finish().well();
-    // Ping does not wait long for its last answer, which may still be on its way.
+    // Ping does not wait long for the last answer, so that packet may still be on its way.
     eventually("all pings and answers", || (site.count(200) == 4000).then_some(()));
     assert_eq!(site.count(100), 0);
 }

@@ -1,4 +1,4 @@
-//! Every loss is counted.
+//! Tests that every loss is counted.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Frames that are not IP: FreeBSD's bridge passes ARP by itself (`net.link.bridge.ipfw_arp=0`).
+//! Tests of frames that are not IP. As in FreeBSD's bridge, ARP passes without a rule
+//! (`net.link.bridge.ipfw_arp=0`).
 
 use super::*;
 use slipring_firewall::dataplane::BypassCounters;

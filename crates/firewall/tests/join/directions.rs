@@ -1,4 +1,4 @@
-//! Checks on input and output, maps, next hops.
+//! Tests of the checks on input and on output, of port maps, and of next hops.
 
 use super::*;
 
@@ -96,7 +96,9 @@ fn fwd_believes_only_messages_that_the_rfcs_allow() {
     arp.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     arp.extend([2, 0, 0, 0, 0, 9, 10, 9, 9, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
     arp.resize(60, 0);
-    // A group as the sender (RFC 1812, 3.3.2); hardware that is not Ethernet; another operation.
+    // Three ARP packets from which no neighbour may be learned: the sender's MAC address is a group
+    // address (RFC 1812, 3.3.2), the hardware type is not Ethernet, the operation is neither
+    // request nor reply.
     for (at, byte) in [(22, 1), (15, 6), (21, 9)] {
         let mut bad = arp.clone();
         bad[at] = byte;

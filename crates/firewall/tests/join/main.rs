@@ -1,4 +1,4 @@
-//! The dataplane alone, in virtual time.
+//! Tests of the dataplane alone, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod balance;

@@ -1,4 +1,4 @@
-//! Pipes and queues in virtual time, with exact results.
+//! Tests of pipes and queues in virtual time, with exact results.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn a_pipe_delays_each_frame_by_its_length_and_the_delay_to_the_nanosecond() {
 
 #[test]
 fn a_pipe_of_any_rate_gives_that_rate() {
-    // Also above 2^31 bit/s.
+    // The rates include values above 2^31 bit/s.
     for (bw, rate) in [
         ("1Gbit/s", 1_000_000_000),
         ("4000Mbit/s", 4_000_000_000_u64),

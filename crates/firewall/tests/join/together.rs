@@ -1,4 +1,5 @@
-//! A batch behaves like its frames one by one; several dataplanes behave like one.
+//! Tests that a batch has the same result as its frames one by one, and that several dataplanes
+//! have the same result as one.
 
 use super::*;
 use slipring_firewall::dataplane::DataplaneCounters;

@@ -1,4 +1,4 @@
-/* Clients that use nothing but open, ioctl, mmap, poll and their kin. One scenario per argument. */
+/* Clients that use only open, ioctl, mmap, poll and similar calls. One scenario per argument. */
 #define _GNU_SOURCE
 #include "netmap.h"
 #include <errno.h>
@@ -70,7 +70,7 @@ static uint32_t avail(struct ring *r) {
     return n < 0 ? n + r->num_slots : n;
 }
 
-/* Queues one frame that carries `word`; without a sync. */
+/* Queues one frame that contains `word`, without a sync. */
 static void put(struct port *p, uint64_t word) {
     struct ring *r = p->tx;
     CHECK(avail(r) > 0);
@@ -81,7 +81,7 @@ static void put(struct port *p, uint64_t word) {
     r->head = r->cur = next(r, i);
 }
 
-/* Takes one frame that is there. */
+/* Takes a frame that has arrived; returns its word. */
 static uint64_t take(struct port *p) {
     struct ring *r = p->rx;
     CHECK(avail(r) > 0);
@@ -106,7 +106,7 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* A child that runs `work` and must succeed. */
+/* Starts a child that runs `work` and must succeed. */
 static pid_t child(void (*work)(void)) {
     pid_t pid = fork();
     CHECK(pid >= 0);
@@ -132,7 +132,7 @@ static void echo(void) {
         put(&p, take(&p) + 1);
         CHECK(ioctl(p.fd, NIOCTXSYNC, 0) == 0);
     }
-    /* Until the other end has seen the last one. */
+    /* Waits until the other end has seen the last frame. */
     while (!(wait_for(p.fd, POLLIN, 10000) & POLLIN))
         ;
 }
@@ -162,7 +162,7 @@ static void epoll_echo(void) {
     CHECK(epoll_ctl(ep, EPOLL_CTL_ADD, p.fd, &e) == 0);
     while (seen < ROUNDS) {
         CHECK(epoll_wait(ep, &e, 1, 10000) == 1);
-        /* As one who is told of edges must: until there is no more. */
+        /* An edge-triggered program must continue until there are no more frames. */
         while (avail(p.rx)) {
             put(&p, take(&p) + 1);
             seen++;
@@ -221,7 +221,7 @@ static void fork_shares(void) {
     join(child(send_one));
     CHECK(wait_for(b.fd, POLLIN, 10000) & POLLIN);
     CHECK(take(&b) == 42);
-    /* The parent sees what the child did to the ring. */
+    /* The parent sees the child's changes of the ring. */
     CHECK(inherited.tx->head == 1);
 }
 
@@ -237,7 +237,7 @@ static void receive_fd(void) {
     CHECK(recvmsg(pass[1], &m, 0) == sizeof reg);
     int fd;
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
-    /* The sender has closed all of its own by now, or will. */
+    /* The sender has closed its own files, or will do so soon. */
     struct port p = map_port(fd, reg);
     put(&p, 43);
     CHECK(ioctl(fd, NIOCTXSYNC, 0) == 0);
@@ -278,7 +278,7 @@ static void hold_alone(void) {
     pause();
 }
 
-/* What a killed client had alone is free again. */
+/* Objects that only a killed client had bound are free again. */
 static void killed(void) {
     char c;
     CHECK(pipe(ready) == 0);
@@ -316,7 +316,7 @@ static void faults(void) {
     CHECK(control(fd, "x{1", 1, (void *)8) < 0 && errno == EFAULT);
     CHECK(control(fd, "x{1", 99, &fd) < 0 && errno == EINVAL);
     CHECK(ioctl(fd, 0x5401, 0) < 0 && errno == EOPNOTSUPP);
-    /* A body whose second half is not there. */
+    /* The second half of this body is not mapped. */
     char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(pages + 4096, 4096);
     struct reg *reg = (struct reg *)(pages + 4096 - 16);
@@ -334,7 +334,7 @@ static void faults(void) {
     CHECK(ioctl(fd, NIOCREGIF, &old) < 0 && errno == EBUSY);
 }
 
-/* Costs of calls. */
+/* Measures the cost of calls. */
 static void costs(void) {
     struct port a = open_port("x{1");
     int n = 200000;
@@ -371,7 +371,10 @@ static void flood(void) {
     exit(0);
 }
 
-/* Frames of 64 bytes through a pipe, as fast as they go, none lost and in order. */
+/*
+ * Passes frames of 64 bytes through a pipe as fast as possible; none is lost, and they stay in
+ * order.
+ */
 static void rate(void) {
     pid_t sender = child(flood);
     struct port p = open_port("x}1");
@@ -403,7 +406,7 @@ static void forever(void) {
     fflush(stdout);
     int revents = wait_for(p.fd, POLLIN, 20000);
     CHECK(revents & POLLERR);
-    /* What is under way as the server goes is told of it in other words. */
+    /* A call in progress when the server ends gets one of several errors. */
     CHECK(ioctl(p.fd, NIOCRXSYNC, 0) < 0);
     CHECK(errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);
     CHECK(ioctl(p.fd, NIOCRXSYNC, 0) < 0 && errno == ENOTCONN);

@@ -1,4 +1,7 @@
-/* The header's layouts and numbers against those that were measured with netmap's own. Compiles or not. */
+/*
+ * Asserts that the header's layouts and numbers are those that were measured with netmap's header.
+ * If one differs, the file does not compile.
+ */
 #include <net/netmap.h>
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* netmap's structures and numbers, as far as the clients here use them. */
+/* The structures and numbers of netmap that the clients here use. */
 #pragma once
 #include <stdint.h>
 #include <sys/ioctl.h>

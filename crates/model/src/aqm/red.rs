@@ -32,7 +32,7 @@ pub enum RedUnit {
 pub struct RedSpec {
     /// The unit of the thresholds and the average; packets.
     pub unit: RedUnit,
-    /// Average above which packets may be hit; 5.
+    /// Average queue length above which packets may be dropped or marked; default 5.
     pub min: f64,
     /// Average at which the probability is `max_p`; 15.
     pub max: f64,

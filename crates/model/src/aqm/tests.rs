@@ -1,4 +1,4 @@
-//! Closed loops: each algorithm controls a FIFO in front of a link, in virtual time.
+//! Tests of closed loops: each algorithm controls a FIFO in front of a link, in virtual time.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -137,7 +137,7 @@ fn codel_drops_ever_faster_while_the_queue_stands() {
     assert!(gaps.len() > 100);
     for (n, gap_ns) in gaps.iter().take(100).enumerate() {
         let law_ns = 100e6 / ((n + 1) as f64).sqrt();
-        // Drops are decided at departures, which are 0.8 ms apart.
+        // CoDel decides only when a packet leaves, and packets leave 0.8 ms apart.
         assert!((*gap_ns as f64 - law_ns).abs() <= 0.8e6, "{n}: {gap_ns}");
     }
 }

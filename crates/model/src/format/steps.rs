@@ -29,7 +29,7 @@ pub fn rate_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
 /// Reads rows of `time,delay` and returns delays in ns.
 ///
 /// # Errors
-/// As [`rate_steps`], for delays.
+/// Like [`rate_steps`], for delays.
 pub fn delay_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
     steps(text, ColumnQuantity::Time)
 }

@@ -1,4 +1,4 @@
-//! Tables of inputs that each reader accepts or rejects; no text makes a reader panic.
+//! Tests of inputs that each reader accepts or rejects, as tables; no text makes a reader panic.
 
 use std::format;
 use std::string::{String, ToString};

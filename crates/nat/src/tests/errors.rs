@@ -1,4 +1,4 @@
-//! ICMP errors.
+//! Tests of ICMP errors.
 
 use super::*;
 

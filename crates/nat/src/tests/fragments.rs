@@ -1,4 +1,4 @@
-//! Fragmented packets.
+//! Tests of fragmented packets.
 
 use super::*;
 

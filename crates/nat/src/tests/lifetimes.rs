@@ -1,4 +1,4 @@
-//! Lifetimes of flows.
+//! Tests of the lifetimes of flows.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `redirect_port`, `redirect_addr`, `redirect_proto`, and pools of servers.
+//! Tests of `redirect_port`, `redirect_addr`, `redirect_proto`, and pools of servers.
 
 use super::*;
 

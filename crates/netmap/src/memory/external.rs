@@ -41,7 +41,7 @@ pub struct SharedPages {
 }
 
 impl SharedPages {
-    /// Returns their location, which is equal for the same pages.
+    /// Returns the location of the pages, which is equal for the same pages.
     pub(crate) fn location(&self) -> ExternalPages {
         ExternalPages { file: self.identity, offset: self.offset }
     }

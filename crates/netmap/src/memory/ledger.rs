@@ -156,7 +156,7 @@ impl Ledger {
     }
 }
 
-/// Returns the newest state whose head marks it as complete.
+/// Returns the state with the highest sequence number among those that were written completely.
 fn last_state(file: &OwnedFd) -> Option<(LedgerHead, Vec<u8>)> {
     let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(offset, which)| {
         let mut bytes = [0; 40];
@@ -189,7 +189,8 @@ mod tests {
     }
 
     fn adopted(ledger: &Ledger) -> Option<Vec<u8>> {
-        // The copy's region releases its pages when it is dropped, so these tests read first.
+        // Dropping the adopted ledger would free the pages of its region, which other tests still
+        // read.
         Ledger::adopt(copy(ledger)).map(|(adopted, state)| {
             std::mem::forget(adopted);
             state

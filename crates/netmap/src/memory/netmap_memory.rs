@@ -34,7 +34,8 @@ impl NetmapMemory {
         self.id != GLOBAL_MEM_ID
     }
 
-    /// Whether a program provided it (option EXTMEM). `mmap` of the device does not show it.
+    /// Whether a program provided the memory (option EXTMEM). `mmap` of the device does not show
+    /// such a memory.
     #[must_use]
     pub fn is_external(&self) -> bool {
         self.external.is_some()

@@ -23,7 +23,8 @@ pub struct Domain {
     pub(crate) names: Mutex<AdapterNames>,
     /// Limits the file descriptors that sync loops of the domain use.
     pub(crate) loop_fds: FdQuota,
-    /// The ledger for the successor process. It holds the words of pipes even without a store.
+    /// The ledger for the successor process. Even without a store, it holds the persistent words of
+    /// pipes.
     pub(crate) ledger: Ledger,
     pub(crate) commit_log: CommitLog,
 }
@@ -45,7 +46,7 @@ impl Domain {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
 
-    /// As [`Self::new`], with parameters that are shared and can change. If there is a store, the
+    /// Like [`Self::new`], with parameters that are shared and can change. If there is a store, the
     /// domain is kept there for the successor process.
     ///
     /// # Errors

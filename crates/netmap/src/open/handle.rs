@@ -42,7 +42,7 @@ pub struct Netmap {
 #[derive(Debug)]
 pub struct OpenHandle {
     file: Arc<OpenFile>,
-    /// Last field: when it is dropped, the file has already released all its resources.
+    /// The last field: when it is dropped, the file has already released all that it held.
     end: Option<OpenFileEnd>,
 }
 
@@ -70,7 +70,7 @@ pub struct OpenFile {
 pub struct OpenId {
     /// The front's number for the file.
     pub handle: u64,
-    /// The number of the call that opened it.
+    /// The number of the call that opened the file.
     pub call: u64,
 }
 
@@ -157,7 +157,7 @@ impl Netmap {
         self.new_file(domain, opener, notify, None)
     }
 
-    /// As [`Self::open`], but saves the file for a successor process if the domain has a store.
+    /// Like [`Self::open`], but saves the file for a successor process if the domain has a store.
     ///
     /// # Errors
     /// [`Errno::NFILE`]: there is no space to save it.

@@ -27,7 +27,8 @@ impl PollCredit {
         if credit > 0 && credit <= MAX_CREDIT {
             return true;
         }
-        // Counts down from TRIAL + CREDIT to CREDIT, which is one trial.
+        // After the last miss the count starts at TRIAL + CREDIT. When it reaches CREDIT, it is set
+        // to 1, which allows one trial.
         let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
         self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
         false

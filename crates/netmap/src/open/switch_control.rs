@@ -116,7 +116,7 @@ impl Domain {
         detached
     }
 
-    /// As [`Self::detach`], for a caller that has already begun a change of the domain.
+    /// Like [`Self::detach`], for a caller that has already begun a change of the domain.
     pub(crate) fn detach_port(
         &self,
         key: &PortKey,
@@ -141,7 +141,8 @@ impl Domain {
         {
             return persistent.detach().ok_or(Errno::NXIO);
         }
-        // A port that is not persistent lives as long as its openers, and cannot be detached.
+        // A port that is not persistent exists as long as programs have it open, and cannot be
+        // detached.
         Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
     }
 

@@ -113,7 +113,7 @@ impl dyn Adapter + '_ {
         self.base().claims()
     }
 
-    /// Returns its monitors; `None` if the port cannot have any.
+    /// Returns the port's monitors; `None` if the port cannot have any.
     pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
         self.base().monitor_taps()
     }

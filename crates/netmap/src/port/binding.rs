@@ -89,7 +89,7 @@ impl Binding {
         Some(binding)
     }
 
-    /// The saved form; `ports` assigns an index to the bound port.
+    /// Returns the saved form of the bind; `ports` assigns an index to the bound port.
     pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> BoundState {
         BoundState {
             port: ports.port_ref(&self.port),

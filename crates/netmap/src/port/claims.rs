@@ -32,7 +32,8 @@ impl Claims {
         self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
     }
 
-    /// Serialises claims: held from before a claim until its effect on the rings is complete.
+    /// Returns the lock that serialises claims. A caller holds it from before a claim until the
+    /// rings are set up for that claim.
     pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
         lock(&self.1)
     }
@@ -73,7 +74,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Visits its rings; the flag says whether no other file has the ring bound.
+    /// Calls `visit` for each claimed ring; the flag says whether no other file has the ring bound.
     pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
         for dir in TxRx::BOTH {

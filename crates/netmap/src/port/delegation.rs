@@ -32,7 +32,7 @@ pub trait DelegatingPort {
     /// Lends queues to the program that has bound them, as [`Self::lend`] does.
     ///
     /// # Errors
-    /// As [`Self::lend`].
+    /// Same as [`Self::lend`].
     fn lend_queues(
         &self,
         _rings: &[Range<usize>; 2],
@@ -41,11 +41,12 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Handles a kick: the program has synced in its own process, and a peer sleeps.
+    /// Handles a kick: the program has synced in its own process, and a program that waits for that
+    /// sync sleeps.
     fn kick(&self) {}
 
-    /// Announces that a thread will sleep until the listeners of ring `i` are woken. It checks once
-    /// more after this call.
+    /// Announces that a thread will sleep until the listeners of ring `i` are woken. The thread
+    /// checks the ring once more after this call.
     fn announce_sleep(&self, _dir: TxRx, _i: usize) {}
 
     /// Calls `then` while ring `i` is locked as it is during a sync.

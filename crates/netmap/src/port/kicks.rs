@@ -43,8 +43,9 @@ struct KickRegistration {
 
 /// The number of the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
-/// The first client ID: 0 is no client, 1 the host. IDs differ from anything that rings contain,
-/// for programs that read memory in which the words no longer exist.
+/// The first client ID. 0 means no client, and 1 the host. IDs are greater than every value in a
+/// ring: a program may still read memory after its words were replaced by a ring, and must not
+/// mistake a value of the ring for its ID.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {

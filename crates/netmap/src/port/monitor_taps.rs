@@ -118,8 +118,8 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that have
-    /// arrived since the ring's tail was `from`.
+    /// Like [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that
+    /// have arrived since the ring's tail was `from`.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
         if from.max(to) < ring.num_slots() {
@@ -127,9 +127,9 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe_released`], before ring `i` is synced by other code: shows the slots that
-    /// the program has released since the last sync, if the ring is an rx ring and its indices are
-    /// plausible.
+    /// Like [`Self::observe_released`], before ring `i` is synced by other code: shows the slots
+    /// that the program has released since the last sync, if the ring is an rx ring and its indices
+    /// are plausible.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
         if dir == TxRx::Tx || !self.has_monitors() {
             return;
@@ -141,7 +141,7 @@ impl MonitorTaps {
         }
     }
 
-    /// As [`Self::observe`], with slots that were already read.
+    /// Like [`Self::observe`], with slots that were already read.
     #[inline(always)]
     pub(crate) fn observe_slots(
         &self,
@@ -294,7 +294,7 @@ impl MonitorTap {
 impl MonitorRing {
     /// Copies frames while the ring has free slots, and counts them.
     fn copy(&self, dir: TxRx, ring: &RingView, slots: &[SlotSnapshot]) {
-        // Waiting is short: the holder copies one batch and is never a program.
+        // The wait is short: the lock is held while one batch is copied, and never by a program.
         let mut kern = lock(&self.kern);
         let (mut frames, mut lost) = (0, 0);
         for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {

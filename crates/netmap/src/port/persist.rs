@@ -41,7 +41,7 @@ pub(crate) trait PortVisitor {
 
 /// A pipe, with both ends.
 pub(crate) trait PersistentPipe: Send + Sync + Debug {
-    /// The saved form; `ports` assigns an index to the parent port.
+    /// Returns the saved form; `ports` assigns an index to the parent port.
     fn state(&self, ports: &mut dyn SavedPortIndex) -> PipeState;
 
     /// The taps of the master's end and of the slave's.
@@ -50,6 +50,6 @@ pub(crate) trait PersistentPipe: Send + Sync + Debug {
 
 /// Assigns indices to the ports that are saved.
 pub(crate) trait SavedPortIndex {
-    /// The index of a port. Saves the port first if it is not saved yet.
+    /// Returns the index of a port. Saves the port first if it is not saved yet.
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef;
 }

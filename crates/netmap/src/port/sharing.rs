@@ -22,7 +22,8 @@ pub(crate) struct SharedHalf {
     pub(crate) doorbell: Doorbell,
     /// ID of the client to which the half is lent; 0 for none.
     holder: AtomicU32,
-    /// Whether programs that this process syncs the half for have announced their sleep.
+    /// Whether programs have announced their sleep that do not sync this half themselves, so that
+    /// this process syncs it for them.
     sleep_announcement: Mutex<SleepAnnouncement>,
 }
 

@@ -5,11 +5,11 @@ use rustix::io::Errno;
 use crate::memory::caller::CallerMemory;
 use crate::types::outcome::SyncStatus;
 
-/// A port of a switch: it handles virtio-net headers and frames that are queued by address only, and
-/// serialises senders on one ring.
+/// A port of a switch: it handles virtio-net headers and frames that are queued by address only,
+/// and serialises senders on one ring.
 pub trait SwitchedPort {
-    /// As [`Adapter::sync`](crate::Adapter::sync), for a switch that has put frames into a tx ring:
-    /// waits for a concurrent sync, so that no frame stays in the ring.
+    /// Like [`Adapter::sync`](crate::Adapter::sync), for a switch that has put frames into a tx
+    /// ring: waits for a concurrent sync, so that no frame stays in the ring.
     fn flush(&self, i: usize) -> SyncStatus;
 
     /// Returns the length of the virtio-net header before each frame, in bytes.

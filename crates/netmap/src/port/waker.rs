@@ -6,14 +6,11 @@
 //! has polled. So every poll arms the file's [`Waker`], which stays armed until there is *news*:
 //! new frames or new free slots:
 //!
-//! ```text
-//!   polls were answered   program has used up all it knew      what news does
-//!   one not ready         -                                    notifies at once: a program sleeps
-//!   all ready             yes, is not in a poll, and did not   notifies at once: it may sleep
-//!                         come back by itself of late
-//!   all ready             otherwise                            notifies after a tick or two, if
-//!                                                              no poll has begun by then
-//! ```
+//! | answers to polls | program | effect of news |
+//! |---|---|---|
+//! | at least one was "not ready" | sleeps | notifies at once |
+//! | all were "ready" | used up all slots that it knew of, is not in a poll, and did not poll again by itself after its last "ready" answer | notifies at once, because the program may sleep |
+//! | all were "ready" | all other cases | notifies after one to two ticks, unless a poll has begun by then |
 //!
 //! The last row avoids a notification of a busy program for every batch of its peer. A needless
 //! notification costs a system call, and may wake a program that waits for a reply of this process.
@@ -41,7 +38,7 @@ pub trait Notify: Send + Sync {
     fn notify(&self, handle: u64);
 }
 
-/// The tick of the ticker. A program that polls again by itself is notified after one to two ticks.
+/// Interval of the ticker. A program that polls again by itself is notified after one to two ticks.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
 fn bit(dir: TxRx) -> u64 {
@@ -193,8 +190,8 @@ struct RingListener {
 }
 
 impl Listeners {
-    /// Wakes the listeners because a sync of the ring is now worthwhile. The reason was published
-    /// before the call.
+    /// Wakes the listeners because a sync of the ring is now worthwhile. The caller has already
+    /// published the frames or slots.
     #[inline]
     pub fn wake(&self) {
         if !has_listeners(&self.any) {

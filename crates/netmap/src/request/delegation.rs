@@ -59,7 +59,8 @@ impl OpenHandle {
             return Err(Errno::OPNOTSUPP);
         }
         let region = binding.port.memory().region();
-        // The program can only reach the user's file.
+        // The program has mapped only the user's file, so rings in other memory cannot be lent to
+        // it.
         if rustix::fs::fstat(region.fd())?.st_ino != rustix::fs::fstat(self.domain.file())?.st_ino {
             return Err(Errno::OPNOTSUPP);
         }

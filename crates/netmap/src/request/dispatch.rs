@@ -167,7 +167,7 @@ impl Netmap {
         self.find_in(open, request, register, memory.as_ref())
     }
 
-    /// As [`Self::find_with`]; a new port is created in `memory` if one is given.
+    /// Like [`Self::find_with`]; a new port is created in `memory` if one is given.
     pub(super) fn find_in(
         &self,
         open: &OpenHandle,

@@ -8,8 +8,8 @@
 //!                                   <-------------   a socket for each queue
 //! ```
 //!
-//! The device itself cannot pass a descriptor. Sockets that are not fetched are closed with the
-//! loan.
+//! An ioctl cannot return a descriptor, so the program fetches the sockets over the daemon's native
+//! socket. Sockets that were not fetched are closed when the loan ends.
 
 use std::os::fd::OwnedFd;
 

@@ -65,7 +65,7 @@ impl Netmap {
         }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
-        // The lock is held and the cells were empty, so no other thread can have set them.
+        // The lock is held and the fields were empty, so no other thread can have set them.
         let _ = blocks.map(|blocks| open.csb.set(blocks));
         let _ = open.bound.set(binding);
         Ok(())

@@ -14,8 +14,7 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use crate::types::state::*;
 
-/// References that keep captured objects alive until the caller drops them, after the state was
-/// written.
+/// Holds references to the captured objects, so that they stay alive until the state was written.
 pub(super) struct CapturedRefs {
     _memories: Vec<Arc<NetmapMemory>>,
     _files: Vec<Arc<dyn PersistentOpen>>,
@@ -24,7 +23,7 @@ pub(super) struct CapturedRefs {
     _attached: Vec<Arc<NicAttachment>>,
 }
 
-/// The lists of the state under construction, with the captured objects.
+/// The state under construction: its lists, and the objects captured in them.
 #[derive(Default)]
 struct DomainStateBuilder {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,

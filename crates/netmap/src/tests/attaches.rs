@@ -1,5 +1,5 @@
-//! Interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at `wire`;
-//! its host stack is `stack`.
+//! Tests of interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at
+//! `wire`; its host stack is `stack`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -118,7 +118,7 @@ fn polling(world: &World, kind: u16, body: &NmreqValePolling) -> Result<(), Errn
     world.open().ask("vale0:nic0", kind, body).map(|_| ())
 }
 
-/// A program at `name`: its tx and rx ring.
+/// A program that has bound the port `name`, and its tx and rx ring.
 struct Station<'w>(Client<'w>, u64, u64);
 
 impl<'w> Station<'w> {

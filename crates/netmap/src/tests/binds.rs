@@ -1,4 +1,4 @@
-//! REGISTER: names, modes, memories, sharing, extra buffers, and what a close releases.
+//! Tests of REGISTER: names, modes, memories, sharing, extra buffers, and what a close releases.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Rules that hold for every request: versions, bodies, options.
+//! Tests of rules that hold for every request: versions, bodies, options.
 
 use super::*;
 
@@ -84,7 +84,7 @@ fn option(kind: u32, next: u64) -> NmreqOption {
     NmreqOption { nro_next: next, nro_reqtype: kind, nro_status: 77, nro_size: 0 }
 }
 
-/// A REGISTER with a list of options that the test has put to `OPTIONS`.
+/// Makes a REGISTER whose options are the list that the test has written to the address `OPTIONS`.
 fn with_options(client: &mut Client<'_>) -> Result<i32, Errno> {
     client.memory.put(BODY, &all());
     client.control(&NmreqHeader { nr_options: OPTIONS, ..header("x{1", NETMAP_REQ_REGISTER) })

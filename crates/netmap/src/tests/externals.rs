@@ -1,4 +1,4 @@
-//! Option EXTMEM: memory that a program provides.
+//! Tests of the option EXTMEM: memory that a program provides.
 
 use std::os::fd::OwnedFd;
 
@@ -34,7 +34,7 @@ impl Client<'_> {
         self.memory.pages = Some(pages.try_clone().unwrap());
     }
 
-    /// The bind, and the option as it was written back.
+    /// Binds the port; returns the result, and the option as the call has written it back.
     fn register_in(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! `NS_FORWARD`: frames that a program forwards between an interface and its host.
+//! Tests of `NS_FORWARD`: frames that a program forwards between an interface and its host.
 
 use super::attaches::machine;
 use super::*;

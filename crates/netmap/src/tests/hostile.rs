@@ -1,5 +1,5 @@
-//! Hostile clients: random requests, random writes to the shared file, closing at any time. Nothing
-//! panics, nothing hangs, and everything that the clients took is released.
+//! Tests of hostile clients: random requests, random writes to the shared file, closing at any
+//! time. Nothing may panic or hang, and everything that the clients took must be released.
 
 use slipring_test_support::frames::Xorshift;
 

@@ -1,10 +1,10 @@
-//! Persistent ports in two switches.
+//! Tests of persistent ports in two switches.
 
 use super::switches::{Station, frame};
 use super::vale_requests::{attach, detach, list, new_port, remove};
 use super::*;
 
-/// `joint` is a port of `vale0` and of `vale1`.
+/// Creates the persistent port `joint` and attaches it to the switches `vale0` and `vale1`.
 fn joined(world: &World) -> Client<'_> {
     let mut client = world.open();
     new_port(&mut client, "joint").unwrap();

@@ -1,4 +1,4 @@
-//! The requests from before `NIOCCTRL`.
+//! Tests of the requests from before `NIOCCTRL`.
 
 use super::*;
 

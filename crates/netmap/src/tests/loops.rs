@@ -1,5 +1,5 @@
-//! Control blocks and the sync loop, round by round: a call that was cancelled before it began
-//! performs one round.
+//! Tests of control blocks and the sync loop, round by round: a call that was cancelled before it
+//! began performs one round.
 
 use slipring_ring::RingView;
 
@@ -149,7 +149,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     let mut client = world.open();
     client.memory.pages = Some(file.try_clone().unwrap());
     client.register("x{1", &alone()).unwrap();
-    // Across a page boundary.
+    // The blocks cross a page boundary.
     let option =
         NmreqOptCsb { csb_atok: SHARED + 4096 - 64, csb_ktoa: SHARED + 4096 + 128, ..option() };
     assert_eq!(client.enable(&option), Ok(0));

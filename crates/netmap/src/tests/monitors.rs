@@ -1,4 +1,4 @@
-//! Monitors see exactly the frames of the port, in order, and do not harm it.
+//! Tests that monitors see exactly the frames of the port, in order, and do not harm the port.
 
 use super::*;
 
@@ -267,7 +267,7 @@ fn one_ring_can_be_monitored_alone() {
         client.queue(client.ring_at(&got, i), 0, 60, 0);
     }
     client.ioctl(NIOCTXSYNC).unwrap();
-    // tx, host tx, rx 0, rx 1.
+    // The order of the rings is tx, host tx, rx 0, rx 1.
     assert_eq!(second.ring_at(&seen, 2), 0);
     assert_eq!(second.ring(second.ring_at(&seen, 3)).tail, 1);
     assert_eq!(world.open().register("x{1", &wish(2)), Err(Errno::INVAL));

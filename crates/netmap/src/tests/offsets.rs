@@ -1,4 +1,4 @@
-//! Option OFFSETS: what is refused, what is granted, and where frames begin.
+//! Tests of the option OFFSETS: what is refused, what is granted, and where frames begin.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn usual() -> NmreqOptOffsets {
 }
 
 impl Client<'_> {
-    /// The bind, and the option as it was written back.
+    /// Binds the port; returns the result, and the option as the call has written it back.
     fn register_with(
         &mut self,
         name: &str,

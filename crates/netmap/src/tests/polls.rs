@@ -1,4 +1,4 @@
-//! Syncs and polls over a pipe.
+//! Tests of syncs and polls over a pipe.
 
 use super::*;
 

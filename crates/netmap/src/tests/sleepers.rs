@@ -1,5 +1,5 @@
-//! Programs that sleep at one end of a pipe while another program is lent rings of that end, in any
-//! order.
+//! Tests of programs that sleep at one end of a pipe while rings of that end are lent to another
+//! program, in any order.
 
 use std::os::fd::OwnedFd;
 

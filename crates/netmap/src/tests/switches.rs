@@ -1,4 +1,4 @@
-//! Switch ports: frames reach the right ports, whole, in order, and counted.
+//! Tests of switch ports: frames reach the right ports, whole, in order, and counted.
 
 use super::*;
 use crate::switch::{SwitchDropReason, SwitchPortCounters};
@@ -535,7 +535,7 @@ fn senders_on_two_threads_reach_one_receiver_and_nothing_is_lost_uncounted() {
                     sender.client.ioctl(NIOCTXSYNC).unwrap();
                 }
                 done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                // The sender's port must exist until everything is counted.
+                // The sender's port must exist until all frames are counted.
                 std::mem::forget(sender.client.open);
             });
         }

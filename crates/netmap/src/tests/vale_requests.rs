@@ -1,4 +1,4 @@
-//! Requests about switches: lists, persistent ports, what cannot be attached.
+//! Tests of requests about switches: lists, persistent ports, what cannot be attached.
 
 use super::*;
 
@@ -139,7 +139,8 @@ fn a_name_in_a_switch_is_free_again_when_what_had_it_was_unplugged() {
     let mut client = world.open();
     new_port(&mut client, "v0").unwrap();
     attach(&mut client, "vale0:v0").unwrap();
-    // This request must not make the port permanently found by this name.
+    // This request must not record the name in the table of ports, because the port may leave the
+    // switch.
     client.ask("vale0:v0", NETMAP_REQ_PORT_INFO_GET, &NmreqPortInfoGet::default()).unwrap();
     let inner = world.bound("vale0:v0");
     assert_eq!(detach(&mut client, "vale0:v0"), Ok(0));
@@ -176,7 +177,7 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
         };
         open_files().filter(memfd).count()
     };
-    // Other tests open files of their own, but fewer than these.
+    // Other tests of this process open files at the same time, but fewer than this test.
     let before = in_domain();
     let tiny = NmreqValeNewif { nr_tx_slots: 2, nr_rx_slots: 2, ..NmreqValeNewif::default() };
     for i in 0..1024 {

@@ -28,7 +28,7 @@ impl KloopBell {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Resets the eventfd; the loop calls this before it looks for work.
+    /// Resets the eventfd; the loop calls this before each search for work.
     pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
@@ -39,12 +39,13 @@ impl KloopBell {
     }
 }
 
-/// Cancels a call that would continue: its caller was killed, or has a signal to handle.
+/// Cancels a call that would otherwise run forever, because its caller was killed or has a signal
+/// to handle.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
 
 impl Cancel {
-    /// Requests the end of the call, which follows soon.
+    /// Requests the end of the call, and does not wait for it.
     pub fn cancel(&self) {
         let mut state = lock(&self.0);
         state.0 = true;
@@ -59,7 +60,7 @@ impl Cancel {
         lock(&self.0).0
     }
 
-    /// Rings `bell` on a cancellation from now on.
+    /// Makes every later cancellation ring `bell`.
     pub(crate) fn set_bell(&self, bell: &Arc<KloopBell>) {
         lock(&self.0).1 = Some(bell.clone());
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub struct Opener {
     /// Inode number of its network namespace.
     pub netns: u64,
-    /// The namespace itself, for ports in it. All files that were opened in it share the
-    /// descriptor.
+    /// A descriptor of the network namespace, to open ports there. All files that were opened in
+    /// that namespace share the descriptor.
     pub netns_fd: Option<Arc<OwnedFd>>,
     /// The groups of the program when it opened the file.
     pub gids: Vec<u32>,

@@ -15,7 +15,7 @@ pub enum PortKind {
     Interface,
     /// One end of a pipe.
     Pipe,
-    /// A port of a switch, or one that can be attached to switches: a persistent one.
+    /// A port of a switch, or a persistent port, which can be attached to switches.
     Switch,
     /// A null port, which only gives access to a memory.
     Null,
@@ -23,7 +23,7 @@ pub enum PortKind {
 
 impl PortKind {
     /// Returns the kind for a name. Like netmap, it takes every name that begins with `vale` for a
-    /// switch port. Persistent ports look like interfaces.
+    /// switch port. A persistent port has a name like that of an interface.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         match name {

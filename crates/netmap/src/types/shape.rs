@@ -85,7 +85,7 @@ impl AdapterShape {
     fn range(&self, dir: TxRx, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
         let (nic, host) = (self.rings[dir as usize], self.host_rings[dir as usize]);
         let (nic, all) = (usize::from(nic), self.all(dir));
-        // In a direction with fewer rings, the first ring is bound instead.
+        // A direction with fewer rings may not have this ring; its first ring is bound instead.
         let pick = |count: u16| if ringid < count { usize::from(ringid) } else { 0 };
         Ok(match mode {
             NR_REG_ALL_NIC | NR_REG_NULL => 0..nic,

@@ -1,6 +1,6 @@
-//! The saved state of a user's memory, ports and open files: the format of a ledger. Each kind of
-//! port has its own part of the state. The order of the fields determines the format, so it must
-//! not change.
+//! The saved state of a user's memory, ports and open files, in the format of the ledger. Each kind
+//! of port has its own part of the state. The order of the fields is the format, so it must not
+//! change.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl From<ShapeState> for AdapterShape {
     }
 }
 
-/// A ring that owns the buffers in its slots.
+/// The state of a ring. The ring owns the buffers in its slots.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RingState {
     pub(crate) offset: u64,
@@ -132,13 +132,13 @@ pub(crate) struct PortState {
 }
 
 impl PortState {
-    /// Returns its existing rings.
+    /// Returns the rings that were created already.
     pub(crate) fn made(&self) -> [Vec<RingState>; 2] {
         self.rings.each_ref().map(|rings| rings.iter().flatten().copied().collect())
     }
 }
 
-/// The kind of a port without state of its own kind.
+/// The kind of a port that has no state beyond [`PortState`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SavedPortKind {
     /// The port is connected to nothing.
@@ -189,7 +189,7 @@ pub(crate) struct ValePortState {
     pub(crate) port: PortState,
     pub(crate) is_persistent: bool,
     pub(crate) vnet: u32,
-    /// Number of the switch that it joins when it is first opened.
+    /// Number of the switch to which the port is attached when it is first bound.
     pub(crate) home_bridge: Option<u16>,
     pub(crate) attachment: Option<BridgeAttachmentState>,
     /// For each tx ring, the offset of its persistent words.
@@ -272,7 +272,8 @@ pub(crate) struct OpenState {
     pub(crate) bound: Option<BoundState>,
 }
 
-/// The last request that changed something, with its answer, because it may be repeated.
+/// The file's last request that changed state, and its answer: after a restart, the kernel may send
+/// the request again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnsweredCall {
     pub(crate) call: u64,
@@ -294,7 +295,8 @@ pub(crate) struct BoundState {
 }
 
 impl PipeDirectionState {
-    /// Captures one direction, with the views of sender and receiver.
+    /// Captures one direction of a ring pair; the views are those of the sender's and the
+    /// receiver's ring.
     pub(crate) fn capture(layout: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
         let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = layout;
         Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }

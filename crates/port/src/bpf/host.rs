@@ -1,14 +1,27 @@
-//! Detaches an interface from the host's stack, or redirects the host's traffic.
+//! BPF programs between an interface and the host's stack: they detach the host from the interface,
+//! or redirect its frames.
 //!
 //! ```text
-//!                    taps (packet:)                       AF_XDP, PACKET_QDISC_BYPASS
-//!   wire --> XDP --> see frame --> tcx ingress --> host --> tcx egress --> queue --> taps --> wire
-//!                                  ^ drops                  ^ drops
+//!   received   wire --> XDP --> packet sockets --> tcx ingress --> host stack
+//!                        |            |            detach() drops the frame here
+//!                    xdp: port    packet: port
+//!
+//!   sent       host stack --> tcx egress --> device queue --> wire
+//!                             detach() drops      ^
+//!                             the frame here      '-- frames of xdp: and packet: ports
 //! ```
 //!
-//! So ports keep receiving and sending while the host sees and sends nothing. BPF links hold the
-//! programs, which the kernel removes when the process ends for any reason. They run after other
-//! tcx programs, so those programs still get the frames that they consume.
+//! Ports receive before the point at which [`detach`] drops received frames, and send after the
+//! point at which it drops sent frames. So a port keeps receiving and sending, while the
+//! host neither receives from the interface nor sends on it.
+//!
+//! [`redirect`] attaches two other tcx programs. One redirects the frames that the host sends on an
+//! interface to another interface, such as one end of a veth pair. The other redirects the frames
+//! that arrive on that other interface to the host, as if the first interface had received them.
+//!
+//! BPF links keep all programs attached. The kernel detaches a program when the descriptor of its
+//! link is closed, so also when this process is killed. The programs that drop frames run after all
+//! other tcx programs of the interface, so those programs still get the frames that they consume.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -37,7 +50,7 @@ const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
 
-/// Drops every frame whose mark is not `mark`.
+/// Builds a tcx program that drops every frame whose mark is not `mark`.
 fn drop_unmarked(mark: u32) -> BpfCode {
     let mut program = Assembler::new();
     program
@@ -66,7 +79,8 @@ fn redirect_out(ifindex: u32) -> BpfCode {
     assembled(&program)
 }
 
-/// Redirects every frame into `ifindex`, marked so that a detached interface lets it through.
+/// Builds a tcx program that redirects every frame into `ifindex`, marked so that a detached
+/// interface lets it through.
 fn redirect_in(ifindex: u32) -> BpfCode {
     let mut program = Assembler::new();
     program
@@ -136,7 +150,7 @@ pub struct HostRedirected {
 /// If `to` is one end of a veth pair, the other end then acts as the host's side of `ifindex`.
 ///
 /// # Errors
-/// As [`detach`].
+/// Same as [`detach`].
 pub fn redirect(ifindex: u32, to: u32) -> Result<HostRedirected, OpenCause> {
     let order = BpfLinkFlags::First;
     let (out, back) = (redirect_out(to), redirect_in(ifindex));

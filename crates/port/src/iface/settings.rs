@@ -18,7 +18,7 @@ pub trait SettingsRestorer: Debug + Send + Sync {
     /// Removes the hidden link of the interface's host rings.
     ///
     /// # Errors
-    /// As [`Self::set_feature`].
+    /// Same as [`Self::set_feature`].
     fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()>;
 }
 

@@ -1,8 +1,8 @@
 //! Fault injection: loss, corruption and delay, reproducible by seed.
 //!
 //! ```text
-//!   program  <- front rx <- judge, delay line <- inner rx  <- driver
-//!            -> front tx -> judge, delay line -> inner tx  ->
+//!   program  <- front rx <- faults, delay line <- inner rx  <- driver
+//!            -> front tx -> faults, delay line -> inner tx  ->
 //! ```
 //! Frames keep their buffers: the buffers are exchanged between front and inner rings, and a
 //! delayed frame waits in a spare buffer.

@@ -105,10 +105,10 @@ impl NativeEnd {
         self.tx_sync_observed(|_, _, _| {})
     }
 
-    /// As [`Self::tx_sync`], but shows the slots to a callback.
+    /// Like [`Self::tx_sync`], but shows the slots to a callback.
     ///
     /// # Errors
-    /// As [`Self::tx_sync`].
+    /// Same as [`Self::tx_sync`].
     #[inline]
     pub fn tx_sync_observed(
         &mut self,
@@ -133,16 +133,16 @@ impl NativeEnd {
     /// Returns the slots that the program is done with to the peer and takes over new frames.
     ///
     /// # Errors
-    /// As [`Self::tx_sync`].
+    /// Same as [`Self::tx_sync`].
     #[inline]
     pub fn rx_sync(&mut self) -> Result<(), RunCause> {
         self.rx_sync_observed(|_, _, _| {})
     }
 
-    /// As [`Self::rx_sync`], but shows the new frames' slots to a callback.
+    /// Like [`Self::rx_sync`], but shows the new frames' slots to a callback.
     ///
     /// # Errors
-    /// As [`Self::tx_sync`].
+    /// Same as [`Self::tx_sync`].
     #[inline]
     pub fn rx_sync_observed(
         &mut self,

@@ -26,7 +26,8 @@ pub trait DmaMemory {
     /// Gives the device access to the buffers of `region`, which contains the port.
     ///
     /// # Errors
-    /// The system's error: a limit of locked memory, no IOMMU, an area that the device cannot address.
+    /// The system's error: a limit of locked memory, no IOMMU, an area that the device cannot
+    /// address.
     fn map_buffers(&mut self, region: &Region) -> io::Result<()>;
 
     /// Revokes all access; the device must have been stopped before.

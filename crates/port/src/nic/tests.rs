@@ -1,4 +1,5 @@
-//! The two sides of a queue over a device that is two lists: the guarantees for any driver.
+//! Tests of both halves of a queue, over a fake device that consists of two lists: they check what
+//! the common code guarantees to every driver.
 
 mod delegated;
 
@@ -155,7 +156,7 @@ fn completions_in_any_order_free_slots_in_order_and_a_broken_slot_is_dropped() {
     let mut side = TxSide::new(kern, limits, counters.clone());
     let mut kicks = 0;
     for i in 0..5 {
-        // Without bytes: the program corrupted its slot.
+        // Slot 2 has no bytes, as if the program had corrupted it.
         app.set(i, if i == 2 { 0 } else { 60 }, SlotFlags::default());
     }
     app.advance(5);

@@ -36,7 +36,7 @@ impl Waiter {
     /// interest.
     ///
     /// # Errors
-    /// As [`Self::arm`].
+    /// Same as [`Self::arm`].
     pub fn disarm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
         queues.each(&mut |queue, _| {
             queue.after_sleep();

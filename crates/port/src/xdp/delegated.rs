@@ -2,11 +2,13 @@
 //! [`crate::nic::ownership`].
 //!
 //! ```text
-//!   claim --> host only, or busy: no sync       ring positions follow from the anchors and the
-//!     |                                           kernel's indices, buffers from the slots
-//!     +--> resume --> anything out of the ordinary? --> the daemon does it
-//!              |
-//!              +--> TxSide::sync / RxSide::sync, as the daemon's --> counts --> release
+//!   claim the direction --> host only, or busy: no sync
+//!     |
+//!     v
+//!   resume: takes the ring positions from the anchors and the kernel's indices, and the buffers
+//!     |     from the slots --> slots that only the daemon can handle: leaves the sync to it
+//!     v
+//!   TxSide::sync or RxSide::sync, as in the daemon --> adds the counts --> releases the direction
 //! ```
 //!
 //! The directions are separate, so that each can be synced by a separate thread.
@@ -189,7 +191,7 @@ impl<S, E> DelegatedDirection<S, E> {
             SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
             SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
         };
-        // Refused frames were given to the kernel, too.
+        // Refused frames were handed to the kernel too, so they count as sent packets as well.
         let also = if self.direction == SyncDirection::Tx { refused } else { 0 };
         let counts = [
             (OwnershipWord::Packets, now.packets - last.packets + also),

@@ -324,8 +324,9 @@ impl QueueLender for XdpQueue {
                 continue;
             };
             turns.force_acquire(direction);
-            // The program may have ended at any instruction of a sync. Whatever it did not publish
-            // was not done. The next sync detects impossible words again.
+            // The program may have ended at any instruction of a sync. Whatever it had not
+            // published counts as not done. If the words are impossible, nothing is adopted, and
+            // the next sync reports that.
             if self.resync(direction).is_ok() {
                 match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),

@@ -57,7 +57,8 @@ pub(super) fn open_queues(
             Err(SetupFailure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
-    // Some drivers provide queues only while the interface is up. Modes that need fewer were tried.
+    // Some drivers provide their queues only while the interface is up. Other modes may need fewer
+    // queues, so all modes were tried before this error.
     if last.raw_os_error() == Some(libc::ENETDOWN) {
         return Err(OpenCause::Down { ifname: iface.name.clone() });
     }
@@ -139,7 +140,8 @@ impl SetupAttempt<'_> {
     fn hook(&self, mode: SocketMode) -> Result<Arc<XdpHook>, SetupFailure> {
         let queues = self.iface.rx_queues.max(self.iface.tx_queues);
         let native = mode.attach_mode == XdpAttachMode::Native;
-        // Zero-copy devices strip no tags once configured so.
+        // Before a zero-copy bind the device is configured to leave tags in frames, so there only
+        // the copying native mode has to reinsert them.
         let put_back = native && !mode.zero_copy;
         let attempts: &[VlanHandling] = if put_back {
             &[VlanHandling::Reinsert, VlanHandling::InBand]

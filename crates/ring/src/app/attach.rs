@@ -14,7 +14,7 @@ impl<D> AppRing<D> {
         self.take_over(self.mem.head().load(Ordering::Relaxed));
     }
 
-    /// As [`Self::take_over_head`], but reads `cur`: our slots then begin where the program wants
+    /// Like [`Self::take_over_head`], but reads `cur`: our slots then begin where the program wants
     /// to be woken. Call [`Self::take_over_head`] before releasing anything to the driver.
     pub fn take_over_cur(&mut self) {
         self.take_over(self.mem.cur().load(Ordering::Relaxed));

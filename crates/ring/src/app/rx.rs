@@ -37,7 +37,7 @@ impl AppRing<Rx> {
         count
     }
 
-    /// As [`Self::drain`], in any region: `read` can only copy the bytes.
+    /// Like [`Self::drain`], in any region: `read` can only copy the bytes.
     #[inline(always)]
     pub fn drain_by_value(
         &mut self,

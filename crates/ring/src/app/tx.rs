@@ -26,9 +26,9 @@ impl AppRing<Tx> {
     /// Returns the buffers to fill, and the ring whose slots get the lengths: buffers and slots of
     /// this ring itself, or the copies and their ring.
     ///
-    /// One loop fills both kinds. `write` is not passed to a separate function for copies, because
-    /// its captures would then be in memory, and a counter in memory is stored between two frames,
-    /// with the effect described at [`fill_slots`].
+    /// One loop fills both, the ring's own buffers and copies. `write` is not passed to a separate
+    /// function for copies, because its captures would then be in memory, and a counter in memory
+    /// is stored between two frames, with the effect described at [`fill_slots`].
     #[inline(always)]
     fn free_bufs(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
         match self.mem.as_private() {
@@ -54,7 +54,7 @@ impl AppRing<Tx> {
         }
     }
 
-    /// As [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
+    /// Like [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
     #[inline(always)]
     pub fn fill_by_value(
         &mut self,

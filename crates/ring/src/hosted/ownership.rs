@@ -86,7 +86,7 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> Sync
     SyncReport { slots, wake_guest: guest, wake_host: host }
 }
 
-/// As [`sync_report`], for a program that wakes all sleepers by a kick of the host.
+/// Like [`sync_report`], for a program that wakes all sleepers by a kick of the host.
 #[inline(always)]
 pub(super) fn report_for_kick(slots: u32, other: &HalfWords) -> SyncReport {
     let wake_host = slots > 0 && doorbell::must_kick(&other.guest_sleeps, &other.host_sleeps);

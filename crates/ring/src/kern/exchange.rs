@@ -31,11 +31,11 @@ impl KernRing {
         true
     }
 
-    /// As [`Self::exchange`], with a slot of another ring of the same driver. Also returns false if
-    /// the two rings are in different regions.
+    /// Like [`Self::exchange`], with a slot of another ring of the same driver. Also returns false
+    /// if the two rings are in different regions.
     ///
     /// # Panics
-    /// As [`Self::exchange`].
+    /// Same as [`Self::exchange`].
     #[inline]
     pub fn exchange_with(
         &mut self,

@@ -43,19 +43,19 @@ impl<'m> MemValues<'m> {
         self.buf_size
     }
 
-    /// As [`RingMem::slots`].
+    /// Same as [`RingMem::slots`].
     #[inline(always)]
     pub(crate) fn slots(self, (from, to): (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
         &cells(self.slots, self.num_slots)[from as usize..to as usize]
     }
 
-    /// As [`RingMem::slot`].
+    /// Same as [`RingMem::slot`].
     #[inline(always)]
     pub(crate) fn slot(self, i: SlotIdx) -> &'m SlotCell {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// As [`RingMem::data`].
+    /// Same as [`RingMem::data`].
     #[inline(always)]
     pub(crate) fn data(self, buf: BufIdx) -> NonNull<u8> {
         data_of(self.bufs, self.num_bufs, self.stride, buf)

@@ -1,5 +1,5 @@
-//! Models of halves that a program syncs in its own process, as C programs do: ownership of a half,
-//! and sleepers that only the host can wake.
+//! Models of ring halves that a program syncs in its own process, as C programs do: ownership of a
+//! half, and sleepers that only the host can wake.
 
 use super::*;
 use crate::doorbell::must_kick;
@@ -93,7 +93,8 @@ fn without_claims_or_their_orderings_host_and_program_race_for_a_half() {
     assert!(fails(sync_in_turn::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// A monitor is attached: the host reclaims the half and syncs once. `sync` is the program's sync.
+/// The host takes the half back, because a monitor was attached, and syncs once. `sync` is the
+/// program's sync.
 fn keep_half(sync: fn(&OwnedHalf<CORRECT>)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(OwnedHalf::<CORRECT>::default());

@@ -54,7 +54,7 @@ impl Region {
         OwnedBuf::new(self, buf)
     }
 
-    /// As [`Self::release_bufs`], also in a private region; the caller must own the buffers.
+    /// Like [`Self::release_bufs`], also in a private region; the caller must own the buffers.
     pub(crate) fn put_back(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
         bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));

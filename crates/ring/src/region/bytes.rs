@@ -41,7 +41,7 @@ impl Region {
         Some(len)
     }
 
-    /// As [`Self::copy_out`], from byte `at` of the buffer on, up to its end.
+    /// Like [`Self::copy_out`], from byte `at` of the buffer on, up to its end.
     pub fn copy_out_at(&self, buf: BufIdx, at: usize, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = out.len().min((self.header.buf_size as usize).saturating_sub(at));
@@ -51,7 +51,7 @@ impl Region {
         Some(len)
     }
 
-    /// As [`Self::copy_in`], from byte `at` of the buffer on, up to its end.
+    /// Like [`Self::copy_in`], from byte `at` of the buffer on, up to its end.
     pub fn copy_in_at(&self, buf: BufIdx, at: usize, bytes: &[u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = bytes.len().min((self.header.buf_size as usize).saturating_sub(at));

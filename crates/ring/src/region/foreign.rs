@@ -39,11 +39,11 @@ impl DeviceMapping {
         Ok(mapping)
     }
 
-    /// As [`Self::new`], but the mapping does not keep the device open: the caller keeps the
+    /// Like [`Self::new`], but the mapping does not keep the device open: the caller keeps the
     /// descriptor and may close it.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as [`Self::new`].
     pub fn borrowing(device: BorrowedFd<'_>, bytes: u64) -> Result<Self, RegionError> {
         if !(1..=MAX_MAPPING_BYTES).contains(&bytes) {
             return Err(RegionError::NotARegion("the device says an impossible size"));
@@ -78,10 +78,10 @@ impl DeviceMapping {
         self.into_region_of(data_start, buf_size, u32::MAX)
     }
 
-    /// As [`Self::into_region`], with `max_bufs` buffers at most.
+    /// Like [`Self::into_region`], with `max_bufs` buffers at most.
     ///
     /// # Errors
-    /// As [`Self::into_region`].
+    /// Same as [`Self::into_region`].
     pub fn into_region_of(
         self,
         data_start: u64,

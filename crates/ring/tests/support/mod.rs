@@ -1,4 +1,4 @@
-//! Regions, and a peer that writes arbitrary values into them.
+//! Support for tests: regions, and a peer that writes arbitrary values into them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::BTreeSet;

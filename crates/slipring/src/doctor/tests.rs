@@ -1,4 +1,4 @@
-//! What `doctor NAME` says and what opening the name does: one list of names, both asked.
+//! Tests that `doctor NAME` agrees with opening the port of that name, for every name of one list.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;

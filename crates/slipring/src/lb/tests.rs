@@ -134,7 +134,7 @@ fn every_group_gets_every_frame() {
 
 #[test]
 fn frames_above_the_buffer_size_stay_whole_in_every_group() {
-    // A batch shorter than a frame must not stop it.
+    // A batch limit below the number of slots of a frame must not block the frame.
     let mut fixture = Fixture::new("jumbo", &[2, 2], LbSettings { batch: 1, ..SETTINGS });
     let sent: Vec<_> = (0..4).map(|i| frame(1, i, i, 9000)).collect();
     fixture.send(0, &sent);
@@ -172,7 +172,7 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
     let mut got = fixture.received(0);
     fixture.step();
     got.extend(fixture.received(0));
-    // The frames that had waited longest were dropped.
+    // The backlog was full, so the frames that had waited longest were dropped.
     let want = [&sent[..63], &sent[70..]].concat();
     assert_eq!(got, want);
 }

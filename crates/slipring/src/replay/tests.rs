@@ -26,7 +26,7 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
-        // A directory where no other test of this process has its socket.
+        // A run directory of its own, in which no other test of this process has a socket.
         run_captured(crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 

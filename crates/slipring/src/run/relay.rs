@@ -39,8 +39,8 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
     let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
-        // If the client has ended, its answer comes back as an ICMP error, which concerns no other
-        // query.
+        // If a client has ended, the answer that was sent to it comes back as an ICMP error. The
+        // error does not concern the other queries, so it is ignored.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
         if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;

@@ -1,5 +1,5 @@
-//! The flags that make a command with links print something instead of running: the same output
-//! from every command.
+//! Tests of the flags that make a command with links print something instead of running: every
+//! command must print the same.
 
 use std::path::Path;
 

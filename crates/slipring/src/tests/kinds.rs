@@ -1,5 +1,5 @@
-//! The tables of port kinds in the documents must equal the descriptions of the kinds in the code.
-//! `SLIPRING_BLESS=1` rewrites the tables.
+//! Tests that the tables of port kinds in the documents equal the descriptions of the kinds in the
+//! code. `SLIPRING_BLESS=1` rewrites the tables.
 
 use slipring_abi::name::kind;
 use slipring_core::kinds::{self, InterfaceUse};

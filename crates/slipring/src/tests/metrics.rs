@@ -1,4 +1,4 @@
-//! `--metrics` on every program that runs long.
+//! Tests of `--metrics` on every program that runs long.
 
 use crate::VERBS;
 

@@ -1,4 +1,4 @@
-//! `--stats` prints all counters at the end: for every command and clock.
+//! Tests that `--stats` prints all counters at the end: for every command and clock.
 
 use std::path::Path;
 

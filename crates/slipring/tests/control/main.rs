@@ -1,5 +1,5 @@
-//! `slipring emulate ctl` and running emulators, in the tests' own network namespaces and run
-//! directories. Times are only compared with the minimum that links must add.
+//! Tests of `slipring emulate ctl` and running emulators, in the tests' own network namespaces and
+//! run directories. Times are only compared with the minimum that links must add.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -155,7 +155,7 @@ fn what_is_got_starts_the_same_links_again() {
     let words = format!("--config {} --virtual a b --explain --seed 1", file.display());
     let again = Program::launch(&site.lab.mid, site.command(&words)).finish().well();
     let explained = site.ctl("explain").well();
-    // A file of settings has its links by name.
+    // A settings file lists the links by name, so the order of the lines may differ.
     let links = |text: &str| {
         let mut lines: Vec<_> = text.lines().skip(1).map(str::to_owned).collect();
         lines.sort();
@@ -231,7 +231,7 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     site.ping_takes(120.0..1000.0);
     // A change that takes effect earlier keeps the scheduled ones.
     site.ctl("set up.delay=1ms").well();
-    // It holds now.
+    // The change has taken effect at once.
     site.ping_takes(0.0..120.0);
     let history = site.json("history");
     assert!(history[3]["changes"].to_string().contains("\"1s\""), "{history}");

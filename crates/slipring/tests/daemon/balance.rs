@@ -1,4 +1,5 @@
-//! `slipring lb` sends frames to programs written for netmap, through pipes of the device.
+//! Tests of `slipring lb`, which sends frames to programs written for netmap, through pipes of the
+//! device.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! How a daemon ends, and the state that its successor finds.
+//! Tests of how a daemon ends, and of the state that its successor finds.
 
 use std::fs::{self, Permissions};
 use std::io::Read;

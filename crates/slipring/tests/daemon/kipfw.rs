@@ -1,5 +1,5 @@
-//! netmap-ipfw's chain: `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, with the device at its
-//! ends.
+//! Tests of netmap-ipfw's chain `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, with the device at
+//! its ends.
 
 use std::process::Command;
 

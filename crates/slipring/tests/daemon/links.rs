@@ -1,4 +1,4 @@
-//! The symbolic link by which programs find the device.
+//! Tests of the symbolic link by which programs find the device.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};

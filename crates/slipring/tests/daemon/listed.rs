@@ -1,4 +1,4 @@
-//! How programs that capture list a daemon's ports.
+//! Tests of the lists of a daemon's ports that capturing programs print.
 
 use rustix::process::Signal;
 use slipring_test_support::Sandbox;
@@ -34,6 +34,6 @@ fn what_programs_have_bound_is_listed_by_its_monitor() {
     for holder in holders {
         holder.stop(Signal::TERM);
     }
-    // The device notices their end a moment later.
+    // The device notices a moment later that the programs have ended.
     assert!((0..500).any(|_| !slipring(&site, "dump -D").contains("kernel:")));
 }

@@ -1,4 +1,4 @@
-//! `slipring daemon` and programs written for netmap, in the tests' own namespaces and run
+//! Tests of `slipring daemon` and programs written for netmap, in the tests' own namespaces and run
 //! directories: the machine's `/dev` and `/run` are never touched.
 #![allow(clippy::unwrap_used)]
 
@@ -129,7 +129,8 @@ fn who_may_open_the_device_is_for_the_mode_to_say() {
     let _daemon = site.daemon("--mode 666");
     let held = site.client("hold x{1");
     held.wait_for_text("bound");
-    // A pipe with the exclusive flag must be the only one. Another user's `x{1` is another pipe.
+    // A bind of a pipe with the exclusive flag fails if the pipe is bound already. Another user's
+    // `x{1` is a different pipe, so binding it succeeds.
     assert_eq!(site.bind("x{1 1 0x800"), "EBUSY");
     assert_eq!(site.bind_as_nobody("x{1 1 0x800"), "bound");
 }

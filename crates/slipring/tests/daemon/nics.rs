@@ -1,4 +1,4 @@
-//! Interfaces as ports of the device.
+//! Tests of interfaces as ports of the device.
 
 use std::process::Command;
 

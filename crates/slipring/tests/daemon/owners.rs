@@ -1,4 +1,4 @@
-//! Objects that a user left in the device, removed by root.
+//! Tests of objects that a user left in the device and that root removes.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Attackers that occupy the files for which our programs look: locks, run directories, sockets.
-//! `make soak` selects these tests by name.
+//! Tests with attackers that occupy the files for which our programs look: locks, run directories,
+//! sockets. `make soak` selects these tests by name.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Read};

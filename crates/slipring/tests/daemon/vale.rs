@@ -1,4 +1,4 @@
-//! Switches of the device, and `slipring vale`, which shows them.
+//! Tests of the device's switches, and of `slipring vale`, which shows them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

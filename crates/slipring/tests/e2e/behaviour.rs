@@ -1,4 +1,4 @@
-//! Features of `slipring bridge` beyond two ports: a single port, faults, captures, reports, names.
+//! Tests of `slipring bridge` beyond two ports: a single port, faults, captures, reports, names.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -138,7 +138,7 @@ fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
         let sent: Vec<_> = (0..300).map(numbered).collect();
         assert_same("captured", &cross(&lab.left, &lab.right, &sent), &sent);
         bridge.stop().balanced().lossless();
-        // Once when received, once when sent.
+        // The capture has each frame twice: when it was received and when it was sent.
         let text = lab.mid.command("tcpdump", &format!("-n -q -t -r {}", path.display()));
         let lines = text.lines().filter(|line| line.contains("0x88b5") || line.contains("88b5"));
         assert_eq!(lines.count(), 600, "{text}");
@@ -175,7 +175,7 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.pcap").display().to_string();
     let mut writer = FileWriter::create(&path, &["test"]).unwrap();
-    // More than the buffer: writing fails in the middle.
+    // More bytes than the buffer holds, so that the write fails in the middle of the frames.
     let frames = vec![[0x5a_u8; 1000]; 2000];
     frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
     drop(writer);
@@ -188,8 +188,8 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
         let count = &report.0["ports"][port]["settings"]["uncaptured"];
         count.as_str().unwrap_or("0").parse().unwrap()
     };
-    // A lost frame counts once when received, once when sent; frames still buffered at the end do
-    // not count.
+    // A frame missing in the capture counts at the port that received it and at the port that sent
+    // it. Frames that are still in the buffer at the end do not count.
     assert!(lost(0) + lost(1) > 2000, "{report:?}");
 }
 
@@ -326,7 +326,7 @@ fn queues_are_dealt_out_among_threads_and_every_frame_crosses_once() {
             return skip!("no second queue on one CPU: {output}");
         }
     }
-    // A change of the queues takes the carrier away for a moment.
+    // A change of the number of queues interrupts the carrier for a moment.
     lab.wait_for_carriers();
     let bridge = Bridge::between(&lab, "-p 2");
     assert_eq!(bridge.start_report().setting(0, "queues"), "2");

@@ -1,4 +1,5 @@
-//! However the program ends, the interfaces are as before, and the next start succeeds at once.
+//! Tests that the interfaces are as before however the program ends, and that the next start
+//! succeeds at once.
 
 use std::process::Command;
 use std::time::Instant;
@@ -43,7 +44,7 @@ fn every_way_out_is_clean(port: LabPort) {
         assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
         let ended = bridge.end(signal);
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
-        // The next bridge starts at once, and ends by itself.
+        // The next bridge starts at once and ends normally.
         Bridge::between(&lab, "").stop();
         assert_clean(&lab, &format!("{port:?} ended by {signal:?}"));
         drop(Bridge::between(&lab, ""));
@@ -142,7 +143,8 @@ fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes
     assert_clean(&lab, "a bridge without CAP_SYS_ADMIN");
 }
 
-/// As from a container with the host's network.
+/// The other program has its own PID namespace but the same network namespace, as in a container
+/// with the host's network. It cannot see the process that owns the pair.
 #[test]
 fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
     let Some(lab) = lab_with_a_host(LabPort::Best) else { return };

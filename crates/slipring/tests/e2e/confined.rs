@@ -1,5 +1,5 @@
-//! The privileges of a running program: compares the table of docs/privileges.md with the kernel's
-//! status of each thread.
+//! Tests the privileges of a running program: the table of docs/privileges.md must agree with the
+//! kernel's status of each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,7 +118,7 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
     }
 }
 
-/// Command lines with host rings, and what they keep.
+/// Returns command lines of programs with host rings, and the capabilities that each program keeps.
 fn programs_with_host_rings() -> [(&'static str, CapabilitySet); 8] {
     [
         ("bridge -i netmap:la", NOTHING),
@@ -138,8 +138,8 @@ fn left_on(lab: &Lab) -> Option<&'static str> {
     ["xdp", "PROMISC", ": sr", "promiscuity 1"].into_iter().find(|trace| links.contains(trace))
 }
 
-/// Without CAP_SYS_ADMIN the hidden link of host rings is in no namespace of its own, which the
-/// kernel would remove.
+/// Without CAP_SYS_ADMIN, the hidden veth pair of host rings is not in a namespace of its own. So
+/// the kernel does not remove the pair when the program ends; the program itself must.
 #[test]
 fn a_program_without_capabilities_restores_its_interfaces_when_it_ends() {
     let Some(lab) = Lab::quiet(LabPort::Best) else { return };

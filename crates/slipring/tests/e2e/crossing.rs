@@ -1,5 +1,5 @@
-//! Frame by frame: every frame that enters the bridge on one side leaves on the other side, whole,
-//! once and in order.
+//! Tests that every frame that enters the bridge on one side leaves on the other side whole, once,
+//! and in order.
 
 use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
 use slipring_bpf::{

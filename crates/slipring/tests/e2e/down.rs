@@ -1,4 +1,4 @@
-//! Interfaces that go down and up again under running programs.
+//! Tests of interfaces that go down and up again under running programs.
 
 use rustix::process::Signal;
 use serde_json::Value;

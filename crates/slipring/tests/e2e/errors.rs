@@ -1,4 +1,5 @@
-//! Bad input and failures: exit status and texts of each, compared with transcripts.
+//! Tests of bad input and failures: the exit status and the texts must equal those in the
+//! transcripts.
 //!
 //! `SLIPRING_BLESS=1` rewrites the transcripts; read the diff before you commit it.
 
@@ -233,7 +234,8 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     transcript.check();
 }
 
-/// The test before this test once used the pipes of the machine's daemon.
+/// This guards against tests that use the machine's daemon: the test of transcripts above once
+/// opened pipes of that daemon instead of its own.
 #[test]
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };

@@ -1,5 +1,5 @@
-//! Unmodified programs through the bridge: ping, iperf3, tcpdump, VLAN links of the kernel; and the
-//! program that `slipring bench` runs.
+//! Tests of unmodified programs through the bridge (ping, iperf3, tcpdump, VLAN links of the
+//! kernel), and of the program that `slipring bench` runs.
 
 use std::path::Path;
 use std::process::Command;

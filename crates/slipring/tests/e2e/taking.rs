@@ -1,4 +1,4 @@
-//! Programs print a notice before they take an interface from its host.
+//! Tests that programs print a notice before they take an interface from its host.
 
 use slipring_port::capture::FileWriter;
 use slipring_test_support::{Namespace, Program};

@@ -1,5 +1,5 @@
-//! The units of `packaging/systemd`: systemd's rating of them, and whether the programs work with
-//! the remaining privileges.
+//! Tests of the units in `packaging/systemd`: systemd's rating of them, and whether the programs
+//! work with the remaining privileges.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn services_start_with_the_capabilities_of_their_units() {
     fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
     for unit in services() {
         if unit.ends_with("slipringd.service") {
-            // Other tests start the daemon; it keeps all the privileges it needs.
+            // Other tests start the daemon. Its unit leaves it all the privileges that it needs.
             continue;
         }
         let Some(lab) = Lab::quiet(LabPort::Best) else { return };

@@ -1,4 +1,4 @@
-//! Captures: what is written to them, and what the receiver reports for them.
+//! Tests of captures: what `gen` writes to them, and what its receiver reports for them.
 
 use std::process::Command;
 
@@ -180,7 +180,7 @@ fn a_full_disk_is_told_and_counts_nothing_as_sent() {
         assert_eq!(number(&port["tx"], "packets"), 0, "{port}");
         assert!(number(&port["drops"], "tx_refused") >= 300, "{port}");
     }
-    // Traffic continues without the capture, and the missing packets are reported.
+    // Traffic continues after the capture has failed, and the packets missing in it are reported.
     let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(0);
     let message = "warning: null:: 10 packets are not in the capture, which could not be written";
     assert!(run.stderr().contains(message), "{}", run.stderr());

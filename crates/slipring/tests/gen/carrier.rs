@@ -1,4 +1,4 @@
-//! A link without a carrier: `gen` waits for the carrier, reports that, and fails.
+//! Tests of links without a carrier: `gen` waits for the carrier, reports that it waits, and fails.
 
 use slipring_test_support::{Namespace, Program};
 

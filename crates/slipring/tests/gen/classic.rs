@@ -1,4 +1,4 @@
-//! pkt-gen's texts and statuses, under pkt-gen's name.
+//! Tests of pkt-gen's texts and statuses, under pkt-gen's name.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

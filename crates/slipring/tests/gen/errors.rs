@@ -1,4 +1,4 @@
-//! Bad input, missed expectations, and their statuses.
+//! Tests of bad input and missed expectations, and of their statuses.
 
 use super::{number, slipring};
 
@@ -48,7 +48,7 @@ fn missed_expectations_are_1_after_the_report() {
     assert_eq!(number(&run.document(), "packets"), 10);
     assert!(run.stderr().contains("SR0404"), "{}", run.stderr());
     slipring("gen -i null: -f tx -n 10 --min-rate 1 --max-loss 0").ended(0);
-    // None of our frames arrives, so nothing is known about loss.
+    // None of the frames carries our stamp, so the receiver cannot know how many were lost.
     slipring("gen -i null: -f rx -n 10 --max-loss 1%").ended(1);
 }
 

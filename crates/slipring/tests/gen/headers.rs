@@ -1,4 +1,5 @@
-//! Virtio-net headers, which a TAP device expects and adds before each frame.
+//! Tests of virtio-net headers, which a TAP device expects before each frame and adds to each
+//! received frame.
 
 use rustix::process::Signal;
 use slipring_test_support::Namespace;
@@ -10,11 +11,12 @@ use super::links::{ready, report, start};
 use super::number;
 use crate::support::frames::FrameListener;
 
-/// A namespace with a TAP device `e0`, up and silent.
+/// A namespace with a TAP device `e0`, which is up. The kernel itself sends nothing on it.
 fn device() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip("tuntap add e0 mode tap");
-    // Room for all frames of a test: a receiver that this machine stalls loses none.
+    // The queue has room for all frames of a test, so that no frame is lost even if this machine
+    // stalls the receiver.
     namespace.ip("link set e0 txqueuelen 4096");
     namespace.silence("e0");
     namespace.ip("link set e0 up");

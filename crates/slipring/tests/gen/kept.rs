@@ -1,4 +1,4 @@
-//! Existing captures are overwritten only on request, and never while they are read.
+//! Tests that existing captures are overwritten only on request, and never while they are read.
 
 use std::path::Path;
 

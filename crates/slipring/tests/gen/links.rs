@@ -1,4 +1,5 @@
-//! Over a veth pair: one process, two processes, signals, and an interface that vanishes.
+//! Tests of gen over a veth pair: in one process, in two processes, with signals, and with an
+//! interface that vanishes.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,7 +15,8 @@ fn links() -> Option<Namespace> {
     Some(namespace)
 }
 
-/// Slots for all frames of a test: a receiver that this machine stalls loses none.
+/// The number of slots for all frames of a test, so that no frame is lost even if this machine
+/// stalls the receiver.
 const ALL: u32 = 4096;
 
 pub(super) fn start(namespace: &Namespace, words: &str) -> Program {

@@ -1,5 +1,5 @@
-//! `slipring gen`: to and from captures, over null ports, and over links in the tests' own network
-//! namespaces.
+//! Tests of `slipring gen`: to and from captures, over null ports, and over links in the tests' own
+//! network namespaces.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -42,7 +42,7 @@ impl Run {
         String::from_utf8_lossy(&self.0.stderr).into_owned()
     }
 
-    /// Asserts this status.
+    /// Asserts that the run ended with this status.
     fn ended(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "{}{}", self.stdout(), self.stderr());
         self

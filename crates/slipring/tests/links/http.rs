@@ -1,5 +1,5 @@
-//! An HTTP download between two hosts, through the emulator between them: its counters are compared
-//! with the settings, so that a busy machine changes nothing.
+//! Tests of an HTTP download between two hosts, through the emulator between them: its counters are
+//! compared with the settings, so that a busy machine changes nothing.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -37,8 +37,9 @@ fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay(
     let Some(report) = download("-B 20m -D 15ms -Q time=100ms --seed 7") else { return };
     let (up, down) = (&report.0["links"][0], &report.0["links"][1]);
     assert!(figure(down, &["output", "bytes"]) > FILE as f64, "{down}");
-    // How close it comes to the rate depends on the load of the machine; after a stall, late frames
-    // make the next second fuller.
+    // How close the download comes to the configured rate depends on the load of this machine.
+    // After a stall, late frames are sent together, so the second after it may be fuller than the
+    // rate allows.
     let second = figure(down, &["peak_rate_1s_bps"]);
     assert!((1e5..25e6).contains(&second), "{down}");
     // Both directions together are the round trip.
@@ -54,7 +55,8 @@ fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_a
     let down = &report.0["links"][1];
     let (input, lost) =
         (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));
-    // 3.3 standard deviations of a binomial distribution, doubled.
+    // Twice 3.3 standard deviations of a binomial distribution. A single 3.3 is exceeded about once
+    // in a thousand runs.
     let most = 6.6 * (0.02 * 0.98 * input).sqrt();
     assert!(input > FILE as f64 / 1500.0, "{down}");
     assert!((lost - 0.02 * input).abs() < most, "{lost} of {input}, asked 2 %");

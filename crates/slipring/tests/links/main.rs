@@ -1,4 +1,4 @@
-//! `slipring emulate` between real interfaces, in the tests' own network namespaces.
+//! Tests of `slipring emulate` between real interfaces, in the tests' own network namespaces.
 //!
 //! Tests in virtual time prove the effects of links on frames; these tests show that real traffic
 //! passes the same links, and that every lost frame is counted.

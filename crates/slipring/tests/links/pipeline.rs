@@ -1,4 +1,4 @@
-//! Two threads with one port each: the same links, and the same counters.
+//! Tests of two threads with one port each: links and counters must be the same as with one thread.
 
 use rustix::process::Signal;
 use slipring_test_support::frames::{assert_same, numbered};

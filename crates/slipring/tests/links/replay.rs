@@ -1,4 +1,4 @@
-//! A running replay is queried and changed like an emulator.
+//! Tests that a running replay can be queried and changed like an emulator.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Route mode: the emulator as the router between two subnets.
+//! Tests of route mode, in which the emulator is the router between two subnets.
 
 use rustix::process::Signal;
 use slipring_test_support::{Lab, LabPort, Program, eventually};
@@ -9,7 +9,8 @@ use crate::{emulate, last_report};
 /// A lab whose sides are in separate subnets, with `mid` as their gateway.
 fn subnets(port: LabPort) -> Option<Lab> {
     let lab = Lab::new(port)?;
-    // The kernel of the middle must not act as a router.
+    // The kernel of the namespace in the middle must not act as a router: only the emulator may
+    // forward.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         lab.mid.run(move || std::fs::write(path, "0")).unwrap();
@@ -32,7 +33,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
         let Some(lab) = subnets(port) else { return };
         let emulator = emulate(&lab, "-r -D 15ms");
         for to in ["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"] {
-            // The router itself.
+            // Pings the router itself.
             ping::shortest(&lab.left, to, 4);
         }
         for to in ["10.2.0.9", "fd02::9"] {
@@ -53,7 +54,8 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
         let words = format!("-n -c 1 -W 1 {more} {to}");
         Program::start(&lab.left, "ping", &words).finish();
     };
-    // No host has 10.2.0.77; the router's own address answers only pings; one hop is too few.
+    // Three packets that the router must not forward: to 10.2.0.77, which no host has; to a port of
+    // the router itself, which answers only pings; and with a TTL of 1.
     send("10.2.0.77", "");
     lab.left.run(|| {
         let socket = std::net::UdpSocket::bind("10.1.0.9:0").unwrap();
@@ -62,7 +64,8 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
     let expired = Program::start(&lab.left, "ping", "-n -c 1 -W 60 -t 1 10.2.0.9").finish();
     assert!(expired.stdout.contains("From 10.1.0.1"), "the sender is told: {expired:?}");
     send("10.1.0.255", "-b");
-    // Other destinations go to the gateway, which has no route: the frame leaves.
+    // A packet to any other network goes to the configured gateway. The gateway has no route, but
+    // the router has done its part, so the packet is not counted as lost.
     send("198.51.100.1", "");
     let now = |port: usize, cause: &str| {
         crate::support::bridge::Report::now(&emulator).drops_for(port, cause)

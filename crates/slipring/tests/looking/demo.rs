@@ -1,4 +1,4 @@
-//! `slipring demo`.
+//! Tests of `slipring demo`.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -43,7 +43,7 @@ fn is_well(ended: &Ended, kind: &str) {
     assert_eq!(ended.code(), 0, "{ended:#?}");
     oracle::assert_valid("demo-1.json", &report);
     assert_eq!(report["ping"]["received"], 5, "{report}");
-    // The link is never early, and never faster than configured.
+    // The link must never deliver a packet early, and never exceed its configured rate.
     assert!(report["ping"]["rtt_min_ns"].as_u64().unwrap() >= 40_000_000, "{report}");
     let data = report["tcp"]["bits_per_sec"].as_u64().unwrap();
     assert!((1..10_000_000).contains(&data), "{report}");

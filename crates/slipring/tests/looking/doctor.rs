@@ -1,4 +1,4 @@
-//! `slipring doctor`.
+//! Tests of `slipring doctor`.
 
 use serde_json::Value;
 use slipring_test_support::{Ended, Namespace, Program, close, user_namespaces_allowed};

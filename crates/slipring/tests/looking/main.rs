@@ -1,5 +1,5 @@
-//! The commands that examine a machine and its traffic: ports, doctor, trace, demo. All in the
-//! tests' own network namespaces.
+//! Tests of the commands that examine a machine and its traffic (ports, doctor, trace, demo), all
+//! in the tests' own network namespaces.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! `--metrics` of every long-running program.
+//! Tests of `--metrics` on every long-running program.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

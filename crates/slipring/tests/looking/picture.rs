@@ -1,4 +1,4 @@
-//! The picture in README.md.
+//! Tests that the picture in README.md shows what the emulator does.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `slipring ports`.
+//! Tests of `slipring ports`.
 
 use serde_json::Value;
 use slipring_test_support::{Program, skip};

@@ -1,5 +1,6 @@
-//! The output of commands with `--json` and `--json=lines` matches the schemas in `docs/schema`.
-//! The schema of a command lists every key, so a new key is an error until it is added there.
+//! Tests that the output of commands with `--json` and `--json=lines` matches the schemas in
+//! `docs/schema`. The schema of a command lists every key, so a new key is an error until it is
+//! added there.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `slipring dump` compared with tcpdump: the same captures, the same flags, the same bytes.
+//! Compares `slipring dump` with tcpdump: the same captures, the same flags, the same bytes.
 
 #[path = "../../../wire/tests/tcpdump/frames/mod.rs"]
 mod frames;

@@ -1,4 +1,4 @@
-//! `slipring trace`.
+//! Tests of `slipring trace`.
 
 use std::net::UdpSocket;
 

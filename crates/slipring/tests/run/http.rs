@@ -1,4 +1,4 @@
-//! An HTTP download by a command behind a link.
+//! Tests an HTTP download by a command behind a link.
 
 use serde_json::Value;
 use slipring_test_support::installed;
@@ -17,7 +17,8 @@ fn check(report: &str) {
     let (up, down) = (&report["links"][0], &report["links"][1]);
     let figure = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{report}"));
     assert!(figure(&down["output"]["bytes"]) > FILE as f64, "{down}");
-    // How close it comes to the rate depends on the load of the machine.
+    // How close the download comes to the configured rate depends on the load of this machine, so
+    // the bounds are wide.
     let second = figure(&down["peak_rate_1s_bps"]);
     assert!((1e5..15e6).contains(&second), "{down}");
     for link in [up, down] {

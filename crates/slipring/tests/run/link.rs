@@ -1,4 +1,4 @@
-//! The effect of the link on real traffic.
+//! Tests of the effect of the link on real traffic.
 
 use serde_json::Value;
 use slipring_test_support::{Program, installed};
@@ -40,7 +40,8 @@ fn a_tcp_transfer_gets_the_rate_of_its_direction() {
     let ended = run(&world, flags, "iperf3 -c 10.9.0.1 -t 3 -J").well();
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    // How close it comes to the rate depends on the load of the machine.
+    // How close the transfer comes to the configured rate depends on the load of this machine, so
+    // the bounds are wide.
     assert!((1e5..20e6).contains(&bps), "{bps}");
 }
 

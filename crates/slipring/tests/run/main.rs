@@ -1,4 +1,4 @@
-//! `slipring run`, in the tests' own network namespaces: as root and as an ordinary user.
+//! Tests of `slipring run`, in the tests' own network namespaces: as root and as an ordinary user.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -66,8 +66,8 @@ fn round_trip_ms(output: &str) -> f64 {
     figures.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Repeats a run until ping's round trip is in `range`, in milliseconds. Any of them may be late on a
-/// busy machine, and none may be early.
+/// Repeats a run until ping's round trip is in `range`, in milliseconds. On a busy machine any
+/// round trip may be late, but none may be early.
 fn round_trip_takes(range: &Range<f64>, run: impl Fn() -> Ended) {
     eventually("a run that is not late", || {
         let ended = run().well();

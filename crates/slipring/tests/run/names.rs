@@ -1,4 +1,4 @@
-//! Name resolution: a stub resolver in the outer namespace answers the command.
+//! Tests of name resolution: a stub resolver in the outer namespace answers the command.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -47,11 +47,11 @@ fn look_up(
          -- getent ahostsv4 name.test",
         file.path().display()
     );
-    // Others may read the file, like the real one.
+    // Everybody may read the file, as with the real one.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");
-    // The path cannot be written, as if another user had occupied it.
+    // The test makes this path unwritable, as if another user had created it.
     command.args(["-m", "sh", "-c", &script]).env("TMPDIR", "/proc/no-such-directory");
     Program::launch(world, command).finish()
 }

@@ -1,4 +1,4 @@
-//! Exit status, streams and signals pass through.
+//! Tests that exit status, streams and signals pass through.
 
 use rustix::process::Signal;
 use slipring_test_support::Program;

@@ -1,4 +1,4 @@
-//! Nothing remains, however the run ends, and no setting outside changes.
+//! Tests that nothing remains however the run ends, and that no setting outside changes.
 
 use rustix::process::Signal;
 use slipring_test_support::eventually;

@@ -1,5 +1,5 @@
-//! `slipring serve` with running emulators, and its page in a real browser, in the tests' own
-//! namespaces and run directories.
+//! Tests of `slipring serve` with running emulators, and of its page in a real browser, in the
+//! tests' own namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
 mod browser;
@@ -126,7 +126,7 @@ fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
     assert!(page.text("[data-plot=rate] .now").ends_with("of 10 Mbit/s"));
     page.picture("serve-page.png");
 
-    // By keyboard, and back.
+    // Changes the delay by keyboard, and undoes the change.
     page.keys("#knob-up-delay_ns", "\u{e014}");
     eventually("the third version", || (site.versions() == 3).then_some(()));
     let delay = site.ctl("get")["link"]["up"]["delay"]["mean"].to_string();

@@ -41,7 +41,8 @@ fn every_frame_passes_once_and_copies_are_counted() {
         let mut wire = Wire::of(&lab);
         wire.send(&doubled, 40, 20);
         assert_same("right", &wire.received, &frames);
-        // The last copy leaves no trace on the wire: the counters show when it has come.
+        // A duplicate that is dropped does not appear on the wire, so the counters are polled until
+        // they show its arrival.
         eventually("all copies to be judged", || {
             (Report::now(&program).0["duplicates"] == 200).then_some(())
         });
@@ -73,7 +74,8 @@ fn too_many_duplicates_fail_the_run_that_said_so() {
     let program = start(&lab.mid, &words);
     let mut wire = Wire::of(&lab);
     wire.send(&[numbered(1), numbered(1)], 2, 1);
-    // Copies leave no trace on the wire: the counters show when the second copy has arrived.
+    // A duplicate that is dropped does not appear on the wire, so the counters are polled until
+    // they show its arrival.
     eventually("both frames to be judged", || {
         (Report::now(&program).0["duplicates"] == 1).then_some(())
     });

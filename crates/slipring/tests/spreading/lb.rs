@@ -112,7 +112,8 @@ fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_o
     let Some((lab, other)) = fork(LabPort::Native) else { return };
     let words = ["lb", "-i", "xdp:la", "--outputs", "xdp:ra xdp:rb", "-o", "50ms", "-B", "64"];
     let program = Program::start_with(&lab.mid, SLIPRING, &words);
-    // Three lines at a time: two outputs, and all.
+    // Each report has three lines: one for each of the two outputs, and one for all outputs
+    // together.
     program.wait_for_text("free_buffer_slots");
     let frames: Vec<_> = (0..64).map(of_flow).collect();
     send(&lab, &other, &frames, 32);

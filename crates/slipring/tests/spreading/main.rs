@@ -1,4 +1,4 @@
-//! `slipring dedup` and `slipring lb` from end to end, between namespaces.
+//! Tests of `slipring dedup` and `slipring lb`, between namespaces.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

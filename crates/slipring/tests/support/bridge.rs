@@ -62,7 +62,7 @@ impl Bridge {
         self.program.take().unwrap().stop(signal)
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     pub(crate) fn finish(mut self) -> Ended {
         self.program.take().unwrap().finish()
     }

@@ -24,7 +24,8 @@ pub(crate) fn build_bench_program() {
     }
 }
 
-/// A copy of it where ordinary users can run it: the build directory may be closed to them.
+/// Copies the binary under test into `dir`, where ordinary users can run it: the build directory
+/// may be closed to them.
 pub(crate) fn copy_to(dir: &Path) -> PathBuf {
     slipring_test_support::program::copy_into(dir, Path::new(SLIPRING))
 }

@@ -1,4 +1,5 @@
-//! Echoes one at a time: of several, ping waits for the last one only as long as the others took.
+//! Pings one echo at a time. If ping sends several echoes, it waits for the last answer only as
+//! long as the earlier answers took.
 
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use slipring_test_support::{Namespace, eventually};
 /// Sends one echo, with further words for ping, and returns its round trip in milliseconds.
 ///
 /// # Panics
-/// If it is not answered.
+/// If the echo is not answered.
 pub(crate) fn echo(from: &Namespace, to: &str, words: &str) -> f64 {
     let said = from.command("ping", &format!("-n -c 1 -W 60 {words} {to}"));
     let time = said.split("time=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
@@ -19,8 +20,8 @@ pub(crate) fn shortest(from: &Namespace, to: &str, count: u32) -> f64 {
     (0..count).map(|_| echo(from, to, "")).fold(f64::INFINITY, f64::min)
 }
 
-/// Sends echoes until a round trip is in `range`, in milliseconds. Any of them may be late on a busy
-/// machine, and none may be early.
+/// Sends echoes until a round trip is in `range`, in milliseconds. On a busy machine any round trip
+/// may be late, but none may be early.
 pub(crate) fn takes(from: &Namespace, to: &str, range: &Range<f64>) {
     eventually("an echo that is not late", || {
         let ms = echo(from, to, "");

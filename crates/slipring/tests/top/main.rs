@@ -1,4 +1,5 @@
-//! `slipring top` with running commands, in the tests' own network namespaces and run directories.
+//! Tests of `slipring top` with running commands, in the tests' own network namespaces and run
+//! directories.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

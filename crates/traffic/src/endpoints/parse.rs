@@ -14,7 +14,7 @@ use super::{EndpointBlock, Endpoints};
 pub struct EndpointError {
     /// Column of the faulty part, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// What is wrong at that column.
     pub fault: EndpointFault,
 }
 

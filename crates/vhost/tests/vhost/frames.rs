@@ -1,4 +1,4 @@
-//! Frames to and from a well-behaved guest.
+//! Tests of frames to and from a well-behaved guest.
 
 use proptest::prelude::*;
 use slipring_port::{DropCause, TrafficCounts, WaitOutcome};
@@ -76,7 +76,8 @@ fn frames_wait_for_buffers_and_the_guest_is_asked_to_tell_of_them() {
     assert_eq!(rig.stats().in_flight, 1);
     let mut guest = std::thread::scope(|scope| {
         let buffers = scope.spawn(move || {
-            // The kick is for its own frame, which only a sleeper that was woken receives.
+            // The program sleeps now, and receives frame 3 only if the kick for that frame wakes
+            // it.
             guest.offer(1, 1, 2048);
             std::thread::sleep(std::time::Duration::from_millis(20));
             guest.send(&frame(3, 60));

@@ -1,4 +1,5 @@
-//! Guests and front-ends that violate the protocol: each loses its own port and nothing else.
+//! Tests of guests and front-ends that violate the protocol: each loses its own port and nothing
+//! else.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;

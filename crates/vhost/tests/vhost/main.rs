@@ -1,4 +1,4 @@
-//! Ports, and simulated guests without virtual machines.
+//! Tests of ports with simulated guests, without virtual machines.
 #![allow(clippy::unwrap_used)]
 
 mod frames;

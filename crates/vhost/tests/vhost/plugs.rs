@@ -1,4 +1,4 @@
-//! Guests that connect and disconnect.
+//! Tests of guests that connect and disconnect.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;

@@ -227,7 +227,7 @@ impl<'f> Segmenter<'f> {
 /// Segments `frame` and passes each segment's headers and payload to `emit`; returns their number.
 ///
 /// # Errors
-/// As [`Segmenter::new`]; `emit` is not called in that case.
+/// Like [`Segmenter::new`]; `emit` is not called in that case.
 pub fn segment(
     frame: &[u8],
     gso: Gso,

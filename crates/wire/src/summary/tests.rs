@@ -400,7 +400,8 @@ fn bytes_print_as_hex_alone_and_as_text_alone() {
 
 #[test]
 fn a_name_of_dns_follows_at_most_64_pointers() {
-    // Byte 0 ends a name. Each of the pointers behind it leads to the one before.
+    // Byte 0 is the empty name. It is followed by compression pointers, each of which leads to the
+    // pointer before it; the first one leads to byte 0.
     let pointers = |count: u16| {
         let targets = (0..count).map(|i| if i == 0 { 0 } else { 2 * i - 1 });
         let bytes: Vec<u8> = targets.flat_map(|at| (0xc000 | at).to_be_bytes()).collect();

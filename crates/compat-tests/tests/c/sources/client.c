@@ -1,4 +1,7 @@
-/* A source that has netmap's client in a header, and the system's headers that came with that. */
+/*
+ * A source that uses netmap's client in a header, and the system's headers that this header
+ * includes.
+ */
 #define NETMAP_WITH_LIBS
 #include <net/netmap_user.h>
 

@@ -1,4 +1,4 @@
-/* A source for libnetmap, whose header brings that of the rings along. */
+/* A source for libnetmap, whose header includes the header for rings. */
 #include <libnetmap.h>
 
 int

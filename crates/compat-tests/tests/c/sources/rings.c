@@ -1,5 +1,7 @@
-/* A source that walks rings itself: all that netmap_user.h offers without NETMAP_WITH_LIBS, and the system's
- * headers that come with it. */
+/*
+ * A source that uses rings directly: everything that netmap_user.h provides without
+ * NETMAP_WITH_LIBS, and the system's headers that it includes.
+ */
 #include <net/netmap_user.h>
 
 #ifndef NETMAP_DEVICE_NAME

@@ -1,4 +1,4 @@
-//! Changes of objects while packets are inside.
+//! Tests of changes of objects while packets are inside.
 
 use std::vec::Vec;
 

@@ -46,7 +46,8 @@ fn aqm_keeps_its_state_when_only_its_parameters_change() {
         let mut fresh = Bench { dummynet: kept.dummynet.clone(), events: Vec::new() };
         kept.command(2000 * MS, &config(other));
         assert!(overload(&mut kept, 2000 * MS, 20) > 0, "{one}");
-        // This engine uses no AQM in between, so the algorithm starts without state.
+        // The comparison engine has no AQM between two configurations, so the algorithm starts
+        // without state.
         fresh.command(2000 * MS, &config(""));
         fresh.command(2000 * MS, &config(other));
         assert_eq!(overload(&mut fresh, 2000 * MS, 20), 0, "{one}");

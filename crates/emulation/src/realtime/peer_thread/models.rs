@@ -351,8 +351,8 @@ fn both_threads_end_and_leave_nothing_behind() {
 
 #[test]
 fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
-    // One case that fails is enough: there are cases that do not need the step, in which no
-    // schedule fails.
+    // One failing case is enough: other cases do not need the omitted step, and no schedule of them
+    // fails.
     let fails_without = |omitted| {
         cases().any(|(frames, ends)| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
     };

@@ -68,8 +68,8 @@ impl<F: SharedFlag> Termination<F> {
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Relaxed: a thread that reads false continues. A thread that must read false reads
-            // `ended` first, which is stored with Release later.
+            // Relaxed: a thread that reads `false` merely keeps running. A thread that must not
+            // miss this `false` first reads `ended`, which is stored later, with Release.
             self.idle[me].store_relaxed(false);
         }
     }

@@ -325,7 +325,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
             std::thread::sleep(Duration::from_millis(3));
         }
     }
-    // Until all frames have left.
+    // Receives until all frames have left.
     let all = sent[0] + sent[1];
     let done = |account: &EmulationAccount| account.sent().packets + account.lost().packets == all;
     while !done(&checked(&emulation.channel).account) {

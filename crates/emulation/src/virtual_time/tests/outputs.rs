@@ -298,7 +298,8 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
 
 #[test]
 fn reports_match_the_schema() {
-    // In a thread of its own: a run gives up the right to execute programs, such as the validator.
+    // A run gives up the right to execute programs, such as the validator. So it gets its own
+    // thread.
     let reports = std::thread::spawn(|| {
         let links = [
             "-B 1m -Q 5000 -D pareto,1ms,1.5",

@@ -119,7 +119,8 @@ fn losses_in_bursts_have_their_share_and_length() {
     assert!((lost as f64 / 1e6 - 0.0385).abs() < 0.002, "{lost}");
     let mean = bursts.iter().sum::<u64>() as f64 / bursts.len() as f64;
     assert!((mean - 4.0).abs() < 0.1, "{mean}");
-    // Geometric distribution: 15 degrees of freedom, 37.7 at one in a thousand.
+    // A chi-squared test against the geometric distribution: with 15 degrees of freedom, a correct
+    // result exceeds 37.7 with a probability of one in a thousand.
     let total = bursts.len() as f64;
     let chi: f64 = (1..=16)
         .map(|len| {

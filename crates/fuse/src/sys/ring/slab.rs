@@ -20,7 +20,8 @@ pub(super) struct Slab {
 }
 
 // SAFETY:
-// - It is memory of the process, bound to no thread, and only the kernel has its address as well.
+// - The mapping is memory of the process and bound to no thread. Besides this value, only the
+//   kernel has its address.
 unsafe impl Send for Slab {}
 
 impl Slab {
@@ -86,7 +87,8 @@ impl Slab {
         let at = (Self::stride(self.payload) - size) & !(align_of::<iovec>() - 1);
         let to = self.at(index, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
         // SAFETY:
-        // - Within the place, after the payload, and aligned: strides and the mapping are.
+        // - The iovecs are within the place, after the payload. They are aligned, because strides
+        //   and the mapping are.
         unsafe { to.write(parts) };
         to.as_ptr().cast()
     }

@@ -1,5 +1,6 @@
-//! The control-block protocol of program and sync loop under loom: every interleaving, within three
-//! preemptions. Each model also runs with one step or ordering wrong, and must then fail.
+//! Models of the control-block protocol of program and sync loop. Loom explores every interleaving
+//! with up to three preemptions. Each model also runs with one step or ordering wrong, and must
+//! then fail.
 //!
 //! The program's half follows `nm_sync_kloop_appl_write` and related functions of
 //! `include/net/netmap.h`.

@@ -249,7 +249,7 @@ impl NicWorker {
             None => work.serve(&stop, &woken),
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
-        // Created first: dropping it removes the listeners again.
+        // Created before the listeners are added: dropping it removes them again.
         let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)

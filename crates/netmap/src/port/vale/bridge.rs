@@ -142,7 +142,7 @@ impl Bridge {
         if at >= MAX_PORTS {
             return None;
         }
-        // The engine assigns the lowest free number, so all free numbers below are occupied
+        // The engine assigns the lowest free number, so all lower free numbers are occupied
         // temporarily.
         let mut before = Vec::new();
         let got = loop {

@@ -137,7 +137,7 @@ impl DestinationRing {
         delivered
     }
 
-    /// As [`Self::deliver`], if the sender's virtio-net headers request offloads.
+    /// Like [`Self::deliver`], if the sender's virtio-net headers request offloads.
     #[cold]
     fn deliver_with_fixup(
         &self,
@@ -197,8 +197,9 @@ impl RingLeases {
     fn free(&self, view: &RingView) -> u32 {
         let n = view.num_slots();
         match &self.kern {
-            // Only slots that the program gave back with the last sync: between syncs it may be
-            // about to write head and cur, and still read the slots before them.
+            // Only the slots that the program gave back by its last sync are free. Between two
+            // syncs the program may already have written `head` while it still reads slots before
+            // it.
             Some(kern) => n - 1 - distance(kern.hwcur(), self.next_free, n),
             // The driver in this process writes the tail, but programs of the same user can
             // overwrite it.

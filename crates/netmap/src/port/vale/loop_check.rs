@@ -1,4 +1,4 @@
-//! Persistent ports in two switches, which they connect.
+//! Persistent ports that are attached to two switches, and so connect these switches.
 //!
 //! ```text
 //!   senders of vale1 --> tx rings --> vale0          in the thread of the sender

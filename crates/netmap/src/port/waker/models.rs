@@ -1,5 +1,6 @@
-//! The waker under loom: every interleaving, within three preemptions, of a program that polls and
-//! sleeps and a publisher. Each model also runs with one deliberate mistake, and must then fail.
+//! Models of the waker. Loom explores every interleaving, with up to three preemptions, of a
+//! program that polls and sleeps and a publisher. Each model also runs with one deliberate mistake,
+//! and must then fail.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -106,7 +107,7 @@ impl<const KIND: u8> Ring<KIND> {
         }
     }
 
-    /// As `Listeners::wake` does.
+    /// Wakes as `Listeners::wake` does.
     fn wake(&self) -> bool {
         if !has_listeners(&self.any) {
             return false;
@@ -124,7 +125,7 @@ impl<const KIND: u8> Ring<KIND> {
         self.notified.fetch_add(1, AcqRel);
     }
 
-    /// As `OpenHandle::poll` does; returns the frames that it has seen.
+    /// Polls as `OpenHandle::poll` does; returns the number of frames that the poll saw.
     fn poll(&self, interest: u64, mistake: Mutation) -> u64 {
         self.waker.begin_poll(interest);
         let first = self.published.load(Acquire);

@@ -1,5 +1,5 @@
-//! Host and program taking turns under loom: every interleaving, within three preemptions. Each
-//! model also runs with one step or ordering wrong, and must then fail.
+//! Models of host and program that take turns. Loom explores every interleaving with up to three
+//! preemptions. Each model also runs with one step or ordering wrong, and must then fail.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

@@ -1,4 +1,4 @@
-//! A daemon and a program take turns with the sending side of one queue.
+//! Tests of a daemon and a program that take turns with the sending side of one queue.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -164,7 +164,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     sync(&mut program, &mut ends);
     assert_eq!((app.avail(), counters.snapshot().strays), (FEW_SLOTS - 1, 0));
 
-    // Slots that a program must not judge stay where they are.
+    // A program leaves slots that only the daemon may handle where they are.
     queue(app, 1);
     app.set(0, 0, SlotFlags::default());
     app.advance(1);

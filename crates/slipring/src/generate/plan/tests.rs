@@ -1,4 +1,4 @@
-//! Every classic flag, contradictions, and absurd values.
+//! Tests of every classic flag, of contradictions, and of absurd values.
 
 use std::num::NonZeroU32;
 

@@ -1,5 +1,5 @@
-# Situations in which a message advises a command. `sh walks.sh NAME` runs in network and mount
-# namespaces of its own; advice.rs says which commands are walked by which.
+# Situations in which an error message advises a command. `sh walks.sh NAME` must run in network and
+# mount namespaces of its own. advice.rs lists the commands that each function covers.
 set -e
 mount -t tmpfs none /mnt
 mkdir /mnt/bin
@@ -13,7 +13,7 @@ sudo() { "$@"; }
 quiet() { for one in default "$@"; do echo 1 > /proc/sys/net/ipv6/conf/$one/disable_ipv6; done; }
 fail() { echo "walk: $*"; cat said 2> none || true; exit 90; }
 
-# Two cables: eth0 to peer0, eth1 to peer1.
+# Creates two veth pairs: eth0 to peer0, eth1 to peer1.
 cables() {
     quiet
     for at in 0 1; do
@@ -23,16 +23,16 @@ cables() {
     done
 }
 
-# fails COMMAND...: it fails, and what it said is kept.
+# fails COMMAND...: checks that the command fails, and keeps its output in the file `said`.
 fails() { if "$@" > said 2>&1 < /dev/null; then fail "did not fail: $*"; fi; }
 
-# advised PREFIX: what was advised, as far as it is a command.
+# advised PREFIX: prints the command in `said` that begins with PREFIX.
 advised() {
     grep -o -F -e "$1" said > none || fail "does not advise: $1"
     sed -n "s|^.*\($1.*\)$|\1|p" said | sed 's/; .*//; s/, or .*//; s/).*//' | head -1
 }
 
-# mended PREFIX COMMAND...: fails, is mended by what is advised, and works.
+# mended PREFIX COMMAND...: checks that COMMAND fails, and works after the advised command.
 mended() {
     prefix=$1
     shift
@@ -42,7 +42,7 @@ mended() {
     "$@" > said 2>&1 < /dev/null || fail "is not mended by: $command"
 }
 
-# begins COMMAND...: whether it says a first line, and goes on; then it is ended.
+# begins COMMAND...: whether COMMAND prints a first line. Stops it then.
 begins() {
     rm -f first
     mkfifo first
@@ -62,7 +62,7 @@ walk_down() {
 }
 
 walk_carrier() {
-    # One that was up is believed to be so for a moment.
+    # An interface that was up before counts as up for a moment longer.
     quiet
     ip link add eth0 type veth peer name peer0
     ip link set eth0 up
@@ -131,7 +131,7 @@ walk_run_dir() {
 
 serve() { begins slipring serve --listen 127.0.0.1:0 --token-file token; }
 
-# told PREFIX: serve refuses the token, what it advises is carried out, and it serves.
+# told PREFIX: checks that serve refuses the token, and works after the advised command.
 told() {
     if serve; then fail "serves"; fi
     command=$(grep -o "$1" said | head -1)
@@ -161,7 +161,7 @@ walk_tun() {
     mknod -m 600 tun c 10 200
     mount --bind tun /dev/net/tun
     ip tuntap add dev own mode tap user 65534
-    # What is there shows the interfaces of the machine.
+    # The new sysfs shows the interfaces of this network namespace.
     mount -t sysfs none /sys
     mended "sudo chmod 0666" setpriv --reuid 65534 --regid 65534 --clear-groups \
         slipring doctor tap:own
@@ -169,7 +169,7 @@ walk_tun() {
 
 walk_unreadable() {
     fails slipring gen -i pcap:/mnt/in.pcap -f rx
-    # It says what is wrong: there is no such file.
+    # The advised command only shows the fault: there is no such file.
     if eval "$(advised 'ls -ld')" > seen 2>&1; then fail "it is there"; fi
     grep -q /mnt/in.pcap seen
     slipring gen -i pcap:/mnt/in.pcap -f tx -n 1
@@ -191,8 +191,8 @@ walk_overwrite() {
     slipring gen -i pcap:out.pcap -f tx -n 10 --overwrite
 }
 
-# What only shows something, or is an example: each line of the file $1 in a place that has what it
-# names. All that fail are told.
+# Runs each line of the file $1, which are commands that only show something or are examples.
+# Creates the files and interfaces that they name. Prints all that fail.
 runs() {
     lab=
     cables
@@ -217,7 +217,7 @@ runs() {
     return $wrong
 }
 
-# An emulator called lab.
+# Starts an emulator called lab.
 emulator() {
     if [ -n "$lab" ] && kill -0 "$lab" 2> none; then return; fi
     rm -f first

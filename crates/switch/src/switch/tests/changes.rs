@@ -1,4 +1,4 @@
-//! Changes of a switch and of its ports while frames pass.
+//! Tests of changes of a switch and of its ports while frames pass.
 
 use super::*;
 

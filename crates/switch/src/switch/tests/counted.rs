@@ -1,4 +1,4 @@
-//! What counts as a frame, and how it is counted.
+//! Tests of what counts as a frame, and of how it is counted.
 
 use super::*;
 

@@ -2,7 +2,8 @@
 
 use super::built::TestFrame::{self, Ip4, Ip6};
 
-/// Multicast listeners of IPv4 and IPv6: codes of times, sources and groups that fit to the byte or not.
+/// IGMP and MLD: coded times, and lists of sources and groups that fill the message exactly or
+/// exceed it.
 pub(super) const MULTICAST: [TestFrame; 38] = [
     Ip6(58, "82007d2403e80000ff020000000000000000000000000016007f0000"),
     Ip6(
@@ -211,7 +212,8 @@ pub(super) const NTP: [TestFrame; 29] = [
     Ip4(17, "007b007b001300001602000700000003000400"),
 ];
 
-/// DNS: every flag, inverse queries, classes, counts that are not those of the records, pointers, lengths over TCP.
+/// DNS: every flag, inverse queries, classes, counts that differ from the number of records,
+/// pointers, lengths over TCP.
 pub(super) const DNS_LIMITS: [TestFrame; 59] = [
     Ip4(
         17,
@@ -379,7 +381,8 @@ pub(super) const DNS_LIMITS: [TestFrame; 59] = [
     ),
 ];
 
-/// DHCP: hardware, names that fill their fields, unknown options, lists and routes that do not fit.
+/// DHCP: hardware types, names that fill their fields, unknown options, lists and routes that
+/// exceed the message.
 pub(super) const DHCP_LIMITS: [TestFrame; 15] = [
     Ip4(
         17,

@@ -51,9 +51,9 @@ pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
     ("dhcp limits", &limits::DHCP_LIMITS, &[96, 149, 150, 200, 277, 278, 284]),
 ];
 
-/// A text that tcpdump 4.99 has printed for all frames, and that lies in `golden`.
+/// A text that tcpdump 4.99 has printed for all frames, stored in `golden`.
 pub(crate) struct RecordedText {
-    /// The name of its file.
+    /// The name of the file in `golden`.
     pub(crate) name: &'static str,
     /// tcpdump's flags, besides `-n -t`.
     pub(crate) flags: &'static str,

@@ -1,0 +1,177 @@
+//! The tables that a packet is looked up in: an immutable snapshot, shared by all workers.
+//!
+//! ```text
+//!   destination --VrfTables--> TargetIndex --targets--> Target: action, path MTU
+//!                                                         |
+//!          Forward(i) ----------> adjacencies[i]  <-------+
+//!          Balance(g) --hash--> buckets[g][hash % 256] --> adjacencies[i]
+//!
+//!   Adjacency: port, next hop, MAC address of the next hop (None: not resolved)
+//! ```
+//!
+//! A host on a connected subnet has a route of its own (`/32` or `/128`) as long as its MAC address
+//! is known, so a packet for it finds its adjacency in the same lookup. Packets for other hosts of
+//! the subnet find the subnet's adjacency, whose next hop is [`NextHopAddress::OnLink`].
+//!
+//! # Invariants
+//! 1. Every index in a snapshot is within the vector that it indexes.
+//! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A target
+//!    index is only given a new meaning when no snapshot with the old meaning is in use.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_wire::mac::MacAddr;
+
+/// The index of a router's interface, or subinterface, in [`ForwardingTables::ports`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortIndex(pub u16);
+
+/// The index of a VRF in [`ForwardingTables::vrfs`]; 0 is the main table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VrfIndex(pub u16);
+
+/// The index of a [`Target`]: what lookups return. At most [`TargetIndex::MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetIndex(pub u16);
+
+impl TargetIndex {
+    /// The target of destinations without a route.
+    pub const NO_ROUTE: Self = Self(0);
+    /// The target of packets that the kernel handles; also of routes for which no index is left.
+    pub const KERNEL: Self = Self(1);
+    /// The greatest index.
+    pub const MAX: u16 = (1 << 15) - 1;
+}
+
+/// The index of an [`Adjacency`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AdjacencyIndex(pub u16);
+
+/// The number of hash buckets of a route with several next hops.
+pub const BUCKETS: usize = 256;
+
+/// What becomes of the packets for a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// What to do with a packet.
+    pub action: TargetAction,
+    /// The path MTU that the route sets (`RTAX_MTU`), in bytes; 0 if it sets none.
+    pub mtu: u32,
+}
+
+/// What to do with a packet that a route matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetAction {
+    /// No route: ICMP 3/0, ICMPv6 1/0.
+    NoRoute,
+    /// The kernel handles the packet: its own addresses, broadcasts, multicast groups, and routes
+    /// with properties that the tables cannot represent.
+    Kernel,
+    /// Dropped without an answer (`blackhole`).
+    Blackhole,
+    /// ICMP 3/1, ICMPv6 1/3 (`unreachable`).
+    Unreachable,
+    /// ICMP 3/13, ICMPv6 1/1 (`prohibit`).
+    Prohibit,
+    /// Forwarded to one next hop.
+    Forward(AdjacencyIndex),
+    /// Forwarded to one of several next hops; the index is into [`ForwardingTables::buckets`].
+    Balance(u16),
+}
+
+/// To which address a packet is sent on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NextHopAddress {
+    /// The packet's destination.
+    OnLink,
+    /// A gateway, or one resolved host of a connected subnet.
+    Via(IpAddr),
+}
+
+/// A neighbour on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Adjacency {
+    /// The interface that leads to it.
+    pub port: PortIndex,
+    /// Its address.
+    pub next_hop: NextHopAddress,
+    /// Its MAC address, if known. Otherwise frames wait until the neighbour answers.
+    pub mac: Option<MacAddr>,
+}
+
+/// The VLAN tags of a subinterface, outermost first: TPID and VLAN identifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VlanTags {
+    /// The outer tag, or the only one.
+    pub outer: Option<(u16, u16)>,
+    /// The inner tag of QinQ.
+    pub inner: Option<(u16, u16)>,
+}
+
+/// An interface, or subinterface, that the router forwards between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FibPort {
+    /// The kernel's interface index; of the parent for a subinterface of our own.
+    pub ifindex: u32,
+    /// The name, as typed.
+    pub name: alloc::string::String,
+    /// Its MAC address, to which frames are sent that are to be routed.
+    pub mac: MacAddr,
+    /// Maximum length of an IP packet, in bytes. Tags do not count.
+    pub mtu: u32,
+    /// Whether packets can be sent: administratively up, with a carrier.
+    pub is_up: bool,
+    /// The tables in which packets from it are looked up.
+    pub vrf: VrfIndex,
+    /// Tags of the frames of a subinterface.
+    pub tags: VlanTags,
+    /// Its addresses with the lengths of their prefixes, the primary ones first: sources of ICMP
+    /// errors.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// Looks up IPv4 destinations.
+pub trait Ipv4Lookup: Send + Sync + core::fmt::Debug {
+    /// Writes the target of each destination, in host byte order, to the same place of `targets`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    fn lookup(&self, destinations: &[u32], targets: &mut [TargetIndex]);
+}
+
+/// Looks up IPv6 destinations.
+pub trait Ipv6Lookup: Send + Sync + core::fmt::Debug {
+    /// Writes the target of each destination to the same place of `targets`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    fn lookup(&self, destinations: &[u128], targets: &mut [TargetIndex]);
+}
+
+/// The tables of a VRF.
+#[derive(Clone, Debug)]
+pub struct VrfTables {
+    /// The IPv4 destinations.
+    pub v4: Arc<dyn Ipv4Lookup>,
+    /// The IPv6 destinations.
+    pub v6: Arc<dyn Ipv6Lookup>,
+}
+
+/// A snapshot of everything that forwarding needs.
+#[derive(Clone, Debug)]
+pub struct ForwardingTables {
+    /// Increases with each snapshot.
+    pub generation: u64,
+    /// Interfaces and subinterfaces, by [`PortIndex`].
+    pub ports: Arc<[FibPort]>,
+    /// VRFs, by [`VrfIndex`].
+    pub vrfs: Arc<[VrfTables]>,
+    /// Targets, by [`TargetIndex`].
+    pub targets: Arc<[Target]>,
+    /// Adjacencies, by [`AdjacencyIndex`].
+    pub adjacencies: Arc<[Adjacency]>,
+    /// The buckets of routes with several next hops.
+    pub buckets: Arc<[[AdjacencyIndex; BUCKETS]]>,
+}

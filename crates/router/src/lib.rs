@@ -1,0 +1,2 @@
+//! `slipring route`: the router program.
+#![forbid(unsafe_code)]
