@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use crate::ioctl::{IoctlDir, ioc};
 
 /// Ioctl by which a program borrows the pipe rings that it has bound, to sync them itself; the
-/// argument has [`LENT_SIZE`] bytes.
-pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, LENT_SIZE);
+/// argument has [`DELEGATION_SIZE`] bytes.
+pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, DELEGATION_SIZE);
 /// Ioctl that wakes clients at the other end of a pipe that have marked themselves asleep; no
 /// argument.
 pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
@@ -16,15 +16,15 @@ pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
 /// Version of the words that the two ends of a pipe share; the first word of the argument.
-pub const LENT_VERSION: u32 = 1;
+pub const DELEGATION_VERSION: u32 = 1;
 /// Maximum number of rings in an answer.
-pub const LENT_RINGS: usize = 32;
+pub const MAX_DELEGATED_RINGS: usize = 32;
 /// Size of an answer in bytes.
-pub const LENT_SIZE: usize = LENT_HEAD_LEN + LENT_RINGS * LENT_RING_LEN;
+pub const DELEGATION_SIZE: usize = DELEGATION_HEAD_LEN + MAX_DELEGATED_RINGS * DELEGATED_RING_LEN;
 
 /// Bytes of the answer's header: version, client id, timestamps flag, number of rings.
-const LENT_HEAD_LEN: usize = 16;
-const LENT_RING_LEN: usize = 40;
+const DELEGATION_HEAD_LEN: usize = 16;
+const DELEGATED_RING_LEN: usize = 40;
 
 /// Where a lent ring of a pipe is; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +50,11 @@ pub fn encode_delegated_rings(
     stamps: bool,
     rings: &[DelegatedRingLayout],
 ) -> Option<Vec<u8>> {
-    if rings.len() > LENT_RINGS {
+    if rings.len() > MAX_DELEGATED_RINGS {
         return None;
     }
-    let mut bytes = Vec::with_capacity(LENT_SIZE);
-    for word in [LENT_VERSION, client_id, stamps.into(), rings.len() as u32] {
+    let mut bytes = Vec::with_capacity(DELEGATION_SIZE);
+    for word in [DELEGATION_VERSION, client_id, stamps.into(), rings.len() as u32] {
         bytes.extend(word.to_ne_bytes());
     }
     for ring in rings {
@@ -65,7 +65,7 @@ pub fn encode_delegated_rings(
             bytes.extend(word.to_ne_bytes());
         }
     }
-    bytes.resize(LENT_SIZE, 0);
+    bytes.resize(DELEGATION_SIZE, 0);
     Some(bytes)
 }
 
@@ -84,7 +84,7 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
             ring: word_at(bytes, 32)?,
         })
     };
-    let rings = bytes.get(LENT_HEAD_LEN..)?.chunks(LENT_RING_LEN).take(count).map(ring);
+    let rings = bytes.get(DELEGATION_HEAD_LEN..)?.chunks(DELEGATED_RING_LEN).take(count).map(ring);
     Some((client_id, stamps, rings.collect::<Option<_>>()?))
 }
 
@@ -92,7 +92,7 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
 /// time into the ring, and the number of rings or queues.
 fn decode_head(bytes: &[u8]) -> Option<(u32, bool, usize)> {
     let count = word_at(bytes, 12)? as usize;
-    let known = word_at(bytes, 0)? == LENT_VERSION && count <= LENT_RINGS;
+    let known = word_at(bytes, 0)? == DELEGATION_VERSION && count <= MAX_DELEGATED_RINGS;
     known.then_some((word_at(bytes, 4)?, word_at(bytes, 8)? != 0, count))
 }
 
@@ -105,17 +105,18 @@ fn long_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Ioctl by which a program borrows the queues of an interface that it has bound, to sync them
-/// itself; the argument has [`LENT_QUEUES_SIZE`] bytes.
-pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
+/// itself; the argument has [`DELEGATED_QUEUES_SIZE`] bytes.
+pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, DELEGATED_QUEUES_SIZE);
 
 const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
 
 /// Size of an answer to [`NIOCLENDQ`] in bytes.
-pub const LENT_QUEUES_SIZE: usize = LENT_QUEUES_HEAD_LEN + LENT_RINGS * LENT_QUEUE_LEN;
+pub const DELEGATED_QUEUES_SIZE: usize =
+    DELEGATED_QUEUES_HEAD_LEN + MAX_DELEGATED_RINGS * DELEGATED_QUEUE_LEN;
 
 /// Bytes of the answer's header: version, client id, timestamps flag, number of queues, token.
-const LENT_QUEUES_HEAD_LEN: usize = 24;
-const LENT_QUEUE_LEN: usize = 48;
+const DELEGATED_QUEUES_HEAD_LEN: usize = 24;
+const DELEGATED_QUEUE_LEN: usize = 48;
 
 /// Where a lent queue of an interface is; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -134,15 +135,15 @@ pub struct DelegatedQueueLayout {
     pub max_slot_len: u32,
     /// Number of buffers of the memory region.
     pub bufs: u32,
-    /// A set of [`LENT_SOFTWARE`] and [`LENT_ZERO_COPY`].
+    /// A set of [`DELEGATED_SOFTWARE`] and [`DELEGATED_ZERO_COPY`].
     pub flags: u32,
 }
 
 /// Flag of a queue: frames come from the kernel's network stack, so their checksums may be
 /// incomplete.
-pub const LENT_SOFTWARE: u32 = 1;
+pub const DELEGATED_SOFTWARE: u32 = 1;
 /// Flag of a queue: the kernel does not copy frames.
-pub const LENT_ZERO_COPY: u32 = 2;
+pub const DELEGATED_ZERO_COPY: u32 = 2;
 
 /// Encodes an answer; `None` if there are too many queues. The native socket API returns the
 /// queues' AF_XDP sockets in exchange for the token.
@@ -153,11 +154,11 @@ pub fn encode_delegated_queues(
     token: u64,
     queues: &[DelegatedQueueLayout],
 ) -> Option<Vec<u8>> {
-    if queues.len() > LENT_RINGS {
+    if queues.len() > MAX_DELEGATED_RINGS {
         return None;
     }
-    let mut bytes = Vec::with_capacity(LENT_QUEUES_SIZE);
-    for word in [LENT_VERSION, client_id, stamps.into(), queues.len() as u32] {
+    let mut bytes = Vec::with_capacity(DELEGATED_QUEUES_SIZE);
+    for word in [DELEGATION_VERSION, client_id, stamps.into(), queues.len() as u32] {
         bytes.extend(word.to_ne_bytes());
     }
     bytes.extend(token.to_ne_bytes());
@@ -171,7 +172,7 @@ pub fn encode_delegated_queues(
             bytes.extend(word.to_ne_bytes());
         }
     }
-    bytes.resize(LENT_QUEUES_SIZE, 0);
+    bytes.resize(DELEGATED_QUEUES_SIZE, 0);
     Some(bytes)
 }
 
@@ -195,7 +196,8 @@ pub fn decode_delegated_queues(
             flags: word_at(bytes, 40)?,
         })
     };
-    let queues = bytes.get(LENT_QUEUES_HEAD_LEN..)?.chunks(LENT_QUEUE_LEN).take(count).map(queue);
+    let queues =
+        bytes.get(DELEGATED_QUEUES_HEAD_LEN..)?.chunks(DELEGATED_QUEUE_LEN).take(count).map(queue);
     Some((client_id, stamps, long_at(bytes, 16)?, queues.collect::<Option<_>>()?))
 }
 
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(word(72), 1);
         assert_eq!(decode_delegated_queues(&bytes), Some((7, true, 9, [queue; 2].into())));
         assert_eq!(decode_delegated_queues(&bytes[..100]), None);
-        assert_eq!(encode_delegated_queues(7, true, 9, &[queue; LENT_RINGS + 1]), None);
+        assert_eq!(encode_delegated_queues(7, true, 9, &[queue; MAX_DELEGATED_RINGS + 1]), None);
     }
 
     #[test]
@@ -236,6 +238,6 @@ mod tests {
         assert_eq!([word(40), word(44), word(48), word(56)], [4, 1, 5, 1]);
         assert_eq!(decode_delegated_rings(&bytes), Some((7, false, [ring; 2].into())));
         assert_eq!(decode_delegated_rings(&bytes[..80]), None);
-        assert_eq!(encode_delegated_rings(7, false, &[ring; LENT_RINGS + 1]), None);
+        assert_eq!(encode_delegated_rings(7, false, &[ring; MAX_DELEGATED_RINGS + 1]), None);
     }
 }

@@ -5,7 +5,7 @@
 //! maps the structures instead and uses their field offsets.
 
 /// A value with a fixed layout, no padding and no invalid bit pattern.
-pub trait Plain: Copy {
+pub trait PlainData: Copy {
     /// The structure's size in bytes.
     const SIZE: usize;
 
@@ -22,7 +22,7 @@ pub trait Plain: Copy {
 
 macro_rules! plain_integers {
     ($($int:ty)*) => {$(
-        impl Plain for $int {
+        impl PlainData for $int {
             const SIZE: usize = size_of::<$int>();
 
             fn write_to(&self, out: &mut [u8]) {
@@ -37,7 +37,7 @@ macro_rules! plain_integers {
 }
 plain_integers!(u8 u16 u32 u64 i32 i64);
 
-impl<T: Plain + Default, const N: usize> Plain for [T; N] {
+impl<T: PlainData + Default, const N: usize> PlainData for [T; N] {
     const SIZE: usize = N * T::SIZE;
 
     fn write_to(&self, out: &mut [u8]) {
@@ -78,17 +78,17 @@ macro_rules! abi_structs {
         const _: () = {
             $( assert!(core::mem::offset_of!($name, $field) == $offset); )*
             assert!(size_of::<$name>() == $size);
-            assert!(0 $( + <$type as $crate::Plain>::SIZE )* == $size, "implicit padding");
+            assert!(0 $( + <$type as $crate::PlainData>::SIZE )* == $size, "implicit padding");
         };
 
         impl Default for $name {
             fn default() -> Self {
                 const ZEROS: [u8; $size] = [0; $size];
-                $crate::Plain::read_from(&ZEROS).expect("exactly as many bytes as the structure has")
+                $crate::PlainData::read_from(&ZEROS).expect("exactly as many bytes as the structure has")
             }
         }
 
-        impl $crate::Plain for $name {
+        impl $crate::PlainData for $name {
             const SIZE: usize = $size;
 
             fn write_to(&self, out: &mut [u8]) {
@@ -96,7 +96,7 @@ macro_rules! abi_structs {
             }
 
             fn read_from(bytes: &[u8]) -> Option<Self> {
-                Some(Self { $( $field: $crate::Plain::read_from(bytes.get($offset..)?)?, )* })
+                Some(Self { $( $field: $crate::PlainData::read_from(bytes.get($offset..)?)?, )* })
             }
         }
     )*};

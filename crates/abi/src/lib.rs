@@ -9,7 +9,7 @@
 //! 1. Every structure is `repr(C)` with explicit padding, and the offset of every field is asserted
 //!    when the crate is compiled.
 //! 2. No structure has an invalid bit pattern: untrusted bytes can always be read as *some* value
-//!    ([`Plain::read_from`]); the reader must check the value.
+//!    ([`PlainData::read_from`]); the reader must check the value.
 //!
 //! # Not for
 //! Opening, binding or mapping. The crate has no I/O, no clock and no `unsafe`.
@@ -30,13 +30,13 @@ mod ring;
 
 pub use csb::*;
 pub use delegation::{
-    DelegatedQueueLayout, DelegatedRingLayout, LENT_QUEUES_SIZE, LENT_RINGS, LENT_SIZE,
-    LENT_SOFTWARE, LENT_VERSION, LENT_ZERO_COPY, NIOCKICK, NIOCLEND, NIOCLENDQ,
-    decode_delegated_queues, decode_delegated_rings, encode_delegated_queues,
+    DELEGATED_QUEUES_SIZE, DELEGATED_SOFTWARE, DELEGATED_ZERO_COPY, DELEGATION_SIZE,
+    DELEGATION_VERSION, DelegatedQueueLayout, DelegatedRingLayout, MAX_DELEGATED_RINGS, NIOCKICK,
+    NIOCLEND, NIOCLENDQ, decode_delegated_queues, decode_delegated_rings, encode_delegated_queues,
     encode_delegated_rings,
 };
 pub use ioctl::{NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC};
-pub use layout::Plain;
+pub use layout::PlainData;
 pub use legacy::*;
 pub use option::*;
 pub use request::*;

@@ -11,7 +11,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + 1) as u8).collect()
 }
 
-fn assert_bytes_survive<T: Plain + Default + PartialEq + Debug>() {
+fn assert_bytes_survive<T: PlainData + Default + PartialEq + Debug>() {
     let bytes = pattern(T::SIZE);
     let value = T::read_from(&bytes).unwrap();
     let mut written = vec![0; T::SIZE + 1];

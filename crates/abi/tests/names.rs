@@ -5,7 +5,7 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use slipring_abi::NR_ZCOPY_MON;
 use slipring_abi::name::{
-    Conf, Extmem, MemId, MemorySource, OffsetSpec, PipeEndName, PipeRole, PoolSpec, PortName,
+    ConfSpec, Extmem, MemId, MemorySource, OffsetSpec, PipeEndName, PipeRole, PoolSpec, PortName,
     PortNameFlags, PortNameKind, RingSelection,
 };
 
@@ -220,7 +220,7 @@ fn underscores_in_keys_are_dashes() {
 #[test]
 fn a_particular_wish_wins_over_a_general_one() {
     let conf = parse("vale0:a@conf:tx-rings=3,rings=2,slots=256,rx-slots=512,host-rings=1").conf;
-    let expected = Conf {
+    let expected = ConfSpec {
         tx_rings: NonZeroU16::new(3),
         rx_rings: NonZeroU16::new(2),
         host_tx_rings: NonZeroU16::new(1),

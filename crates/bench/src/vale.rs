@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_abi::{
-    NETMAP_IF_RING_OFS, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_REG_ALL_NIC, NetmapRing, Nmreq, Plain,
+    NETMAP_IF_RING_OFS, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_REG_ALL_NIC, NetmapRing, Nmreq,
+    PlainData,
 };
 use slipring_netmap::switch::SwitchPortConfig;
 use slipring_netmap::{

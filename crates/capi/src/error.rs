@@ -97,18 +97,18 @@ pub(crate) fn c_text(text: &str) -> CString {
 
 /// One of the texts of the last error.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum ErrorText {
     Code,
     Message,
     Help,
 }
 
 /// Returns a text of this thread's last error; it stays valid until the next error of the thread.
-pub(crate) fn last(part: Part) -> *const c_char {
+pub(crate) fn last(part: ErrorText) -> *const c_char {
     LAST.with_borrow(|last| match part {
-        Part::Code => last.code.as_ptr(),
-        Part::Message => last.message.as_ptr(),
-        Part::Help => last.help.as_ptr(),
+        ErrorText::Code => last.code.as_ptr(),
+        ErrorText::Message => last.message.as_ptr(),
+        ErrorText::Help => last.help.as_ptr(),
     })
 }
 

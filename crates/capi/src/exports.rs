@@ -12,7 +12,7 @@ pub use networks::*;
 pub use ports::*;
 
 use crate::entry;
-use crate::error::{Part, last};
+use crate::error::{ErrorText, last};
 use crate::structs::SLIPRING_API_VERSION;
 
 /// Returns the interface version of this library.
@@ -31,17 +31,17 @@ pub extern "C" fn slipring_version_string() -> *const c_char {
 /// Returns the code of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_code() -> *const c_char {
-    entry::value(c"".as_ptr(), || Ok(last(Part::Code)))
+    entry::value(c"".as_ptr(), || Ok(last(ErrorText::Code)))
 }
 
 /// Returns the message of the last error: what failed, and why.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_message() -> *const c_char {
-    entry::value(c"".as_ptr(), || Ok(last(Part::Message)))
+    entry::value(c"".as_ptr(), || Ok(last(ErrorText::Message)))
 }
 
 /// Returns the help of the last error: what to try next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_error_help() -> *const c_char {
-    entry::value(c"".as_ptr(), || Ok(last(Part::Help)))
+    entry::value(c"".as_ptr(), || Ok(last(ErrorText::Help)))
 }

@@ -38,7 +38,7 @@ pub(crate) enum SyncedDirection {
 
 /// The result of the syncs of a direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Synced {
+pub(crate) struct SyncOutcome {
     /// Whether the library did the sync; if not, the device must.
     pub(crate) done: bool,
     /// Whether a ring has slots beyond `cur`.
@@ -76,28 +76,29 @@ pub(crate) fn sweep() {
 
 /// Syncs the rings of a direction, unless the device must do this sync.
 #[inline]
-pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> Synced {
-    table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, direction, false))
+pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> SyncOutcome {
+    table::slot(fd).map_or(SyncOutcome::default(), |slot| sync_slot(slot, fd, direction, false))
 }
 
 /// Does [`sync`] of the tx rings for a poll that only waits for frames to read. Programs can
 /// disable tx syncs in these polls.
 #[inline]
-pub(crate) fn sync_tx_in_poll(fd: c_int) -> Synced {
-    table::slot(fd).map_or(Synced::default(), |slot| sync_slot(slot, fd, SyncedDirection::Tx, true))
+pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
+    table::slot(fd)
+        .map_or(SyncOutcome::default(), |slot| sync_slot(slot, fd, SyncedDirection::Tx, true))
 }
 
 #[inline(always)]
-fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> Synced {
+fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> SyncOutcome {
     // Another thread is syncing and will move all pending slots. Whether a slot is ready is not
     // known.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
-        return Synced { done: true, ready: false };
+        return SyncOutcome { done: true, ready: false };
     };
     match &mut *rings {
-        Some(rings) if polls && !rings.syncs_in_poll() => Synced { done: true, ready: false },
+        Some(rings) if polls && !rings.syncs_in_poll() => SyncOutcome { done: true, ready: false },
         Some(rings) if !slot.asks_device() => rings.sync(fd),
-        _ => Synced::default(),
+        _ => SyncOutcome::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use crate::entry;
-use crate::netmap::{self, Synced, SyncedDirection, keeping_errno};
+use crate::netmap::{self, SyncOutcome, SyncedDirection, keeping_errno};
 
 /// The version of [`NmInprocessCalls`], incremented with every change.
 const CALLS_VERSION: u32 = 1;
@@ -69,7 +69,7 @@ extern "C" fn sweep() {
 
 extern "C" fn sync(fd: c_int, what: c_int, ready: Option<&mut MaybeUninit<c_int>>) -> c_int {
     // `sync` itself keeps `errno`, in the few places that may set it.
-    let synced = entry::value(Synced::default(), || {
+    let synced = entry::value(SyncOutcome::default(), || {
         Ok(match what {
             SYNC_TX => netmap::sync(fd, SyncedDirection::Tx),
             SYNC_RX => netmap::sync(fd, SyncedDirection::Rx),

@@ -10,11 +10,11 @@ use crate::structs::{
 };
 
 /// The caller's memory for a result; `None` if the caller passed null.
-pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+pub(crate) type OutPointer<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 /// Writes a result into the caller's memory; fails if the caller passed null. `what` names the
 /// result in the error.
-pub(crate) fn put<T>(to: Out<'_, T>, value: T, what: &str) -> Result<(), CallError> {
+pub(crate) fn put<T>(to: OutPointer<'_, T>, value: T, what: &str) -> Result<(), CallError> {
     to.ok_or_else(|| CallError::null(what))?.write(value);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use slipring_port::{ArmResult, Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
+use slipring_port::{ArmResult, Interest, Nanos, Queue, QueueVisitor, RunError, WaitSet, now};
 
 use crate::error::CallError;
 use crate::port::PortHandle;
@@ -50,7 +50,7 @@ impl<'p> LockedQueues<'p> {
 }
 
 impl WaitSet for LockedQueues<'_> {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let interest = self.interest;
         self.queues.iter_mut().try_for_each(|queue| visit(queue.as_mut(), interest))
     }

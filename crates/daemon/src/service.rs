@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Diagnostic};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_fuse::Permissions;
-use slipring_netmap::{Domain, Effect, PARAMETERS, Parameters, SetParameterError};
+use slipring_netmap::{Domain, PARAMETERS, ParameterEffect, Parameters, SetParameterError};
 
 use crate::memory;
 use crate::persisted_ports;
@@ -134,11 +134,11 @@ impl ControlService for DaemonService {
     }
 }
 
-fn effect_name(effect: Effect) -> &'static str {
+fn effect_name(effect: ParameterEffect) -> &'static str {
     match effect {
-        Effect::Works => "works",
-        Effect::Kept => "kept",
-        Effect::ReadOnly => "read-only",
+        ParameterEffect::Works => "works",
+        ParameterEffect::Kept => "kept",
+        ParameterEffect::ReadOnly => "read-only",
     }
 }
 

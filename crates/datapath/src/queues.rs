@@ -18,7 +18,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use slipring_port::{Interest, Queue, QueueRings, RunError, Visit, WaitSet};
+use slipring_port::{Interest, Queue, QueueRings, QueueVisitor, RunError, WaitSet};
 use slipring_ring::{RxRing, SlotFlags, TxRing};
 
 use crate::slots::{slots_of, whole_frames};
@@ -316,7 +316,7 @@ impl DerefMut for WorkerQueues {
 
 /// Waits for frames at the inputs that are not blocked, and for space where frames wait for it.
 impl WaitSet for WorkerQueues {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let admits_frames = self.admits_frames;
         self.queues.iter_mut().try_for_each(|queue| {
             let rx = queue.is_input && !queue.is_blocked && admits_frames;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use slipring_netmap::{Effect, Errno, PARAMETERS, Parameters};
+use slipring_netmap::{Errno, PARAMETERS, ParameterEffect, Parameters};
 
 use crate::proto::{self, DIRENT_DIR, DIRENT_REG, FuseAttr, FuseRequest, S_IFDIR, S_IFREG, opcode};
 
@@ -60,7 +60,7 @@ impl ParameterTree {
 
     fn attr(&self, node: u64) -> FuseAttr {
         let Some(i) = index(node) else { return self.directory() };
-        let writable = PARAMETERS[i].effect != Effect::ReadOnly;
+        let writable = PARAMETERS[i].effect != ParameterEffect::ReadOnly;
         let mode = S_IFREG | if writable { 0o644 } else { 0o444 };
         FuseAttr { node, size: MAX_VALUE_LEN, mode, uid: 0, gid: 0 }
     }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use slipring_abi::{
-    NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
+    NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, PlainData,
 };
 
 use crate::delegation::RingDelegation;

@@ -81,7 +81,9 @@ pub use slipring_switch as switch;
 pub use types::cancel::Cancel;
 pub use types::opener::Opener;
 pub use types::outcome::{AdapterCounters, OffsetLimits, SyncStatus};
-pub use types::parameters::{Effect, PARAMETERS, Parameter, Parameters, SetParameterError};
+pub use types::parameters::{
+    PARAMETERS, Parameter, ParameterEffect, Parameters, SetParameterError,
+};
 pub use types::params::MemoryParams;
 pub use types::port_name::PortKind;
 pub use types::shape::{AdapterShape, TxRx};

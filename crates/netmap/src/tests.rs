@@ -77,11 +77,11 @@ impl ProgramMemory {
         end.map(|end| start..end).ok_or(Errno::FAULT)
     }
 
-    fn put<T: Plain>(&mut self, addr: u64, value: &T) {
+    fn put<T: PlainData>(&mut self, addr: u64, value: &T) {
         self.write(addr, &crate::memory::caller::bytes_of(value)).unwrap();
     }
 
-    fn get<T: Plain>(&mut self, addr: u64) -> T {
+    fn get<T: PlainData>(&mut self, addr: u64) -> T {
         crate::memory::caller::read_plain(self, addr).unwrap()
     }
 }
@@ -181,7 +181,7 @@ impl Client<'_> {
     }
 
     /// Makes a request with a body, which holds the answer afterwards.
-    fn ask<T: Plain>(&mut self, name: &str, kind: u16, body: &T) -> Result<T, Errno> {
+    fn ask<T: PlainData>(&mut self, name: &str, kind: u16, body: &T) -> Result<T, Errno> {
         self.memory.put(BODY, body);
         self.control(&header(name, kind))?;
         Ok(self.memory.get(BODY))
@@ -200,14 +200,14 @@ impl Client<'_> {
     }
 
     /// Reads the file that the program has mapped.
-    fn peek<T: Plain>(&self, at: u64) -> T {
+    fn peek<T: PlainData>(&self, at: u64) -> T {
         let mut bytes = vec![0; T::SIZE];
         rustix::io::pread(self.world.domain.file(), &mut bytes, at).unwrap();
         T::read_from(&bytes).unwrap()
     }
 
     /// Writes to the file that the program has mapped.
-    fn poke<T: Plain>(&self, at: u64, value: &T) {
+    fn poke<T: PlainData>(&self, at: u64, value: &T) {
         rustix::io::pwrite(self.world.domain.file(), &crate::memory::caller::bytes_of(value), at)
             .unwrap();
     }

@@ -27,7 +27,7 @@ mod ring_counts;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use slipring_abi::name::{Conf, PortName, PortNameKind};
+use slipring_abi::name::{ConfSpec, PortName, PortNameKind};
 use slipring_core::kinds::{self, AfterRestart};
 use slipring_netmap::{
     Adapter, AdapterRequest, AdapterShape, Errno, MemoryNeeds, NetmapMemory, Provider,
@@ -152,9 +152,9 @@ fn open_vhost(
     Ok(Arc::new(nic::Nic::new(name, None, netns, options, NicRingCounts::nic_pair(pairs), memory)))
 }
 
-fn with_pairs(pairs: u16) -> Conf {
+fn with_pairs(pairs: u16) -> ConfSpec {
     let rings = NonZeroU16::new(pairs);
-    Conf { tx_rings: rings, rx_rings: rings, ..Conf::default() }
+    ConfSpec { tx_rings: rings, rx_rings: rings, ..ConfSpec::default() }
 }
 
 fn memory(wanted: &AdapterRequest<'_>, needs: RegionNeeds) -> Result<Arc<NetmapMemory>, Errno> {

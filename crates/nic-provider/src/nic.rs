@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use slipring_abi::name::{PortName, RingSelection};
 use slipring_abi::{
-    DelegatedQueueLayout, LENT_SOFTWARE, LENT_ZERO_COPY, NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW,
+    DELEGATED_SOFTWARE, DELEGATED_ZERO_COPY, DelegatedQueueLayout, NR_REG_NIC_SW, NR_REG_ONE_SW,
+    NR_REG_SW,
 };
 use slipring_core::Host;
 use slipring_netmap::{
@@ -166,7 +167,8 @@ impl NicQueue {
             cells: lent.cells,
             max_slot_len: lent.max_slot_len,
             bufs: self.views[0].region().num_bufs(),
-            flags: flag(lent.software, LENT_SOFTWARE) | flag(lent.zero_copy, LENT_ZERO_COPY),
+            flags: flag(lent.software, DELEGATED_SOFTWARE)
+                | flag(lent.zero_copy, DELEGATED_ZERO_COPY),
         };
         Ok(QueueDelegation { socket: lent.socket, layout })
     }

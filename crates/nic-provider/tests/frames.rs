@@ -115,11 +115,11 @@ impl World {
     }
 
     /// Sends a request about `name` on a new file.
-    fn ask<T: Plain>(&self, name: &str, kind: u16, body: &T) -> Result<(OpenHandle, T), Errno> {
+    fn ask<T: PlainData>(&self, name: &str, kind: u16, body: &T) -> Result<(OpenHandle, T), Errno> {
         self.ask_with(name, kind, body, None)
     }
 
-    fn ask_with<T: Plain>(
+    fn ask_with<T: PlainData>(
         &self,
         name: &str,
         kind: u16,
@@ -153,7 +153,7 @@ impl World {
 }
 
 impl Client {
-    fn peek<T: Plain>(&self, at: u64) -> T {
+    fn peek<T: PlainData>(&self, at: u64) -> T {
         let mut bytes = vec![0; T::SIZE];
         rustix::io::pread(self.domain.file(), &mut bytes, at).unwrap();
         T::read_from(&bytes).unwrap()

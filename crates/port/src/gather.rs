@@ -59,7 +59,7 @@ struct GatherFrame {
 ///    read other bytes of the region.
 /// 2. Parts of one frame follow each other in `parts`.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct GatherList {
     region: Arc<Region>,
     iovecs: Vec<IoVec>,
     frames: Vec<GatherFrame>,
@@ -69,7 +69,7 @@ pub(crate) struct Gather {
     refused: Option<DropCause>,
 }
 
-impl Gather {
+impl GatherList {
     /// An empty gather for rings of `num_slots` slots in `region`.
     pub(crate) fn new(region: &Arc<Region>, num_slots: u32) -> Self {
         Self {
@@ -172,10 +172,10 @@ impl Gather {
 /// [`RunCause::Ring`] on impossible indices, and the errors of `send`.
 pub(crate) fn transmit(
     ring: &mut KernRing,
-    gather: &mut Gather,
+    gather: &mut GatherList,
     max_frame: u32,
     counters: &QueueCounters,
-    mut send: impl FnMut(&Gather) -> Result<usize, RunCause>,
+    mut send: impl FnMut(&GatherList) -> Result<usize, RunCause>,
 ) -> Result<(), RunCause> {
     let head = ring.released().map_err(SyncFault::from)?;
     let mut at = ring.hwcur();
@@ -209,7 +209,7 @@ mod tests {
     struct Rig {
         tx: TxRing,
         kern: KernRing,
-        gather: Gather,
+        gather: GatherList,
         counters: QueueCounters,
     }
 
@@ -218,7 +218,7 @@ mod tests {
             let geometry = Geometry { ring_bytes: 16 << 10, bufs: 64, buf_size: 2048 };
             let region = Region::create(geometry, HugePages::Never).unwrap();
             let pair = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
-            let gather = Gather::new(&region, SLOTS);
+            let gather = GatherList::new(&region, SLOTS);
             Self { tx: pair.app, kern: pair.kern, gather, counters: QueueCounters::default() }
         }
 

@@ -60,4 +60,4 @@ pub use options::{OpenOptions, RegionNeeds, XdpMode};
 pub use port::{Port, forward};
 pub use queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 pub use stats::{DropCause, QueueCounters, QueueSnapshot, TrafficCounts};
-pub use wait::{ArmResult, Visit, WaitOutcome, WaitSet, WaitStrategy, Waiter};
+pub use wait::{ArmResult, QueueVisitor, WaitOutcome, WaitSet, WaitStrategy, Waiter};

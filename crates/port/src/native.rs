@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slipring_abi::name::{PortName, RingSelection};
-use slipring_abi::{NetmapRing, NmreqRegister, Plain};
+use slipring_abi::{NetmapRing, NmreqRegister, PlainData};
 use slipring_native_proto::trust::TrustError;
 use slipring_native_proto::{NativeClient, RingDelegation, SOCKET_NAME};
 use slipring_ring::{DeviceMapping, Geometry, HugePages, Region, SlotFlags};

@@ -448,14 +448,14 @@ pub trait WaitSet {
     ///
     /// # Errors
     /// The errors of `visit`.
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError>;
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError>;
 }
 
 /// The function that a [`WaitSet`] calls for each queue.
-pub type Visit<'v> = &'v mut dyn FnMut(&mut dyn Queue, Interest) -> Result<(), RunError>;
+pub type QueueVisitor<'v> = &'v mut dyn FnMut(&mut dyn Queue, Interest) -> Result<(), RunError>;
 
 impl WaitSet for [(&mut dyn Queue, Interest)] {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         self.iter_mut().try_for_each(|(queue, interest)| visit(*queue, *interest))
     }
 }
@@ -464,7 +464,7 @@ impl WaitSet for [(&mut dyn Queue, Interest)] {
 struct PortsWait<'w, 'p>(&'w mut [&'p mut Port], Interest);
 
 impl WaitSet for PortsWait<'_, '_> {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let mut queues = self.0.iter_mut().flat_map(|port| &mut port.queues);
         queues.try_for_each(|queue| visit(&mut **queue, self.1))
     }

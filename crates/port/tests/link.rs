@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Interest, OpenError, OpenOptions, Port, Queue, RunCause, RunError, Visit, WaitOutcome, WaitSet,
-    WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
+    Interest, OpenError, OpenOptions, Port, Queue, QueueVisitor, RunCause, RunError, WaitOutcome,
+    WaitSet, WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_test_support::{Namespace, close, skip};
@@ -219,7 +219,7 @@ fn take(port: &mut Port) -> Vec<u8> {
 struct Counted<'q>(&'q mut dyn Queue, Interest, u32);
 
 impl WaitSet for Counted<'_> {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         self.2 += 1;
         visit(&mut *self.0, self.1)
     }

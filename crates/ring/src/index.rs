@@ -41,21 +41,21 @@ pub(crate) const fn spans(from: SlotIdx, to: SlotIdx, n: u32) -> [(SlotIdx, Slot
 
 /// The slots of the cyclic range `from..to`.
 #[inline(always)]
-pub(crate) fn cyclic(from: SlotIdx, to: SlotIdx, n: u32) -> Cyclic {
+pub(crate) fn cyclic(from: SlotIdx, to: SlotIdx, n: u32) -> CyclicIndices {
     let [(at, end), second] = spans(from, to, n);
-    Cyclic { at, end, second }
+    CyclicIndices { at, end, second }
 }
 
 /// Iterator of [`cyclic`]. It needs one comparison per slot; an iterator over a wrapping index
 /// would need two.
 #[derive(Debug)]
-pub(crate) struct Cyclic {
+pub(crate) struct CyclicIndices {
     at: SlotIdx,
     end: SlotIdx,
     second: (SlotIdx, SlotIdx),
 }
 
-impl Iterator for Cyclic {
+impl Iterator for CyclicIndices {
     type Item = SlotIdx;
 
     #[inline(always)]

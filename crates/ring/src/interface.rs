@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, Plain};
+use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, PlainData};
 
 use crate::index::BufIdx;
 use crate::region::{Region, RegionError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{AppRing, RingDirection};
-use crate::index::{BufIdx, Cyclic, SlotIdx, add, cyclic, distance, next, prev};
+use crate::index::{BufIdx, CyclicIndices, SlotIdx, add, cyclic, distance, next, prev};
 use crate::mem::{RingMem, RingOwnership, Slot, SlotFlags};
 use crate::offsets::RingOffsets;
 use crate::region::{Region, RegionError};
@@ -444,7 +444,7 @@ impl KernRing {
 #[derive(Debug)]
 pub struct KernSlots<'r> {
     ring: &'r KernRing,
-    at: Cyclic,
+    at: CyclicIndices,
 }
 
 impl Iterator for KernSlots<'_> {

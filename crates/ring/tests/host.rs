@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
-use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, NetmapRing, Plain};
+use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, NetmapRing, PlainData};
 use slipring_ring::{
     BufIdx, Geometry, HugePages, InterfaceRecord, KernRing, Region, RingHalves, RingOffsets,
     RingView, Rx, SlotFlags, Tx,

@@ -58,7 +58,7 @@ mod waiting;
 pub use closing::close;
 pub use lab::{Lab, LabPort};
 pub use namespace::Namespace;
-pub use program::{Ended, Program};
+pub use program::{FinishedProgram, Program};
 pub use sandbox::Sandbox;
 pub use skipping::{installed, is_root, user_namespaces_allowed};
 pub use waiting::{TIMEOUT, accepts, eventually};

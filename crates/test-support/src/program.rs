@@ -85,7 +85,7 @@ pub struct ProgramOutput {
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct FinishedProgram {
     /// The program's exit status or signal.
     pub status: ExitStatus,
     /// The program's whole stdout.
@@ -173,18 +173,18 @@ impl Program {
     }
 
     /// Sends a signal and waits for the end.
-    pub fn stop(self, signal: Signal) -> Ended {
+    pub fn stop(self, signal: Signal) -> FinishedProgram {
         self.signal(signal);
         self.finish()
     }
 
     /// Waits for the end.
-    pub fn finish(self) -> Ended {
+    pub fn finish(self) -> FinishedProgram {
         self.finish_after(Duration::ZERO)
     }
 
     /// Waits for the end of a program that runs for `time`.
-    pub fn finish_after(mut self, time: Duration) -> Ended {
+    pub fn finish_after(mut self, time: Duration) -> FinishedProgram {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() && start.elapsed() < time {
             std::thread::sleep(Duration::from_millis(20));
@@ -193,7 +193,7 @@ impl Program {
             eventually(&format!("the end of {}", self.name), || self.child.try_wait().unwrap());
         self.readers.drain(..).for_each(|reader| reader.join().unwrap());
         let ProgramOutput { stdout, stderr, .. } = self.so_far();
-        Ended { status, stdout, stderr }
+        FinishedProgram { status, stdout, stderr }
     }
 }
 
@@ -216,7 +216,7 @@ impl Drop for Program {
     }
 }
 
-impl Ended {
+impl FinishedProgram {
     /// Returns the program's exit status; -1 after a signal.
     #[must_use]
     pub fn code(&self) -> i32 {

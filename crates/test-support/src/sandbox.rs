@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::program::copy_into;
-use crate::{Ended, Namespace, Program, tree};
+use crate::{FinishedProgram, Namespace, Program, tree};
 
 /// A user id with no other processes in the tests.
 pub const NOBODY: u32 = 65_534;
@@ -127,7 +127,7 @@ impl Sandbox {
     }
 
     /// Runs a slipring command on this run directory.
-    pub fn ask(&self, words: &str) -> Ended {
+    pub fn ask(&self, words: &str) -> FinishedProgram {
         let mut command = Command::new(self.slipring);
         command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir());
         Program::launch(&self.inside, command).finish()
@@ -159,7 +159,7 @@ pub fn client(device: &Path, words: &str) -> Command {
 }
 
 /// Returns the stdout of a program that has succeeded, without the last newline.
-pub fn output(ended: Ended) -> String {
+pub fn output(ended: FinishedProgram) -> String {
     ended.well().stdout.trim_end().to_owned()
 }
 

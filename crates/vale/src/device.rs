@@ -28,7 +28,7 @@ impl NetmapDevice {
     }
 
     /// Sends request `kind` about `name`.
-    pub(crate) fn request<T: Plain>(
+    pub(crate) fn request<T: PlainData>(
         &self,
         kind: u16,
         name: &str,

@@ -186,7 +186,7 @@ mod service {
     }
 
     fn bound(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> OpenHandle {
-        use slipring_abi::{NIOCREGIF, NR_REG_ALL_NIC, Nmreq, Plain};
+        use slipring_abi::{NIOCREGIF, NR_REG_ALL_NIC, Nmreq, PlainData};
         let opener = Opener { netns: 7, netns_fd: None, gids: Vec::new() };
         let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
         let mut old = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };

@@ -64,7 +64,7 @@ use core::str::FromStr;
 
 pub use error::{PortNameError, PortNameFault};
 pub use kind::{KINDS, KindGrammar, NameForm, PortNameKind, listed};
-pub use options::{Conf, Extmem, MemorySource, OffsetSpec, PoolSpec};
+pub use options::{ConfSpec, Extmem, MemorySource, OffsetSpec, PoolSpec};
 pub use request::RequestError;
 
 use crate::request as abi;
@@ -98,7 +98,7 @@ pub struct PortName {
     /// Source of the port's memory; `None` means the default region.
     pub memory: Option<MemorySource>,
     /// The requested numbers of rings and slots.
-    pub conf: Conf,
+    pub conf: ConfSpec,
     /// Where payloads start in their buffers; `None` means at byte 0.
     pub offsets: Option<OffsetSpec>,
     /// Path of the netmap device that has the port; `None` means the default device. For `kernel:`
@@ -132,7 +132,7 @@ impl PortName {
             rings: RingSelection::All,
             flags: PortNameFlags::NONE,
             memory: None,
-            conf: Conf::default(),
+            conf: ConfSpec::default(),
             offsets: None,
             device: None,
         }

@@ -44,7 +44,7 @@ pub struct PoolSpec {
 
 /// `@conf:…`: requested numbers of rings and slots. `None` leaves them unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Conf {
+pub struct ConfSpec {
     /// Number of transmit rings of the NIC.
     pub tx_rings: Option<NonZeroU16>,
     /// Number of receive rings of the NIC.
@@ -109,7 +109,7 @@ pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(),
     match at.take_while(is_key_char) {
         "share" => set_memory(start, port, MemorySource::SharedWith(share(at)?))?,
         "extmem" => set_memory(start, port, MemorySource::External(extmem(at)?))?,
-        "conf" if port.conf == Conf::default() => port.conf = conf(at)?,
+        "conf" if port.conf == ConfSpec::default() => port.conf = conf(at)?,
         "offset" if port.offsets.is_none() => port.offsets = Some(offsets(at)?),
         word @ ("conf" | "offset") => {
             return word_at.fail(PortNameFault::Repeated(word.to_owned()));
@@ -172,7 +172,7 @@ fn extmem(at: &mut NameCursor<'_>) -> Result<Extmem, PortNameError> {
     })
 }
 
-fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
+fn conf(at: &mut NameCursor<'_>) -> Result<ConfSpec, PortNameError> {
     let mut rings = [None; CONF_RING_KEYS];
     let mut slots = [None; CONF_KEYS.len() - CONF_RING_KEYS];
     pairs(at, CONF_KEYS, ShortForm::No, |at, key, _| {
@@ -186,7 +186,7 @@ fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
     let [slots, tx_slots, rx_slots] = slots;
     // A specific key, such as `tx-rings`, takes precedence over the general key `rings`, whichever
     // comes first.
-    Ok(Conf {
+    Ok(ConfSpec {
         tx_rings: tx.or(rings),
         rx_rings: rx.or(rings),
         host_tx_rings: host_tx.or(host_rings),

@@ -5,8 +5,8 @@ use core::fmt::{self, Display, Formatter, Write};
 use super::options::VALUE_ENDS;
 use super::parse::NAME_ENDS;
 use super::{
-    Conf, Extmem, MemId, MemorySource, NameForm, OffsetSpec, PipeEndName, PortName, PortNameFlags,
-    RingSelection,
+    ConfSpec, Extmem, MemId, MemorySource, NameForm, OffsetSpec, PipeEndName, PortName,
+    PortNameFlags, RingSelection,
 };
 
 impl Display for PortName {
@@ -110,7 +110,7 @@ impl Display for Extmem {
     }
 }
 
-impl Display for Conf {
+impl Display for ConfSpec {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut list = KeyValueList { f, sign: "@conf:" };
         list.pair("", "rings", self.tx_rings, self.rx_rings)?;

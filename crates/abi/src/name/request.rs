@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use core::num::{NonZeroU16, NonZeroU32};
 
 use super::{
-    Conf, MemId, MemorySource, NameForm, PipeEndName, PipeRole, PortName, PortNameFlags,
+    ConfSpec, MemId, MemorySource, NameForm, PipeEndName, PipeRole, PortName, PortNameFlags,
     PortNameKind, RingSelection,
 };
 use crate::request::{
@@ -143,7 +143,7 @@ impl PortName {
             .ok_or(RequestError::Mode(register.nr_mode))?;
         port.flags = PortNameFlags::from_nr_flags(register.nr_flags);
         port.memory = NonZeroU16::new(register.nr_mem_id).map(|id| MemorySource::Region(MemId(id)));
-        port.conf = Conf {
+        port.conf = ConfSpec {
             tx_rings: NonZeroU16::new(register.nr_tx_rings),
             rx_rings: NonZeroU16::new(register.nr_rx_rings),
             host_tx_rings: NonZeroU16::new(register.nr_host_tx_rings),

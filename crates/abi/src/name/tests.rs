@@ -79,17 +79,12 @@ fn memory() -> impl Strategy<Value = MemorySource> {
     ]
 }
 
-fn conf() -> impl Strategy<Value = Conf> {
+fn conf() -> impl Strategy<Value = ConfSpec> {
     let rings = || option::of((1..4_u16).prop_map(|n| NonZeroU16::new(n).unwrap()));
     let slots = || option::of((1..4_u32).prop_map(|n| NonZeroU32::new(n).unwrap()));
     let wishes = (rings(), rings(), rings(), rings(), slots(), slots());
-    wishes.prop_map(|(tx_rings, rx_rings, host_tx_rings, host_rx_rings, tx_slots, rx_slots)| Conf {
-        tx_rings,
-        rx_rings,
-        host_tx_rings,
-        host_rx_rings,
-        tx_slots,
-        rx_slots,
+    wishes.prop_map(|(tx_rings, rx_rings, host_tx_rings, host_rx_rings, tx_slots, rx_slots)| {
+        ConfSpec { tx_rings, rx_rings, host_tx_rings, host_rx_rings, tx_slots, rx_slots }
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::error::{CallError, static_text};
-use crate::pointers::{self, Out, non_null};
+use crate::pointers::{self, OutPointer, non_null};
 use crate::structs::{
     NetworkHandle, SLIPRING_NEVER, SlipringDelivery, SlipringLinkStats, SlipringLoss,
     SlipringNetworkOptions,
@@ -23,7 +23,7 @@ unsafe fn make(
     maker: Maker,
     text: *const c_char,
     options: *const SlipringNetworkOptions,
-    network: Out<'_, *mut NetworkHandle>,
+    network: OutPointer<'_, *mut NetworkHandle>,
 ) -> Result<c_int, CallError> {
     let network = network.ok_or_else(|| CallError::null("the place of the network"))?;
     network.write(null_mut());
@@ -46,7 +46,7 @@ unsafe fn make(
 pub unsafe extern "C" fn slipring_network_load(
     path: *const c_char,
     options: *const SlipringNetworkOptions,
-    network: Out<'_, *mut NetworkHandle>,
+    network: OutPointer<'_, *mut NetworkHandle>,
 ) -> c_int {
     // SAFETY: promised by the caller.
     entry::status(|| unsafe { make(links::load, path, options, network) })
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn slipring_network_load(
 pub unsafe extern "C" fn slipring_network_parse(
     toml: *const c_char,
     options: *const SlipringNetworkOptions,
-    network: Out<'_, *mut NetworkHandle>,
+    network: OutPointer<'_, *mut NetworkHandle>,
 ) -> c_int {
     // SAFETY: promised by the caller.
     entry::status(|| unsafe { make(links::parse, toml, options, network) })

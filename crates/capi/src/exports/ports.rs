@@ -9,7 +9,7 @@ use slipring_port::DropCause;
 
 use crate::error::CallError;
 use crate::options::open_options;
-use crate::pointers::{self, Out, non_null, put};
+use crate::pointers::{self, OutPointer, non_null, put};
 use crate::structs::{
     PortHandle, SLIPRING_NEVER, SlipringOptions, SlipringPortInfo, SlipringStats, SlipringWait,
 };
@@ -27,7 +27,7 @@ const PORT: &str = "the port";
 pub unsafe extern "C" fn slipring_open(
     name: *const c_char,
     options: *const SlipringOptions,
-    port: Out<'_, *mut PortHandle>,
+    port: OutPointer<'_, *mut PortHandle>,
 ) -> c_int {
     entry::status(|| {
         let port = port.ok_or_else(|| CallError::null("the place of the port"))?;
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn slipring_receive(
     queue: u32,
     buffer: *mut c_void,
     size: usize,
-    len: Out<'_, usize>,
+    len: OutPointer<'_, usize>,
 ) -> c_int {
     entry::status(|| {
         // SAFETY: promised by the caller.
@@ -251,7 +251,7 @@ pub extern "C" fn slipring_port_fd(port: Option<&PortHandle>) -> c_int {
 pub extern "C" fn slipring_arm(
     port: Option<&PortHandle>,
     events: u32,
-    until_ns: Out<'_, u64>,
+    until_ns: OutPointer<'_, u64>,
 ) -> c_int {
     entry::status(|| {
         let (ready, until) = wait::arm(non_null(port, PORT)?, events)?;

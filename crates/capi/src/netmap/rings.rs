@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipring_abi::{
-    DelegatedRingLayout, LENT_QUEUES_SIZE, LENT_SIZE, LENT_VERSION, NIOCLEND, NIOCLENDQ,
-    NR_DO_RX_POLL, NR_NO_TX_POLL, NR_TIMESTAMP, NetmapRing, Plain, decode_delegated_queues,
-    decode_delegated_rings,
+    DELEGATED_QUEUES_SIZE, DELEGATION_SIZE, DELEGATION_VERSION, DelegatedRingLayout, NIOCLEND,
+    NIOCLENDQ, NR_DO_RX_POLL, NR_NO_TX_POLL, NR_TIMESTAMP, NetmapRing, PlainData,
+    decode_delegated_queues, decode_delegated_rings,
 };
 use slipring_native_proto::{NativeClient, SOCKET_NAME};
 use slipring_port::xdp::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
@@ -21,7 +21,7 @@ use slipring_ring::{
 };
 
 use super::device::{borrowed, control, keeping_errno, kick, proc_path, time_of_day};
-use super::{Synced, SyncedDirection};
+use super::{SyncOutcome, SyncedDirection};
 
 /// Maximum time that the native socket may keep the program waiting.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
@@ -127,11 +127,11 @@ impl SyncedRings {
 
     /// Syncs all rings.
     #[inline]
-    pub(super) fn sync(&mut self, fd: c_int) -> Synced {
+    pub(super) fn sync(&mut self, fd: c_int) -> SyncOutcome {
         if std::mem::replace(&mut self.is_syncing, true) {
-            return Synced::default();
+            return SyncOutcome::default();
         }
-        let mut synced = Synced { done: true, ready: false };
+        let mut synced = SyncOutcome { done: true, ready: false };
         for (ring, view) in &mut self.rings {
             synced.done &= ring.sync(fd);
             let wants_time = self.writes_times || view.flags() & NR_TIMESTAMP != 0;
@@ -212,8 +212,8 @@ fn region(fd: c_int, memory_bytes: u64, ring: u64, max_bufs: u32) -> io::Result<
 
 /// Borrows the rings of a pipe's end.
 fn borrow_pipe(fd: c_int, memory_bytes: u64) -> Option<Loan> {
-    let mut answer = [0; LENT_SIZE];
-    answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
+    let mut answer = [0; DELEGATION_SIZE];
+    answer[..4].copy_from_slice(&DELEGATION_VERSION.to_ne_bytes());
     control(fd, NIOCLEND, &mut answer).ok()?;
     let (client_id, writes_times, layouts) = decode_delegated_rings(&answer)?;
     let first = layouts.first()?;
@@ -233,8 +233,8 @@ fn borrow_pipe(fd: c_int, memory_bytes: u64) -> Option<Loan> {
 
 /// Borrows the queues of an interface from the device whose file is `file`.
 fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
-    let mut answer = [0; LENT_QUEUES_SIZE];
-    answer[..4].copy_from_slice(&LENT_VERSION.to_ne_bytes());
+    let mut answer = [0; DELEGATED_QUEUES_SIZE];
+    answer[..4].copy_from_slice(&DELEGATION_VERSION.to_ne_bytes());
     control(fd, NIOCLENDQ, &mut answer).ok()?;
     let (client_id, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
     // The native socket is next to the directory of the device.

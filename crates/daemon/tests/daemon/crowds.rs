@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use slipring_test_support::frames::Xorshift;
 use slipring_test_support::sandbox::NOBODY;
-use slipring_test_support::{Ended, Program, Sandbox};
+use slipring_test_support::{FinishedProgram, Program, Sandbox};
 
 use crate::SLIPRING;
 use crate::settings::vale;
@@ -50,7 +50,7 @@ fn start_as(site: &Sandbox, uid: u32, words: &str) -> Program {
 }
 
 /// The longest time, in milliseconds, in which a well-behaved pair received nothing.
-fn worst_ms(ended: &Ended) -> u64 {
+fn worst_ms(ended: &FinishedProgram) -> u64 {
     let words = ended.stdout.split_whitespace();
     words.skip_while(|word| *word != "worst").nth(1).unwrap().parse().unwrap()
 }

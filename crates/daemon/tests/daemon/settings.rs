@@ -10,11 +10,11 @@ use rustix::process::Signal;
 use slipring_cli::Verb;
 use slipring_datapath::captured_run::run_captured;
 use slipring_test_support::sandbox::NOBODY;
-use slipring_test_support::{Ended, Program, Sandbox, eventually, skip};
+use slipring_test_support::{FinishedProgram, Program, Sandbox, eventually, skip};
 
 use crate::SLIPRING;
 
-fn ctl(site: &Sandbox, words: &str) -> Ended {
+fn ctl(site: &Sandbox, words: &str) -> FinishedProgram {
     let mut command = Command::new(SLIPRING);
     command.args(["daemon", "ctl"]).args(words.split_ascii_whitespace());
     command.arg("--run-dir").arg(site.run_dir());

@@ -14,7 +14,7 @@ use slipring_link::{
     Burst, BurstItem, Carrier, Delivery, ExitId, FrameArrival, FrameHandle, InFlightFrame, LinkId,
     LostFrame, Network, NetworkSpec, PacketCounts, QueueArrival, QueueDeparture, SpecError,
 };
-use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
+use slipring_port::{Interest, Nanos, Port, Queue, QueueVisitor, RunError, WaitSet};
 use slipring_ring::SlotFlags;
 
 use super::frame_tap::FrameTap;
@@ -387,7 +387,7 @@ impl<T: FrameTap> Carrier for RealtimeCarrier<T> {
 
 /// Waits for frames and, if frames are due at a full port, for space in that port.
 impl<T> WaitSet for Emulator<T> {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         for side in &mut self.ports {
             let waiting = side.outlet.is_some_and(|i| self.carrier.outlets[i].is_waiting());
             // Frames that cannot be stored must not wake the thread.

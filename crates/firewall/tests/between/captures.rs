@@ -27,7 +27,7 @@ fn capture(site: &FirewallLab, count: u16) -> String {
 }
 
 /// Runs a firewall from a capture into another, until it ends.
-fn pass(site: &FirewallLab, count: u16, words: &str) -> (Ended, usize) {
+fn pass(site: &FirewallLab, count: u16, words: &str) -> (FinishedProgram, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);
     let words = format!("-T 0 --json pcap:{from} pcap:{} {words}", to.display());
@@ -36,7 +36,7 @@ fn pass(site: &FirewallLab, count: u16, words: &str) -> (Ended, usize) {
     (ended, passed)
 }
 
-fn firewall_report(ended: &Ended) -> serde_json::Value {
+fn firewall_report(ended: &FinishedProgram) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()["firewall"].clone()
 }
 

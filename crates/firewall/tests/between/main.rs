@@ -13,7 +13,7 @@ mod troubles;
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::{Ended, Lab, LabPort, Program};
+use slipring_test_support::{FinishedProgram, Lab, LabPort, Program};
 
 /// The binary under test. It contains only the firewall and its commands.
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone-firewall");
@@ -46,7 +46,7 @@ impl FirewallLab {
     }
 
     /// Runs `slipring ipfw` to its end.
-    fn try_ipfw(&self, words: &str) -> Ended {
+    fn try_ipfw(&self, words: &str) -> FinishedProgram {
         Program::launch(&self.lab.mid, self.command("ipfw", words)).finish()
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_abi::Plain;
+use slipring_abi::PlainData;
 
 use crate::memory::external::SharedPages;
 use crate::types::cancel::Cancel;
@@ -67,14 +67,17 @@ impl CallerMemory for NoCallerMemory {
 }
 
 /// Reads a structure at `addr`.
-pub(crate) fn read_plain<T: Plain>(caller: &mut dyn CallerMemory, addr: u64) -> Result<T, Errno> {
+pub(crate) fn read_plain<T: PlainData>(
+    caller: &mut dyn CallerMemory,
+    addr: u64,
+) -> Result<T, Errno> {
     let mut bytes = vec![0; T::SIZE];
     caller.read(addr, &mut bytes)?;
     T::read_from(&bytes).ok_or(Errno::FAULT)
 }
 
 /// Returns the bytes of a structure.
-pub(crate) fn bytes_of<T: Plain>(value: &T) -> Vec<u8> {
+pub(crate) fn bytes_of<T: PlainData>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0; T::SIZE];
     value.write_to(&mut bytes);
     bytes

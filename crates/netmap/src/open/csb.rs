@@ -20,7 +20,7 @@ mod words;
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
-use slipring_abi::{NR_EXCLUSIVE, NmCsbKtoa, NmreqOptCsb, Plain};
+use slipring_abi::{NR_EXCLUSIVE, NmCsbKtoa, NmreqOptCsb, PlainData};
 use slipring_ring::RevocableMapping;
 
 use crate::memory::caller::{CallerMemory, bytes_of, read_plain};

@@ -15,7 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_abi::{DelegatedRingLayout, LENT_RINGS, LENT_SIZE, LENT_VERSION, NR_EXCLUSIVE};
+use slipring_abi::{
+    DELEGATION_SIZE, DELEGATION_VERSION, DelegatedRingLayout, MAX_DELEGATED_RINGS, NR_EXCLUSIVE,
+};
 
 use crate::open::handle::{Netmap, OpenHandle};
 use crate::port::binding::Binding;
@@ -70,7 +72,7 @@ impl OpenHandle {
     /// Returns the bind, if a program that has the device open may sync it.
     pub(crate) fn check_device_delegation(&self) -> Result<&Binding, Errno> {
         // A program with an exclusive bind may still hand the rings over to a sync loop.
-        if self.bound_rings() > LENT_RINGS || self.is_exclusive() {
+        if self.bound_rings() > MAX_DELEGATED_RINGS || self.is_exclusive() {
             return Err(Errno::OPNOTSUPP);
         }
         self.check_socket_delegation()
@@ -93,7 +95,7 @@ impl Netmap {
     /// `NIOCLEND`: for a program that has the device open.
     pub(crate) fn lend(&self, open: &OpenHandle, arg: &mut [u8]) -> Result<i32, Errno> {
         let version = arg.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
-        if version != Some(LENT_VERSION) || arg.len() != LENT_SIZE {
+        if version != Some(DELEGATION_VERSION) || arg.len() != DELEGATION_SIZE {
             return Err(Errno::INVAL);
         }
         open.check_device_delegation()?;

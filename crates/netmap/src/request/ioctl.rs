@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use slipring_abi::{
     NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCLENDQ,
-    NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, Plain,
+    NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, PlainData,
 };
 
 use crate::memory::caller::CallerMemory;

@@ -32,7 +32,7 @@ impl Netmap {
     }
 }
 
-fn request<T: Plain>(kind: u16, name: String, body: &T) -> NetmapRequest {
+fn request<T: PlainData>(kind: u16, name: String, body: &T) -> NetmapRequest {
     // Offsets and sizes have 32 bits in these requests.
     let map_limit = u32::MAX.into();
     let (body, options) = (bytes_of(body), RequestOptions::default());

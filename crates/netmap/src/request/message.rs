@@ -1,7 +1,7 @@
 //! A request after it was read from the caller.
 
 use rustix::io::Errno;
-use slipring_abi::Plain;
+use slipring_abi::PlainData;
 
 use crate::memory::caller::bytes_of;
 use crate::request::options::RequestOptions;
@@ -21,12 +21,12 @@ pub(crate) struct NetmapRequest {
 
 impl NetmapRequest {
     /// Replaces the body by the answer.
-    pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
+    pub(crate) fn reply<T: PlainData>(&mut self, body: &T) {
         self.body = bytes_of(body);
     }
 
     /// Returns the body; its size was checked when it was read.
-    pub(crate) fn read<T: Plain>(&self) -> Result<T, Errno> {
+    pub(crate) fn read<T: PlainData>(&self) -> Result<T, Errno> {
         T::read_from(&self.body).ok_or(Errno::INVAL)
     }
 }

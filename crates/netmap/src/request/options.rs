@@ -103,7 +103,7 @@ impl RequestOptions {
     }
 
     /// Returns the option of this type and marks it as used.
-    pub(crate) fn take<T: Plain>(&mut self, kind: u32) -> Option<T> {
+    pub(crate) fn take<T: PlainData>(&mut self, kind: u32) -> Option<T> {
         let one = self.find(kind)?;
         one.is_used = true;
         T::read_from(&[&bytes_of(&one.head), one.body.as_slice()].concat())
@@ -117,7 +117,7 @@ impl RequestOptions {
     }
 
     /// Sets the body of an option, which is written back if the call succeeds.
-    pub(crate) fn put<T: Plain>(&mut self, kind: u32, option: &T) {
+    pub(crate) fn put<T: PlainData>(&mut self, kind: u32, option: &T) {
         if let Some(one) = self.find(kind) {
             one.body.copy_from_slice(&bytes_of(option)[NmreqOption::SIZE..]);
         }

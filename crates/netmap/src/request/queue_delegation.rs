@@ -15,7 +15,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use slipring_abi::{
-    DelegatedQueueLayout, LENT_QUEUES_SIZE, LENT_RINGS, LENT_VERSION, encode_delegated_queues,
+    DELEGATED_QUEUES_SIZE, DELEGATION_VERSION, DelegatedQueueLayout, MAX_DELEGATED_RINGS,
+    encode_delegated_queues,
 };
 
 use crate::open::handle::{Netmap, OpenHandle};
@@ -41,7 +42,7 @@ impl Netmap {
     /// `NIOCLENDQ`: for a program that has the device open.
     pub(crate) fn lend_queues(&self, open: &OpenHandle, arg: &mut [u8]) -> Result<i32, Errno> {
         let version = arg.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
-        if version != Some(LENT_VERSION) || arg.len() != LENT_QUEUES_SIZE {
+        if version != Some(DELEGATION_VERSION) || arg.len() != DELEGATED_QUEUES_SIZE {
             return Err(Errno::INVAL);
         }
         let binding = open.check_device_delegation()?;
@@ -51,7 +52,7 @@ impl Netmap {
         }
         let client_id = self.kicks()?.next_client();
         let (lent, made) = binding.port.lend_queues(&binding.rings, client_id)?;
-        if lent.len() > LENT_RINGS {
+        if lent.len() > MAX_DELEGATED_RINGS {
             return Err(Errno::OPNOTSUPP);
         }
         let at = binding.port.memory().region().file_offset();

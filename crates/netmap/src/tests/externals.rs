@@ -53,7 +53,7 @@ impl Client<'_> {
     }
 }
 
-fn read<T: Plain>(file: &OwnedFd, at: u64) -> T {
+fn read<T: PlainData>(file: &OwnedFd, at: u64) -> T {
     let mut bytes = vec![0; T::SIZE];
     rustix::io::pread(file, &mut bytes, at).unwrap();
     T::read_from(&bytes).unwrap()

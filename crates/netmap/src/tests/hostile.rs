@@ -112,12 +112,12 @@ impl Client<'_> {
             }
             9 => {
                 // The lent words are in the memory to which this client and others write at random.
-                let mut arg = vec![0; LENT_SIZE];
+                let mut arg = vec![0; DELEGATION_SIZE];
                 arg[0] = random.below(8).min(1) as u8;
                 for cmd in [NIOCLEND, NIOCKICK] {
                     let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
                 }
-                arg.resize(LENT_QUEUES_SIZE, 0);
+                arg.resize(DELEGATED_QUEUES_SIZE, 0);
                 let _ = self.world.netmap.ioctl(&self.open, NIOCLENDQ, &mut arg, &mut self.memory);
             }
             _ => self.random_advance(random),

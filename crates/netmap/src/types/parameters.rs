@@ -23,12 +23,12 @@ pub struct Parameter {
     /// The maximum value; less than [`Self::min`] if the parameter is read-only.
     pub max: i64,
     /// The effect of setting the parameter.
-    pub effect: Effect,
+    pub effect: ParameterEffect,
 }
 
 /// The effect of setting a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum ParameterEffect {
     /// As in netmap.
     Works,
     /// No effect: the value is stored for programs that read it.
@@ -42,7 +42,7 @@ impl Parameter {
     #[must_use]
     pub fn allowed(&self) -> String {
         match (self.effect, self.name) {
-            (Effect::ReadOnly, _) => "it can only be read".to_owned(),
+            (ParameterEffect::ReadOnly, _) => "it can only be read".to_owned(),
             (_, "buf_size" | "priv_buf_size") => "a multiple of 64 from 2048 to 4096".to_owned(),
             _ => format!("{} to {}", self.min, self.max),
         }
@@ -63,7 +63,7 @@ macro_rules! parameters {
 
         /// Every parameter, in the order in which lists show them.
         pub const PARAMETERS: &[Parameter] = &[$(Parameter {
-            name: $name, default: $default, min: $least, max: $most, effect: Effect::$effect,
+            name: $name, default: $default, min: $least, max: $most, effect: ParameterEffect::$effect,
         }),*];
     };
 }
@@ -233,7 +233,9 @@ impl From<SetParameterError> for Errno {
     fn from(error: SetParameterError) -> Self {
         match error {
             SetParameterError::Unknown => Self::NOENT,
-            SetParameterError::Invalid(Parameter { effect: Effect::ReadOnly, .. }) => Self::PERM,
+            SetParameterError::Invalid(Parameter { effect: ParameterEffect::ReadOnly, .. }) => {
+                Self::PERM
+            }
             SetParameterError::Invalid(_) => Self::INVAL,
         }
     }
@@ -249,7 +251,7 @@ mod tests {
         assert_eq!(parameters.current(), MemoryParams::default());
         for one in PARAMETERS {
             assert_eq!(parameters.get(one.name), Some(one.default), "{}", one.name);
-            let fits = one.effect == Effect::ReadOnly || one.accepts(one.default);
+            let fits = one.effect == ParameterEffect::ReadOnly || one.accepts(one.default);
             assert!(fits, "{}", one.name);
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_abi::{
     NETMAP_IF_RING_OFS, NETMAP_REQ_MAXSIZE, NETMAP_REQ_PORT_INFO_GET, NETMAP_RING_RX,
-    NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing, NmreqHeader, NmreqRegister, Plain,
+    NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing, NmreqHeader, NmreqRegister, PlainData,
 };
 use slipring_ring::DeviceMapping;
 
@@ -193,7 +193,7 @@ fn ring(
     })
 }
 
-fn read<T: Plain>(mapping: &DeviceMapping, at: u64) -> Result<T, OpenCause> {
+fn read<T: PlainData>(mapping: &DeviceMapping, at: u64) -> Result<T, OpenCause> {
     let mut bytes = [0; 256];
     let bytes = bytes.get_mut(..T::SIZE).ok_or_else(|| protocol_error("a record too long"))?;
     let inside = mapping.read(at, bytes);

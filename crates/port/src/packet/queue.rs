@@ -11,7 +11,7 @@ use super::sys::ring::{RxFrame, RxSocket};
 use super::sys::{self, VNET_LEN};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
-use crate::gather::{Gather, transmit};
+use crate::gather::{GatherList, transmit};
 use crate::link_watch::LinkWatch;
 use crate::options::OpenOptions;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
@@ -49,7 +49,7 @@ pub(super) struct PacketQueue {
     kernel_drops: u64,
     sender: OwnedFd,
     link: LinkWatch,
-    gather: Gather,
+    gather: GatherList,
     /// Keeps the interface detached from the host while any queue of the port lives.
     _host: Option<Arc<HostDetached>>,
 }
@@ -79,7 +79,7 @@ impl PacketQueue {
             kernel_drops: 0,
             sender,
             link,
-            gather: Gather::new(region, options.slots),
+            gather: GatherList::new(region, options.slots),
             _host: None,
         })
     }
@@ -185,7 +185,7 @@ fn send(
     socket: BorrowedFd<'_>,
     counters: &QueueCounters,
     link: &mut LinkWatch,
-    run: &Gather,
+    run: &GatherList,
 ) -> Result<usize, RunCause> {
     let mut done = 0;
     while done < run.len() {

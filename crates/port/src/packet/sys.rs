@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::bpf::host::TO_HOST_MARK;
-use crate::gather::{Gather, IoVec};
+use crate::gather::{GatherList, IoVec};
 
 /// Bytes of the offload header before each frame of a receiving socket.
 pub(super) const VNET_LEN: usize = 10;
@@ -288,7 +288,7 @@ fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
 /// Sends at most [`MAX_BATCH`] frames of `run`, from frame number `first` on; returns how many were
 /// sent. If the kernel refuses a later frame, the frames before it are still sent; an error is
 /// returned only if the kernel refuses frame `first`.
-pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Result<usize> {
+pub(super) fn send(socket: BorrowedFd<'_>, run: &GatherList, first: usize) -> io::Result<usize> {
     let count = (run.len() - first).min(MAX_BATCH);
     // SAFETY: zeros are valid for numbers and raw pointers.
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -11,7 +11,7 @@ use super::drops::HostDrops;
 use super::sys;
 use super::sys::uring::{MAX_BATCH, TapUring};
 use crate::error::{OpenCause, RunCause, RunError};
-use crate::gather::{Gather, transmit};
+use crate::gather::{GatherList, transmit};
 use crate::link_watch::LinkWatch;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
@@ -27,7 +27,7 @@ pub(super) struct TapQueue {
     rx_kern: KernRing,
     counters: Arc<QueueCounters>,
     writer: TapWriter,
-    gather: Gather,
+    gather: GatherList,
     limits: TapLimits,
     /// The part of a frame that did not fit its first buffer.
     overflow: Vec<u8>,
@@ -76,7 +76,7 @@ impl TapQueue {
             rx_kern: rx.kern,
             counters: Arc::default(),
             writer,
-            gather: Gather::new(region, slots),
+            gather: GatherList::new(region, slots),
             limits,
             overflow: vec![0; OVERFLOW],
             host_drops: None,
@@ -200,7 +200,7 @@ impl TapWriter {
         tun: BorrowedFd<'_>,
         counters: &QueueCounters,
         link: &mut LinkWatch,
-        run: &Gather,
+        run: &GatherList,
     ) -> Result<usize, RunCause> {
         let mut sent = TrafficCounts::default();
         let mut done = 0;

@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use slipring_abi::{DelegatedQueueLayout, LENT_SOFTWARE};
+use slipring_abi::{DELEGATED_SOFTWARE, DelegatedQueueLayout};
 use slipring_ring::{AttachedWords, KernRing, Region, RegionError, RingView};
 
 use super::ends::{RxEnds, TxEnds, kick};
@@ -97,7 +97,7 @@ impl DelegatedXdpQueue {
             at => KernRing::attach(region, at, layout.num_slots).map(Some).map_err(impossible),
         };
         let limits = TxLimits { packet: layout.max_slot_len, chains: false, enabled: true };
-        let fixup = OffloadFixup::new(layout.flags & LENT_SOFTWARE != 0, false, 0);
+        let fixup = OffloadFixup::new(layout.flags & DELEGATED_SOFTWARE != 0, false, 0);
         let zero_copy = sys::is_zero_copy(socket.as_fd())?;
         let client =
             QueueClient { words: Arc::new(words), client_id, socket: Arc::new(socket), zero_copy };

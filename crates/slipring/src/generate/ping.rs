@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, WaitStrategy, Waiter, now};
+use slipring_port::{
+    Interest, Nanos, Queue, QueueVisitor, RunError, WaitSet, WaitStrategy, Waiter, now,
+};
 use slipring_ring::forward;
 use slipring_traffic::turn_around;
 use slipring_wire::MacAddr;
@@ -219,7 +221,7 @@ impl Ponger {
 }
 
 impl WaitSet for Ponger {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let queues = self.queues.iter_mut().zip(&self.interests);
         queues.into_iter().try_for_each(|(queue, &want)| visit(&mut **queue, want))
     }

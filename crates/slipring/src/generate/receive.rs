@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, WaitStrategy, now};
+use slipring_port::{Interest, Nanos, Queue, QueueVisitor, RunError, WaitSet, WaitStrategy, now};
 use slipring_traffic::{Stamp, StampCheck, Tracker, TrackerReport};
 
 use super::dump::dump;
@@ -250,7 +250,7 @@ impl RxQueues {
 
 /// Waits for all queues to receive.
 impl WaitSet for RxQueues {
-    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+    fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(|own| visit(&mut *own.queue, Interest::RX))
     }
 }

@@ -11,7 +11,9 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_test_support::lab::RIGHT;
-use slipring_test_support::{Ended, Lab, LabPort, Program, accepts, eventually, installed, skip};
+use slipring_test_support::{
+    FinishedProgram, Lab, LabPort, Program, accepts, eventually, installed, skip,
+};
 
 use support::{SLIPRING, ping};
 
@@ -45,7 +47,7 @@ impl EmulatorLab {
         program
     }
 
-    fn ctl(&self, words: &str) -> Ended {
+    fn ctl(&self, words: &str) -> FinishedProgram {
         Program::launch(&self.lab.mid, self.command(&format!("ctl {words}"))).finish()
     }
 
@@ -165,7 +167,7 @@ fn what_is_got_starts_the_same_links_again() {
 }
 
 /// Runs `slipring emulate ctl WORDS` as user nobody.
-fn ctl_of_another_user(site: &EmulatorLab, words: &str) -> Ended {
+fn ctl_of_another_user(site: &EmulatorLab, words: &str) -> FinishedProgram {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let copy = support::copy_to(dir.path());

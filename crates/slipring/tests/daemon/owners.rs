@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use slipring_test_support::sandbox::NOBODY;
-use slipring_test_support::{Ended, Program, Sandbox, eventually};
+use slipring_test_support::{FinishedProgram, Program, Sandbox, eventually};
 
 use crate::support::SLIPRING;
 
@@ -15,7 +15,7 @@ fn shown(site: &Sandbox, uid: u32) -> Option<String> {
 }
 
 /// Runs `slipring vale` as this user, whatever the result.
-fn vale_as(site: &Sandbox, uid: u32, words: &str) -> Ended {
+fn vale_as(site: &Sandbox, uid: u32, words: &str) -> FinishedProgram {
     let mut command = Command::new(site.copy_of(SLIPRING));
     command.arg("vale").args(words.split_ascii_whitespace());
     command.arg("--device").arg(site.run_dir().join("netmap"));

@@ -5,16 +5,16 @@ use std::process::Command;
 
 use serde_json::Value;
 use slipring_test_support::sandbox::{FEW, output};
-use slipring_test_support::{Ended, Program, Sandbox};
+use slipring_test_support::{FinishedProgram, Program, Sandbox};
 
 use crate::support::SLIPRING;
 
 /// Runs `slipring vale` with these words.
-fn vale(site: &Sandbox, words: &str) -> Ended {
+fn vale(site: &Sandbox, words: &str) -> FinishedProgram {
     vale_as(site, "slipring-vale", words)
 }
 
-fn vale_as(site: &Sandbox, name: &str, words: &str) -> Ended {
+fn vale_as(site: &Sandbox, name: &str, words: &str) -> FinishedProgram {
     let mut command = Command::new(SLIPRING);
     command.arg0(name).args(words.split_ascii_whitespace());
     command.arg("--device").arg(site.run_dir().join("netmap"));

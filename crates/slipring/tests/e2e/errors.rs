@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slipring_test_support::{Ended, Lab, LabPort, Namespace, Program, golden, installed, skip};
+use slipring_test_support::{
+    FinishedProgram, Lab, LabPort, Namespace, Program, golden, installed, skip,
+};
 
 use crate::support::bridge::{Bridge, Report};
 use crate::support::{SLIPRING, build_bench_program, copy_to};
@@ -33,7 +35,7 @@ impl Transcript {
         self.record(&words.join(" "), &ended);
     }
 
-    fn record(&mut self, words: &str, ended: &Ended) {
+    fn record(&mut self, words: &str, ended: &FinishedProgram) {
         let errors = ended.stderr.lines().filter(|line| !is_talk(line));
         let errors: String = errors.map(|line| format!("{line}\n")).collect();
         write!(self.text, "$ slipring {words}\n{errors}exit {}\n\n", ended.code()).unwrap();

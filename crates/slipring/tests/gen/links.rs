@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program};
+use slipring_test_support::{FinishedProgram, Namespace, Program};
 
 use super::number;
 use crate::support::SLIPRING;
@@ -31,7 +31,7 @@ pub(super) fn ready(namespace: &Namespace, words: &str) -> Program {
 }
 
 /// Returns the last report.
-pub(super) fn report(ended: &Ended) -> Value {
+pub(super) fn report(ended: &FinishedProgram) -> Value {
     let line = ended.stdout.lines().last().unwrap_or_else(|| panic!("no report: {ended:#?}"));
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }

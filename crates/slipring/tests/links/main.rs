@@ -17,7 +17,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use slipring_test_support::frames::{assert_same, numbered};
 use slipring_test_support::lab::RIGHT;
-use slipring_test_support::{Ended, Lab, LabPort, Program, eventually};
+use slipring_test_support::{FinishedProgram, Lab, LabPort, Program, eventually};
 
 use support::bridge::Report;
 use support::frames::{Sender, cross};
@@ -33,7 +33,7 @@ fn emulate(lab: &Lab, words: &str) -> Program {
     program
 }
 
-fn last_report(ended: Ended) -> Report {
+fn last_report(ended: FinishedProgram) -> Report {
     Report::last(&ended.well())
 }
 

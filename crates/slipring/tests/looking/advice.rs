@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, skip, user_namespaces_allowed};
+use slipring_test_support::{FinishedProgram, Namespace, Program, skip, user_namespaces_allowed};
 
 use crate::support::SLIPRING;
 
@@ -216,7 +216,7 @@ fn tests_that_walk_advice_exist() {
 }
 
 /// Runs a part of the script; `None` if this machine cannot.
-fn walked(words: &[&str]) -> Option<Ended> {
+fn walked(words: &[&str]) -> Option<FinishedProgram> {
     if !rustix::process::geteuid().is_root() {
         skip!("mounts and other users take root");
         return None;

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
 use slipring_test_support::{
-    Ended, Namespace, Program, TIMEOUT, oracle, skip, user_namespaces_allowed,
+    FinishedProgram, Namespace, Program, TIMEOUT, oracle, skip, user_namespaces_allowed,
 };
 
 use super::{as_ordinary_user, document, link_names};
@@ -38,7 +38,7 @@ fn processes(mark: &str) -> Vec<Pid> {
 }
 
 /// Asserts that both probes saw traffic over ports of this kind, and that nothing is missing.
-fn is_well(ended: &Ended, kind: &str) {
+fn is_well(ended: &FinishedProgram, kind: &str) {
     let report = document(ended);
     assert_eq!(ended.code(), 0, "{ended:#?}");
     oracle::assert_valid("demo-1.json", &report);

@@ -1,16 +1,16 @@
 //! Tests of `slipring doctor`.
 
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program, close, user_namespaces_allowed};
+use slipring_test_support::{FinishedProgram, Namespace, Program, close, user_namespaces_allowed};
 
 use super::{as_ordinary_user, document, link_names, slipring, with_links};
 
-fn findings(ended: &Ended) -> Vec<Value> {
+fn findings(ended: &FinishedProgram) -> Vec<Value> {
     document(ended)["findings"].as_array().unwrap().clone()
 }
 
 /// Asserts that exit status and document agree on whether something failed.
-fn follows_the_rule(ended: &Ended) {
+fn follows_the_rule(ended: &FinishedProgram) {
     let failed: Vec<_> =
         findings(ended).into_iter().filter(|finding| finding["state"] == "fail").collect();
     // Wrong names and options have SR0101, files that cannot be opened SR0201 and SR0202.
@@ -94,7 +94,7 @@ fn an_ordinary_user_gets_a_report_and_the_way_to_more() {
 }
 
 /// Returns the report of `doctor` for a port, and checks the exit status.
-fn of_port(ended: &Ended) -> (String, String) {
+fn of_port(ended: &FinishedProgram) -> (String, String) {
     follows_the_rule(ended);
     let found = findings(ended).into_iter().find(|finding| finding["check"] == "port").unwrap();
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();

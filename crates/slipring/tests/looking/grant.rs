@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, installed, skip, user_namespaces_allowed};
+use slipring_test_support::{
+    FinishedProgram, Namespace, Program, installed, skip, user_namespaces_allowed,
+};
 
 use super::document;
 use crate::support::SLIPRING;
@@ -26,7 +28,7 @@ as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups sh -c '"$@"' 
 "#;
 
 /// Runs the advised commands, and then `script`; `None` if this machine cannot.
-fn granted(script: &str) -> Option<Ended> {
+fn granted(script: &str) -> Option<FinishedProgram> {
     let tools = ["setpriv", "setcap", "groupadd", "usermod"];
     let there = tools.iter().all(|tool| installed(tool));
     if !rustix::process::geteuid().is_root() || !there {

@@ -19,22 +19,22 @@ mod trace;
 use std::process::Command;
 
 use serde_json::Value;
-use slipring_test_support::{Ended, Namespace, Program, installed, skip};
+use slipring_test_support::{FinishedProgram, Namespace, Program, installed, skip};
 
 use support::{SLIPRING, copy_to};
 
 /// Runs slipring with words separated by spaces until it ends.
-fn slipring(namespace: &Namespace, words: &str) -> Ended {
+fn slipring(namespace: &Namespace, words: &str) -> FinishedProgram {
     Program::start(namespace, SLIPRING, words).finish()
 }
 
 /// Returns the one JSON document that a program wrote.
-fn document(ended: &Ended) -> Value {
+fn document(ended: &FinishedProgram) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
 /// Returns one JSON object per line.
-fn lines(ended: &Ended) -> Vec<Value> {
+fn lines(ended: &FinishedProgram) -> Vec<Value> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -12,7 +12,9 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_port::capture::FileWriter;
-use slipring_test_support::{Ended, Namespace, Program, accepts, eventually, oracle, skip};
+use slipring_test_support::{
+    FinishedProgram, Namespace, Program, accepts, eventually, oracle, skip,
+};
 
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
@@ -259,7 +261,7 @@ impl SchemaSandbox {
     }
 
     /// Takes the objects of an output, for [`Self::judge`]; returns their number.
-    fn take(&self, line: &str, ended: &Ended) -> usize {
+    fn take(&self, line: &str, ended: &FinishedProgram) -> usize {
         let objects = ended.stdout.lines().chain(ended.stderr.lines());
         let objects = objects.filter(|text| text.starts_with('{'));
         let objects = objects.map(|object| WrittenObject {

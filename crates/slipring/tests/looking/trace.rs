@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use rustix::process::Signal;
 use slipring_port::OpenOptions;
-use slipring_test_support::{Ended, Namespace, Program, TIMEOUT};
+use slipring_test_support::{FinishedProgram, Namespace, Program, TIMEOUT};
 use slipring_wire::FrameSpec;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::frame::TagSpec;
@@ -39,7 +39,7 @@ fn addressed() -> Option<Namespace> {
     Some(namespace)
 }
 
-fn frames(ended: &Ended) -> Vec<(String, String)> {
+fn frames(ended: &FinishedProgram) -> Vec<(String, String)> {
     let frames = lines(ended).into_iter().filter(|line| line["event"] == "frame");
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     frames.map(|frame| (text(&frame["direction"]), text(&frame["summary"]))).collect()

@@ -15,7 +15,7 @@ mod users;
 use std::ops::Range;
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, eventually};
+use slipring_test_support::{FinishedProgram, Namespace, Program, eventually};
 
 use support::SLIPRING;
 
@@ -55,7 +55,7 @@ fn start(world: &Namespace, flags: &str, script: &str) -> Program {
 }
 
 /// Runs `slipring run` as root until it ends.
-fn run(world: &Namespace, flags: &str, script: &str) -> Ended {
+fn run(world: &Namespace, flags: &str, script: &str) -> FinishedProgram {
     start(world, flags, script).finish()
 }
 
@@ -68,7 +68,7 @@ fn round_trip_ms(output: &str) -> f64 {
 
 /// Repeats a run until ping's round trip is in `range`, in milliseconds. On a busy machine any
 /// round trip may be late, but none may be early.
-fn round_trip_takes(range: &Range<f64>, run: impl Fn() -> Ended) {
+fn round_trip_takes(range: &Range<f64>, run: impl Fn() -> FinishedProgram) {
     eventually("a run that is not late", || {
         let ended = run().well();
         let ms = round_trip_ms(&ended.stdout);

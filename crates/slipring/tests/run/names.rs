@@ -3,7 +3,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
-use slipring_test_support::{Ended, Namespace, Program, installed, user_namespaces_allowed};
+use slipring_test_support::{
+    FinishedProgram, Namespace, Program, installed, user_namespaces_allowed,
+};
 
 use crate::support::SLIPRING;
 use crate::users::{OrdinaryUser, as_ordinary_user};
@@ -38,7 +40,7 @@ fn look_up(
     resolv_conf: &str,
     person: Option<&OrdinaryUser>,
     nat: &str,
-) -> Ended {
+) -> FinishedProgram {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), resolv_conf).unwrap();
     let program = person.map_or(SLIPRING.into(), OrdinaryUser::words);

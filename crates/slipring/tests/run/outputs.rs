@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use slipring_pcap::PcapFileReader;
-use slipring_test_support::{Ended, Namespace, Program, accepts, eventually};
+use slipring_test_support::{FinishedProgram, Namespace, Program, accepts, eventually};
 
 use crate::support::SLIPRING;
 use crate::users::both;
@@ -69,7 +69,7 @@ fn all_figures_of_a_run_are_said_where_that_is_asked() {
 }
 
 /// Runs `slipring emulate ctl WORDS` on the run.
-fn ctl(run_dir: &Path, words: &str) -> Ended {
+fn ctl(run_dir: &Path, words: &str) -> FinishedProgram {
     let world = Namespace::new().unwrap();
     let mut command = Command::new(SLIPRING);
     command.args(["emulate", "ctl"]).args(words.split_ascii_whitespace());

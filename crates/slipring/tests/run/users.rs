@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use slipring_core::netns;
-use slipring_test_support::{Ended, Namespace, Program, installed, skip, user_namespaces_allowed};
+use slipring_test_support::{
+    FinishedProgram, Namespace, Program, installed, skip, user_namespaces_allowed,
+};
 
 use crate::support::copy_to;
 use crate::{command, forward, round_trip_takes, things, world};
@@ -67,7 +69,7 @@ impl OrdinaryUser {
         Program::launch(world, command(self.program(), flags, script))
     }
 
-    pub(crate) fn run(&self, world: &Namespace, flags: &str, script: &str) -> Ended {
+    pub(crate) fn run(&self, world: &Namespace, flags: &str, script: &str) -> FinishedProgram {
         self.start(world, flags, script).finish()
     }
 

@@ -8,7 +8,7 @@ mod dedup;
 mod lb;
 
 use rustix::process::Signal;
-use slipring_test_support::{Ended, Namespace, Program};
+use slipring_test_support::{FinishedProgram, Namespace, Program};
 
 use support::SLIPRING;
 use support::bridge::Report;
@@ -26,7 +26,7 @@ fn stop(program: Program) -> Report {
 }
 
 /// Runs a command that must fail; returns its texts and status.
-fn refused(words: &str) -> Option<Ended> {
+fn refused(words: &str) -> Option<FinishedProgram> {
     let namespace = Namespace::new()?;
     let words: Vec<_> = words.split('|').collect();
     Some(Program::start_with(&namespace, SLIPRING, &words).finish())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use slipring_test_support::{Ended, Lab, Namespace, Program};
+use slipring_test_support::{FinishedProgram, Lab, Namespace, Program};
 
 use super::SLIPRING;
 
@@ -58,12 +58,12 @@ impl Bridge {
     }
 
     /// Ends the bridge by `signal`.
-    pub(crate) fn end(mut self, signal: Signal) -> Ended {
+    pub(crate) fn end(mut self, signal: Signal) -> FinishedProgram {
         self.program.take().unwrap().stop(signal)
     }
 
     /// Waits for the program's end.
-    pub(crate) fn finish(mut self) -> Ended {
+    pub(crate) fn finish(mut self) -> FinishedProgram {
         self.program.take().unwrap().finish()
     }
 }
@@ -101,7 +101,7 @@ impl Report {
     }
 
     /// Returns the last report of an ended program.
-    pub(crate) fn last(ended: &Ended) -> Self {
+    pub(crate) fn last(ended: &FinishedProgram) -> Self {
         let line = ended.stdout.lines().last();
         Self::of(line.unwrap_or_else(|| panic!("no report: {ended:#?}")))
     }

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use slipring_test_support::lab::RIGHT;
 use slipring_test_support::pty::{CURSOR, GIVEN_BACK, OnTerminal, TAKEN};
-use slipring_test_support::{Ended, Lab, LabPort, Namespace, Program, eventually};
+use slipring_test_support::{FinishedProgram, Lab, LabPort, Namespace, Program, eventually};
 
 use support::SLIPRING;
 
@@ -44,7 +44,7 @@ impl TopSandbox {
         self.run_dir.path().join(format!("{pid}.stats"))
     }
 
-    fn ask(&self, namespace: &Namespace, words: &str) -> Ended {
+    fn ask(&self, namespace: &Namespace, words: &str) -> FinishedProgram {
         Program::launch(namespace, self.command(words)).finish()
     }
 

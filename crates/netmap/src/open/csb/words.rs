@@ -11,7 +11,7 @@
 
 use rustix::io::Errno;
 use slipring_abi::NmCsbAtok;
-use slipring_abi::Plain;
+use slipring_abi::PlainData;
 
 /// Bytes of a block in either direction.
 pub(super) const BLOCK_BYTES: usize = NmCsbAtok::SIZE;

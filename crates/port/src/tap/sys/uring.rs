@@ -10,7 +10,7 @@ use io_uring::types::Fixed;
 use io_uring::{IoUring, opcode};
 use slipring_ring::Region;
 
-use crate::gather::{Gather, IoVec};
+use crate::gather::{GatherList, IoVec};
 
 /// Maximum number of frames per system call.
 pub(in super::super) const MAX_BATCH: usize = 64;
@@ -60,7 +60,7 @@ impl TapUring {
     /// The kernel's error, if the submission itself failed.
     pub(in super::super) fn write(
         &mut self,
-        run: &Gather,
+        run: &GatherList,
         first: usize,
         results: &mut [i32; MAX_BATCH],
     ) -> io::Result<usize> {
