@@ -84,7 +84,8 @@ macro_rules! abi_structs {
         impl Default for $name {
             fn default() -> Self {
                 const ZEROS: [u8; $size] = [0; $size];
-                $crate::PlainData::read_from(&ZEROS).expect("exactly as many bytes as the structure has")
+                $crate::PlainData::read_from(&ZEROS)
+                    .expect("exactly as many bytes as the structure has")
             }
         }
 

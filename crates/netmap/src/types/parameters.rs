@@ -63,7 +63,8 @@ macro_rules! parameters {
 
         /// Every parameter, in the order in which lists show them.
         pub const PARAMETERS: &[Parameter] = &[$(Parameter {
-            name: $name, default: $default, min: $least, max: $most, effect: ParameterEffect::$effect,
+            name: $name, default: $default, min: $least, max: $most,
+            effect: ParameterEffect::$effect,
         }),*];
     };
 }
