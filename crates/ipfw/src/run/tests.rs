@@ -17,6 +17,7 @@ mod rulesets;
 mod sessions;
 mod sets;
 mod states;
+mod tables;
 
 use alloc::format;
 use alloc::string::{String, ToString};
