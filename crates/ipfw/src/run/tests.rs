@@ -17,6 +17,7 @@ mod rulesets;
 mod sessions;
 mod sets;
 mod states;
+mod steps;
 mod tables;
 
 use alloc::format;
