@@ -16,6 +16,7 @@ mod restoring;
 mod rulesets;
 mod sessions;
 mod sets;
+mod state_table;
 mod states;
 mod steps;
 mod tables;
