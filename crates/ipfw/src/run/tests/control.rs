@@ -98,6 +98,19 @@ fn a_tag_is_set_once() {
 }
 
 #[test]
+fn on_its_way_out_a_packet_begins_at_the_first_rule_with_its_tags_and_mark() {
+    let mut fixture = Fixture::new(&format!(
+        "disable one_pass\nadd 100 setmark 7 {ALL}\nadd 200 pipe 1 tag 5 {ALL}"
+    ));
+    let mut crossing = PacketMetadata::incoming(0);
+    assert_eq!(fixture.cross(&mut udp(), &mut crossing), RuleVerdict::Pipe(1));
+    assert_eq!(crossing.resume.map(|resume| resume.number), Some(200));
+    let out = crossing.outgoing(1);
+    assert_eq!((out.pass, out.recv, out.xmit), (CheckPass::Out, Some(0), Some(1)));
+    assert_eq!((out.resume, out.mark, out.tags), (None, 7, vec![5]));
+}
+
+#[test]
 fn only_without_one_pass_a_packet_comes_back_from_the_shaper() {
     let mut fixture = Fixture::new("");
     assert!(!fixture.firewall.continues_after_shaper());

@@ -85,7 +85,30 @@ fn icmp6_types_are_single_bits_up_to_255() {
 }
 
 #[test]
+fn a_packet_without_a_field_has_no_value_0_in_it() {
+    let tables = "table n create type number\ntable n add 0 1";
+    let bodies = [
+        "ip from any to any src-port 0-65535",
+        "ip from any to any dst-port 0-65535",
+        "lookup src-port n",
+        "lookup dst-port n",
+        "ip from any to any iplen 0-65535",
+        "ip from any to any dscp 0",
+        "lookup dscp n",
+    ];
+    assert_eq!(counted_by(tables, &bodies, udp_ports(0, 0)), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(counted_by(tables, &bodies, ping()), [4, 5, 6]);
+    assert!(counted_by(tables, &bodies, arp()).is_empty());
+}
+
+#[test]
 fn marks_and_tags_are_compared_with_what_a_table_says() {
+    for plain in [false, true] {
+        compare_marks_and_tags(plain);
+    }
+}
+
+fn compare_marks_and_tags(plain: bool) {
     let mut fixture = Fixture::new(
         "table t create valtype tag,mark\ntable t add 10.0.0.1 5,0x70 10.0.0.2 6,0x71\n\
          add 10 count tag 5 ip from any to any\nadd 20 setmark 0x70 ip from any to any\n\
@@ -96,6 +119,7 @@ fn marks_and_tags_are_compared_with_what_a_table_says() {
          add 500 count ip from any to any mark 0x1:0xf\n\
          add 600 count ip from any to any tagged 1-4\nadd 700 count ip from any to any tagged 6-9",
     );
+    fixture.firewall.set_plain(plain);
     for last in [1, 2] {
         fixture.check(udp_from([10, 0, 0, last]));
     }

@@ -115,6 +115,10 @@ fn translators_of_several_firewalls_are_shown_as_one() {
     let kinds = ["icmp", "udp", "tcp", "sctp", "other", "fragments"];
     assert_eq!(flows.map(|(kind, _)| kind), kinds);
     assert_eq!(flows.map(|(_, count)| count), [2, 4, 6, 2, 2, 0]);
+    let command = parse_command("nat 1 show log").unwrap();
+    let shown = master.execute(&command, 0, CommandFlags::default()).unwrap().text;
+    let told = "icmp=2, udp=4, tcp=6, sctp=2, pptp=0, proto=2, frag_id=0 frag_ptr=0 / tot=16";
+    assert!(shown.contains(told), "{shown}");
     let text = master.nats()[0].outcomes.unwrap();
     assert_eq!((text[0], text[3]), (("out", 16), ("flows_made", 16)));
 }

@@ -123,6 +123,16 @@ fn a_table_for_an_unknown_name_has_the_type_of_its_first_key() {
 }
 
 #[test]
+fn the_entries_of_each_family_are_told() {
+    let mut fixture =
+        Fixture::new("table t create\ntable t add 10.0.0.1 1 10.0.0.2 2 2001:db8::1 3");
+    let detail = fixture.run("table t detail");
+    assert!(detail.contains("IPv4 algorithm radix info\n  items: 2 "), "{detail}");
+    assert!(detail.contains("IPv6 algorithm radix info\n  items: 1 "), "{detail}");
+    assert!(detail.contains(" items: 3,"), "{detail}");
+}
+
+#[test]
 fn a_limit_above_zero_is_told() {
     let mut fixture = Fixture::new("table t create limit 1\ntable u create");
     assert!(fixture.run("table t info").contains(" limit: 1\n"));
