@@ -199,3 +199,26 @@ pub struct LimitFields {
     /// Whether flows are counted separately for each destination port.
     pub dst_port: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ipfw compares 31 random bits with the probability in units of 2^-31: as many values as it
+    /// has units succeed, from 0 on.
+    #[test]
+    fn exactly_as_many_draws_succeed_as_a_probability_has_units() {
+        let draw = |value: u64| value << 33 | 0x1_ffff_ffff;
+        for units in [1_u32, 2, 1 << 20, Probability::SCALE - 1] {
+            let p = f64::from(units) / f64::from(Probability::SCALE);
+            let chance = Probability::from_f64(p).unwrap();
+            let units = u64::from(chance.0);
+            assert!(chance.admits(0) && chance.admits(draw(units - 1)), "{p}");
+            assert!(!chance.admits(units << 33) && !chance.admits(u64::MAX), "{p}");
+            assert!(!chance.is_never(), "{p}");
+        }
+        let never = Probability::from_f64(0.0).unwrap();
+        assert!(never.is_never() && !never.admits(0));
+        assert_eq!((Probability::from_f64(1.0), Probability::from_f64(-0.1)), (None, None));
+    }
+}

@@ -58,6 +58,20 @@ mod tests {
 
     use super::*;
 
+    /// With probability 1/2 per bit, the first wrong bit is bit n with probability 2^-(n + 1).
+    #[test]
+    fn the_first_wrong_bit_is_that_of_the_geometric_law() {
+        let half = BitErrorSampler::new(0.5);
+        let eighths = |eighths: u64| half.first(10, (eighths << 61) + (1 << 60));
+        let found: [_; 8] = core::array::from_fn(|at| eighths(at as u64));
+        let expected = [0, 0, 0, 0, 1, 1, 2, 4];
+        assert_eq!(found, expected.map(Some));
+        assert_eq!(half.first(10, 0), Some(0));
+        assert_eq!(half.first(10, u64::MAX), None);
+        assert_eq!((half.first(2, 13 << 60), half.first(3, 13 << 60)), (None, Some(2)));
+        assert_eq!(BitErrorSampler::new(0.0).first(1_000, 0), None);
+    }
+
     #[test]
     fn bits_are_wrong_as_often_as_asked_wherever_they_are() {
         let draws = Draws::new(7, "test/bits");

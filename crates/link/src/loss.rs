@@ -367,3 +367,45 @@ fn chance_at(windows: &[LossWindow], schedule: &TraceSchedule, at_ns: u64) -> Ch
         _ => Chance::NEVER,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn chain(p: f64, r: f64) -> LossChain {
+        let [p, r] = [p, r].map(|chance| Chance::from_f64(chance).unwrap());
+        let states = LossChainKind::Two(GilbertElliott::new(p, r, Chance::ALWAYS, Chance::NEVER));
+        LossChain { states, branch: 0, next: 0, recent_losses: Vec::new() }
+    }
+
+    #[test]
+    fn a_frame_has_the_result_of_its_number_whatever_the_order_of_the_questions() {
+        let (draws, state_draws) = (Draws::new(3, "loss"), Draws::new(3, "state"));
+        let mut in_order = chain(0.3, 0.4);
+        let expected: Vec<bool> =
+            (0..1_000).map(|number| in_order.lost(number, draws, state_draws)).collect();
+        assert!(expected.contains(&true) && expected.contains(&false));
+        for first in [0, 63, 64, 127, 500, 999] {
+            let mut other = chain(0.3, 0.4);
+            let mut found = vec![false; 1_000];
+            for number in (0..=first).rev().chain(first..1_000) {
+                found[number] = other.lost(number as u64, draws, state_draws);
+            }
+            assert_eq!(found, expected, "{first}");
+        }
+        let mut late = chain(0.3, 0.4);
+        late.catch_up(500, draws, state_draws);
+        assert_eq!((late.next, late.lost(500, draws, state_draws)), (500, expected[500]));
+    }
+
+    #[test]
+    fn results_are_remembered_for_65536_numbers() {
+        let (draws, state_draws) = (Draws::new(3, "loss"), Draws::new(3, "state"));
+        let mut always = chain(1.0, 0.0);
+        assert!(always.lost(100_000, draws, state_draws));
+        assert!(always.lost(100_000 - 65_535, draws, state_draws));
+        assert!(!always.lost(100_000 - 65_536, draws, state_draws), "forgotten: not lost");
+    }
+}

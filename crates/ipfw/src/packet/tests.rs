@@ -201,6 +201,43 @@ fn every_ipv6_extension_header_has_its_bit_and_ports_follow_them() {
 }
 
 #[test]
+fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
+    let padded = |(number, bytes): (u8, Vec<u8>)| {
+        // Bytes that no length, type or next header is read from.
+        let padding = |at: usize, byte: u8| if at < 7 { byte } else { 0x3c };
+        (number, bytes.iter().enumerate().map(|(at, &byte)| padding(at, byte)).collect())
+    };
+    let mut headers: Vec<((u8, Vec<u8>), u8)> = Vec::new();
+    for len in [0, 1, 2, 5] {
+        headers.push((padded(units_of_8(0, len, 1)), 0x02));
+        headers.push((padded(units_of_8(60, len, 1)), 0x20));
+        headers.push((padded(units_of_8(43, len, 0)), 0x44));
+        headers.push((padded(units_of_8(43, len, 2)), 0x84));
+        headers.push((padded(units_of_8(43, len, 4)), 0x04));
+        // Mobility, RFC 6275, has no bit.
+        headers.push((padded(units_of_8(135, len, 1)), 0));
+        headers.push((padded(authentication(len.max(1))), 0x08));
+    }
+    headers.push(((44, vec![0, 0, 0, 0, 0, 0, 9]), 0x01));
+    for (first, bit) in &headers {
+        for (second, other) in &headers {
+            let frame = v6(0x6000_0000, &[first.clone(), second.clone()], 59, &[]);
+            assert_eq!(parsed(&frame).extensions, bit | other, "{first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn tcp_options_end_where_the_header_does() {
+    // What follows the header looks like another option.
+    let segment = tcp(&[1, 1, 1, 1], &[2, 4, 5, 180, 4, 2, 1, 1]);
+    let frame = v4(&[], 6, &segment);
+    assert_eq!(tcp_options(&frame, &parsed(&frame)), 0);
+    assert_eq!(tcp_mss(&frame, &parsed(&frame)), None);
+    assert_eq!(tcp_data_len(&frame, &parsed(&frame)), 8);
+}
+
+#[test]
 fn fields_of_ipv6_are_where_its_header_has_them() {
     let frame = v6(0x6a5b_cdef, &[], 58, &[128, 3, 0, 0]);
     let packet = parsed(&frame);

@@ -42,3 +42,27 @@ impl HostMacs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_learns_no_other_host_but_new_addresses_of_those_it_has() {
+        let mut hosts = HostMacs::new([1, 2]);
+        let mac = |last: u32| MacAddr::from_u64(0x0200_0000_0000 + u64::from(last));
+        let sent = |hosts: &HostMacs, host: u32| {
+            let mut frame = [0xff; 14];
+            hosts.set_dst_mac(&mut frame, Ipv4Addr::from_bits(host));
+            *frame.first_chunk::<6>().unwrap()
+        };
+        for host in 0..=MAX_HOSTS as u32 {
+            hosts.learn(Ipv4Addr::from_bits(host), mac(host));
+        }
+        let last = MAX_HOSTS as u32 - 1;
+        assert_eq!(sent(&hosts, last), mac(last).0);
+        assert_eq!(sent(&hosts, last + 1), [0xff; 6], "there is no room for it");
+        hosts.learn(Ipv4Addr::from_bits(7), mac(70));
+        assert_eq!(sent(&hosts, 7), mac(70).0);
+    }
+}

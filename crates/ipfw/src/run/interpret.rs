@@ -125,9 +125,9 @@ impl RuleRun<'_> {
     /// Returns the index after a rule; if the rule no longer exists, the first index with a higher
     /// number.
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
-        let last = self.entries.len() - 1;
         match self.config.list.position(resume.rule) {
-            Some(position) if to == ReturnTo::NextRule => (position + 1).min(last),
+            // There is a next one: packets are sent away by any rule but the default rule.
+            Some(position) if to == ReturnTo::NextRule => position + 1,
             _ => self.config.list.first_from(resume.number.saturating_add(1)),
         }
     }

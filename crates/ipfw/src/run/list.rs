@@ -121,8 +121,8 @@ impl RuleList {
 
     /// Always `false`: the default rule always exists.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        false
     }
 
     /// Returns the index of the rule with this id.
@@ -131,11 +131,11 @@ impl RuleList {
         self.positions.get(&id).copied()
     }
 
-    /// Returns the index of the first rule with a number of at least `number`.
+    /// Returns the index of the first rule with a number of at least `number`. There is always one,
+    /// because the default rule has the highest number.
     #[must_use]
     pub fn first_from(&self, number: RuleNumber) -> usize {
-        let at = self.entries.partition_point(|entry| entry.number < number);
-        at.min(self.entries.len() - 1)
+        self.entries.partition_point(|entry| entry.number < number)
     }
 
     /// Adds a rule after the rules with its number, or after the last rule; returns its number.

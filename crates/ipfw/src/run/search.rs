@@ -176,6 +176,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_packet_may_change_its_flow_32_times_and_call_1024_times() {
+        let mut search = StateSearch::NEW;
+        search.record(StateNameId(5));
+        assert_eq!((0..32).filter(|_| search.flow_change_is_too_many()).count(), 0);
+        assert!(search.wants(StateNameId(5)), "another flow may have other states");
+        assert!(search.flow_change_is_too_many() && search.flow_change_is_too_many());
+        assert_eq!((0..1024).filter(|_| search.call_is_too_many()).count(), 0);
+        assert!(search.call_is_too_many() && search.call_is_too_many());
+        search.restart();
+        assert!(!search.flow_change_is_too_many() && !search.call_is_too_many());
+    }
+
+    #[test]
+    fn numbers_of_names_that_no_rule_has_any_longer_are_given_again() {
+        let add = |text: &str| match crate::text::parse_command(text) {
+            Ok(crate::text::IpfwCommand::Add(add)) => add.rule,
+            other => panic!("{other:?}"),
+        };
+        let [one, two] = ["one", "two"].map(|name| add(&alloc::format!("add check-state :{name}")));
+        let mut names = StateNames::default();
+        assert_eq!(names.id_of(&one), Some(StateNameId(1)));
+        assert_eq!(names.id_of(&two), Some(StateNameId(2)));
+        assert_eq!(names.id_of(&one), Some(StateNameId(1)));
+        names.retain([StateNameId(2)].into_iter());
+        let three = add("add 7 allow ip from any to any keep-state :three");
+        assert_eq!(names.id_of(&three), Some(StateNameId(1)));
+        assert_eq!(names.id_of(&two), Some(StateNameId(2)));
+        assert_eq!(names.id_of(&add("add check-state :any")), Some(StateNameId::ANY));
+        assert_eq!(names.id_of(&add("add allow ip from any to any")), None);
+    }
+
+    #[test]
     fn each_name_is_looked_up_once_and_any_name_stands_for_all() {
         let ids = [1, 5, 63, 64, 127, 128, 400].map(StateNameId);
         let mut search = StateSearch::NEW;

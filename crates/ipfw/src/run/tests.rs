@@ -7,6 +7,7 @@ mod explain;
 mod fields;
 mod fragments;
 mod hostile;
+mod limited;
 mod lookups;
 mod matching;
 mod nat;
@@ -14,7 +15,11 @@ mod replies;
 mod restoring;
 mod rulesets;
 mod sessions;
+mod sets;
+mod state_table;
 mod states;
+mod steps;
+mod tables;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -28,7 +33,7 @@ use slipring_wire::frame::{
 use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
-use crate::text::parse_command;
+use crate::text::{IpfwCommand, SetCommand, parse_command};
 
 /// A firewall with ports, rules and a clock, and its outputs.
 struct Fixture {

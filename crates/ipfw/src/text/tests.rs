@@ -1,3 +1,4 @@
+mod bounds;
 mod translators;
 
 use alloc::format;
@@ -56,6 +57,24 @@ const RULES: &[(&str, &str)] = &[
         "count ip from any to any mac-type 0x0800,0x86dd",
     ),
     ("allow tcp from any to any established", ""),
+    ("allow icmp6 from any to any", "allow ipv6-icmp from any to any"),
+    ("allow icmpv6 from any to any", "allow ipv6-icmp from any to any"),
+    ("allow ip4 from any to any", ""),
+    ("allow log logdst ipfw0 ip from any to any", ""),
+    ("allow ip from any to any ipver 4", ""),
+    ("allow ip from any to any ipversion 6", "allow ip from any to any ipver 6"),
+    ("allow ip from table(1) to any tagged tablearg", ""),
+    ("allow ip from table(1) to any mark tablearg", ""),
+    ("allow ip from any to any mark 0x7", ""),
+    ("deny ip from any to any not out", "deny ip from any to any in"),
+    ("allow ip from any to any lookup dst-ip:255.255.0.0 1", ""),
+    ("allow ip from any to any lookup src-ip:ffff:: 1", ""),
+    ("allow ip from any to any lookup dst-mac:ff:ff:ff:00:00:00 1", ""),
+    ("allow ip from any to any // no # 1", ""),
+    (
+        "allow tcp from any to any tcpflags syn,fin,!rst,!psh",
+        "allow tcp from any to any tcpflags syn,fin,!psh,!rst",
+    ),
     ("allow ip from not 1.2.3.4 to not me", ""),
     ("allow ip from any to any not in", "allow ip from any to any out"),
     ("allow ip from any to any recv em0 xmit em1 in", ""),

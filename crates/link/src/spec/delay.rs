@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use slipring_model::{Dist, Playback};
 
-use super::error::{at_least, filled, parameter_error};
+use super::error::{above, at_least, filled, parameter_error};
 use super::{SpecError, TraceEnd};
 use crate::user::DelayFactory;
 
@@ -148,5 +148,5 @@ fn check_steps(steps: &[DelayStep], period_ns: u64) -> Result<(), SpecError> {
         let allowed = format!("later than {}", pair[0].at_ns);
         return Err(SpecError::new("steps.at_ns", pair[1].at_ns, &allowed));
     }
-    at_least("period_ns", period_ns, steps[steps.len() - 1].at_ns + 1, "ns")
+    above("period_ns", period_ns, steps[steps.len() - 1].at_ns, "ns")
 }

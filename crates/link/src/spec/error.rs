@@ -40,6 +40,15 @@ pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Resul
     Err(SpecError::new(field, value, &format!("{least}{space}{unit} or more")))
 }
 
+/// Checks that `value` exceeds `low`.
+pub(super) fn above(field: &str, value: u64, low: u64, unit: &str) -> Result<(), SpecError> {
+    if value > low {
+        return Ok(());
+    }
+    let space = if unit.is_empty() { "" } else { " " };
+    Err(SpecError::new(field, value, &format!("more than {low}{space}{unit}")))
+}
+
 /// Checks an upper bound; `why` is appended to the message.
 pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(), SpecError> {
     if value <= most {

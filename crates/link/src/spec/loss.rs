@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use slipring_model::Chance;
 
 use super::SpecError;
-use super::error::{at_least, filled, probability};
+use super::error::{above, at_least, filled, probability};
 use crate::user::LossFactory;
 
 /// A loss model and its position.
@@ -161,7 +161,7 @@ fn chances(values: &[(&str, f64)]) -> Result<(), SpecError> {
 fn check_numbers(numbers: &[u64]) -> Result<(), SpecError> {
     filled("numbers", numbers)?;
     at_least("numbers", numbers[0], 1, "")?;
-    numbers.windows(2).try_for_each(|pair| at_least("numbers", pair[1], pair[0] + 1, ""))
+    numbers.windows(2).try_for_each(|pair| above("numbers", pair[1], pair[0], ""))
 }
 
 fn check_windows(windows: &[LossWindow], period_ns: Option<u64>) -> Result<(), SpecError> {

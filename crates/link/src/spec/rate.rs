@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use slipring_model::NANOS_PER_SEC;
 
 use super::SpecError;
-use super::error::{at_least, at_most, filled, within};
+use super::error::{above, at_least, at_most, filled, within};
 use super::frame_len::MAX_FRAME_LEN;
 use crate::user::RateFactory;
 
@@ -217,7 +217,7 @@ fn check_steps(steps: &[RateStep], period_ns: u64, end: TraceEnd) -> Result<(), 
     if end == TraceEnd::Loop && steps.iter().all(|step| step.bps == 0) {
         return Err(SpecError::new("steps.bps", 0, "a rate above 0 in at least one step"));
     }
-    at_least("period_ns", period_ns, steps[steps.len() - 1].at_ns + 1, "ns")
+    above("period_ns", period_ns, steps[steps.len() - 1].at_ns, "ns")
 }
 
 fn check_slots(bps: u64, period_ns: u64, slots: &[RateSlot]) -> Result<(), SpecError> {

@@ -1,8 +1,8 @@
 //! Changes of a running network.
 
 use slipring_link::{
-    DelaySpec, Discipline, LinkDropCause, LinkId, LinkQueueSpec, LinkSpec, LossSpec, NetworkSpec,
-    OrderPolicy, RateSpec,
+    BitErrorSpec, CorruptSpec, DelaySpec, Discipline, LinkDropCause, LinkId, LinkQueueSpec,
+    LinkSpec, LossSpec, MangleEdit, MangleSpec, NetworkSpec, OrderPolicy, RateSpec,
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 use slipring_model::{Chance, Dist};
@@ -68,6 +68,69 @@ fn a_frame_that_a_trace_left_on_the_line_goes_on_with_the_next_rate() {
     change(&mut sim, 5_000, constant(8_000_000_000));
     sim.finish();
     assert_eq!(sim.memory.releases(), [800, 5_800, 6_600]);
+}
+
+#[test]
+fn bytes_are_changed_as_the_specification_of_the_moment_says() {
+    let mangled = |byte: Option<u8>| {
+        let mangle = byte.map(|byte| MangleSpec {
+            chance: Chance::ALWAYS,
+            at: 0,
+            edit: MangleEdit::Set(vec![byte]),
+            fix_checksum: false,
+        });
+        LinkSpec { mangle, ..LinkSpec::wire("up") }
+    };
+    let corrupted = |byte: u32| LinkSpec {
+        corrupt: Some(CorruptSpec {
+            errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 8 },
+            from_byte: byte,
+            until_byte: Some(byte + 1),
+            fix_checksum: false,
+        }),
+        ..LinkSpec::wire("up")
+    };
+    let mut sim = Sim::link(mangled(None));
+    let specs = [
+        mangled(None),
+        mangled(Some(1)),
+        mangled(Some(1)),
+        mangled(Some(2)),
+        corrupted(0),
+        corrupted(1),
+        mangled(None),
+    ];
+    for (at_ns, spec) in (0..).step_by(100).zip(specs) {
+        change(&mut sim, at_ns, spec);
+        sim.push_frame(at_ns + 50, &[0; 60]);
+    }
+    sim.finish();
+    let heads: Vec<[u8; 2]> = sim.memory.bytes.iter().map(|all| [all[0], all[1]]).collect();
+    assert_eq!(heads, [[0, 0], [1, 0], [1, 0], [2, 0], [0xff, 0], [0, 0xff], [0, 0]]);
+}
+
+#[test]
+fn a_delay_that_varies_smoothly_goes_on_from_where_it_was() {
+    let smooth = |most| LinkSpec {
+        delay: DelaySpec {
+            half_life_ns: Some(1_000_000_000),
+            ..DelaySpec::random(Dist::uniform(0, most).unwrap())
+        },
+        order: OrderPolicy::Free,
+        ..LinkSpec::wire("up")
+    };
+    for seed in 0..10 {
+        let mut sim = Sim::seeded(smooth(1_000_000), seed);
+        // The process is far from where it began.
+        sim.push(60_000_000_000, 60);
+        change(&mut sim, 60_000_000_001, smooth(2_000_000));
+        sim.push(60_000_000_002, 60);
+        sim.finish();
+        let mut delays = sim.memory.delivered.clone();
+        delays.sort_by_key(|delivery| delivery.handle);
+        let [first, second] = [0, 1].map(|at| delays[at].release_ns - 60_000_000_000);
+        assert!(second.abs_diff(2 * first) < 2_000, "{seed}: {first} {second}");
+    }
 }
 
 #[test]

@@ -20,6 +20,18 @@ fn random(dist: Dist) -> LinkSpec {
 }
 
 #[test]
+fn a_frame_that_is_due_with_the_one_before_it_does_not_overtake_it() {
+    let in_turn =
+        DelaySpec { model: DelayModel::InTurn(vec![1_000, 900, 799]), half_life_ns: None };
+    let mut sim =
+        Sim::link(LinkSpec { delay: in_turn, order: OrderPolicy::Drop, ..LinkSpec::wire("up") });
+    [0, 100, 200].into_iter().for_each(|at_ns| _ = sim.push(at_ns, 60));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [1_000, 1_000]);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Order), 1);
+}
+
+#[test]
 fn a_constant_delay_keeps_order_and_gaps() {
     let out = releases(delayed(DelaySpec::constant(20 * MS)), 1000, 60, 777);
     let expected: Vec<u64> = (0..1000).map(|k| k * 777 + 20 * MS).collect();

@@ -28,6 +28,29 @@ fn share(lost: &[bool]) -> f64 {
 }
 
 #[test]
+fn every_cause_of_a_loss_has_its_name() {
+    let names = [
+        "loss",
+        "ber",
+        "police",
+        "queue",
+        "aqm",
+        "buffer",
+        "late",
+        "rx_overrun",
+        "tx_full",
+        "malformed",
+        "route",
+        "order",
+        "profile",
+        "model",
+    ];
+    assert_eq!(LinkDropCause::ALL.map(|cause| cause.to_string()), names);
+    assert_eq!(LinkDropCause::ALL.map(LinkDropCause::as_str), names);
+    assert_eq!(LinkDropCause::COUNT, 14);
+}
+
+#[test]
 fn independent_losses_are_as_many_as_asked_and_repeat_with_their_seed() {
     let first = losses(pre(percent(1)), 7, 1_000_000);
     // 3.3 standard deviations.

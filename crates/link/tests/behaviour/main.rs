@@ -9,6 +9,7 @@ mod change;
 mod defects;
 mod delay;
 mod golden;
+mod limits;
 mod loss;
 mod mangle;
 mod network;

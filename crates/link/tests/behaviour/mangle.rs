@@ -35,6 +35,37 @@ fn mangled(mangle: MangleSpec, frame: &[u8], count: u64) -> Sim {
 }
 
 #[test]
+fn bursts_of_bit_errors_stay_within_their_range_and_have_their_length() {
+    let with = |yes, bits, from_byte, until_byte| {
+        let chance = Chance::from_ratio(yes, 2).unwrap();
+        let errors = BitErrorSpec::Burst { chance, bits };
+        let corrupt = CorruptSpec { errors, from_byte, until_byte, fix_checksum: false };
+        let mut sim = Sim::link(LinkSpec { corrupt: Some(corrupt), ..LinkSpec::wire("up") });
+        (0..400).for_each(|number| _ = sim.push_frame(number, &[0; 60]));
+        sim.finish();
+        sim.memory.bytes
+    };
+    let wrong = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert!(with(0, 8, 0, None).iter().all(|bytes| wrong(bytes) == 0), "never");
+    let hit = with(1, 8, 0, None).iter().filter(|bytes| wrong(bytes) > 0).count();
+    assert!((150..250).contains(&hit), "{hit} of 400");
+    for bytes in with(2, 5, 10, Some(12)) {
+        assert_eq!((wrong(&bytes), wrong(&bytes[10..12])), (5, 5));
+        let run = u32::from(u16::from_be_bytes([bytes[10], bytes[11]]));
+        assert_eq!(run >> run.trailing_zeros(), 0b11111, "neighbours");
+    }
+    // Every place of the range is hit at times.
+    let places = with(2, 5, 10, Some(12));
+    assert!(places.iter().any(|bytes| bytes[10] & 0x80 != 0));
+    assert!(places.iter().any(|bytes| bytes[11] & 1 != 0));
+    // A run that is longer than its range, and a range behind the end of the frame.
+    for bytes in with(2, 100, 10, Some(12)) {
+        assert_eq!((wrong(&bytes), &bytes[10..12]), (16, &[0xff, 0xff][..]));
+    }
+    assert!(with(2, 8, 60, None).iter().all(|bytes| wrong(bytes) == 0), "behind the end");
+}
+
+#[test]
 fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
     let frame = udp();
     // The destination address, and the port after the IP header: checksums cover both.

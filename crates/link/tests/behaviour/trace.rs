@@ -62,6 +62,113 @@ fn an_opportunity_serves_a_frame_that_comes_at_its_moment() {
 }
 
 #[test]
+fn a_frame_that_occupies_the_line_longer_misses_opportunities() {
+    let profile = LinkProfile { samples_ns: vec![3 * MS / 2], loss_level: 1.0 };
+    let trace = opportunities(&[1, 2, 3], 1500, TraceEnd::Loop);
+    let out = releases(LinkSpec { profile: Some(profile), ..trace }, 3, 1500, 0);
+    assert_eq!(out, [5 * MS / 2, 9 * MS / 2, 13 * MS / 2]);
+}
+
+#[test]
+fn a_pause_skips_rounds_of_opportunities_without_shifting_them() {
+    // Opportunities at 1, 4 and 10 ms of every 10 ms, two of them at 10 ms.
+    let trace = || opportunities(&[1, 4, 10, 10], 1500, TraceEnd::Loop);
+    for (at_ms, expected) in [
+        (0, 1),
+        (1, 1),
+        (2, 4),
+        (5, 10),
+        (10, 10),
+        (11, 11),
+        (12, 14),
+        (20, 20),
+        (21, 21),
+        (1_000_000, 1_000_000),
+        (1_000_001, 1_000_001),
+        (1_000_002, 1_000_004),
+        (1_000_005, 1_000_010),
+    ] {
+        let mut sim = Sim::link(trace());
+        sim.push(at_ms * MS, 1500);
+        sim.finish();
+        assert_eq!(in_ms(&sim.memory.releases()), [expected], "at {at_ms} ms");
+        // The same after a frame has used the first opportunity.
+        let mut sim = Sim::link(trace());
+        sim.push(0, 1500);
+        sim.push(at_ms * MS, 1500);
+        sim.finish();
+        let next = if expected == 1 { 4 } else { expected };
+        assert_eq!(in_ms(&sim.memory.releases()), [1, next], "at {at_ms} ms");
+    }
+    // Both opportunities of one moment serve a frame that arrives then.
+    let mut sim = Sim::link(trace());
+    (0..3).for_each(|_| _ = sim.push(20 * MS, 1500));
+    sim.finish();
+    assert_eq!(in_ms(&sim.memory.releases()), [20, 20, 21]);
+}
+
+#[test]
+fn the_distance_that_is_held_is_that_of_the_last_two_moments() {
+    let spec = || opportunities(&[1, 5, 5], 1500, TraceEnd::Hold);
+    assert_eq!(in_ms(&releases(spec(), 5, 1500, 0)), [1, 5, 5, 9, 13]);
+    for (at_ms, expected) in [(6, 9), (9, 9), (10, 13), (4_001, 4_001), (4_002, 4_005)] {
+        let mut sim = Sim::link(spec());
+        (0..3).for_each(|_| _ = sim.push(0, 1500));
+        sim.push(at_ms * MS, 1500);
+        sim.finish();
+        assert_eq!(in_ms(&sim.memory.releases()), [1, 5, 5, expected], "at {at_ms} ms");
+    }
+    // A single opportunity recurs after its own time.
+    let single = opportunities(&[7], 1500, TraceEnd::Hold);
+    assert_eq!(in_ms(&releases(single, 3, 1500, 0)), [7, 14, 21]);
+}
+
+#[test]
+fn the_wait_for_opportunities_is_estimated_by_their_mean_rate() {
+    // 1500 bytes per ms on average: as many frames as wait at most 5 ms.
+    let queue = LinkQueueSpec { delay_ns: Some(5 * MS), ..LinkQueueSpec::default() };
+    let trace = opportunities(&[1, 2, 3], 1500, TraceEnd::Loop);
+    let mut sim = Sim::link(LinkSpec { queue, ..trace });
+    (0..20).for_each(|_| _ = sim.push(0, 1500));
+    sim.finish();
+    let taken = sim.memory.delivered.len();
+    assert!((5..=6).contains(&taken), "{taken}");
+}
+
+#[test]
+fn slots_and_waves_are_where_they_should_be_after_a_long_pause() {
+    const ROUNDS: u64 = 1_000_000;
+    for (whole, at_ns, len, expected) in [
+        (false, 0, 800, 1_800),
+        (false, 1_500, 800, 5_300),
+        (true, 1_500, 800, 5_800),
+        (false, 2_000, 100, 5_100),
+        (false, 8_000, 100, 11_100),
+        (true, 7_500, 800, 11_800),
+    ] {
+        let mut sim = Sim::link(slots(whole));
+        sim.push(ROUNDS * 10_000 + at_ns, len);
+        sim.finish();
+        assert_eq!(sim.memory.releases(), [ROUNDS * 10_000 + expected], "{whole} {at_ns}");
+    }
+    let sine = RateSpec::Sine {
+        mean_bps: 8_000_000,
+        amplitude_bps: 4_000_000,
+        period_ns: 1_000 * MS,
+        step_ns: MS,
+    };
+    // 1000 bytes at 8, 12, 8 and 4 Mbit/s.
+    for (at_ms, took_ns) in [(0, 1_000_000), (250, 666_667), (500, 1_000_000), (750, 2_000_000)] {
+        let mut sim = Sim::link(rated(sine.clone()));
+        let at_ns = 77_000 * MS + at_ms * MS;
+        sim.push(at_ns, 1_000);
+        sim.finish();
+        let took = sim.memory.releases()[0] - at_ns;
+        assert!(took.abs_diff(took_ns) < 10_000, "at {at_ms} ms: {took} ns");
+    }
+}
+
+#[test]
 fn a_trace_that_ends_lets_nothing_through_any_more() {
     let spec = LinkSpec {
         queue: LinkQueueSpec { packets: Some(3), ..LinkQueueSpec::default() },

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use slipring_link::{
-    DelaySpec, EntryId, LinkId, LinkSpec, LossModel, LossPosition, LossSpec, NetworkSpec, RateSpec,
+    Burst, Carrier, DelaySpec, EntryId, FrameHandle, LinkId, LinkSpec, LossModel, LossPosition,
+    LossSpec, NetworkSpec, RateSpec,
 };
 
-use crate::support::Sim;
+use crate::support::{Memory, Sim};
 
 const DELAY: u64 = 20_000;
 
@@ -42,6 +43,58 @@ fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1, 2, 3]);
     assert_eq!(sim.counters().output.bytes, 1724);
+}
+
+#[test]
+fn a_burst_knows_what_is_left_of_it() {
+    let mut memory = Memory::default();
+    let whole = memory.train(&[(10, 60), (20, 1500), (20, 64), (35, 100)]);
+    let burst = |handle, packets, bytes, first_ns, last_ns| Burst {
+        handle: FrameHandle(handle),
+        packets,
+        bytes,
+        first_ns,
+        last_ns,
+    };
+    assert_eq!(whole, burst(0, 4, 1724, 10, 35));
+    assert_eq!((whole.counts().packets, whole.counts().bytes), (4, 1724));
+    let mut left = whole;
+    let first = left.pop_front(&mut memory).unwrap();
+    assert_eq!((first.arrival_ns, first.handle, first.len), (10, FrameHandle(0), 60));
+    assert_eq!(left, burst(1, 3, 1664, 20, 35));
+    assert_eq!(left.front(&mut memory).unwrap().frame.len, 1500);
+    for (until_ns, front, rest) in [
+        (9, burst(0, 0, 0, 10, 35), burst(0, 4, 1724, 10, 35)),
+        (10, burst(0, 1, 60, 10, 10), burst(1, 3, 1664, 20, 35)),
+        (34, burst(0, 3, 1624, 10, 20), burst(3, 1, 100, 35, 35)),
+    ] {
+        let mut burst = whole;
+        assert_eq!(burst.split_until(until_ns, &mut memory), front, "{until_ns}");
+        assert_eq!(burst, rest, "{until_ns}");
+    }
+    let mut all = whole;
+    assert_eq!(all.split_until(35, &mut memory), whole);
+    assert_eq!((all.packets, all.bytes), (0, 0));
+    assert!(all.front(&mut memory).is_none() && all.pop_front(&mut memory).is_none());
+    let mut frames = vec![];
+    memory.split_burst(&whole, &mut frames);
+    let lens: Vec<u32> = frames.iter().map(|frame| frame.len).collect();
+    assert_eq!(lens, [60, 1500, 64, 100]);
+}
+
+#[test]
+fn trains_on_their_way_leave_in_time_after_a_change() {
+    let mut sim = Sim::link(plain(DELAY));
+    let burst = sim.memory.train(&[(10, 60), (20, 60), (30, 60)]);
+    sim.network.push_burst(EntryId(0), burst, &mut sim.memory);
+    let rate = RateSpec::Constant { bps: 1_000_000_000 };
+    let changed = NetworkSpec::single(LinkSpec { rate, ..plain(DELAY) });
+    sim.network.change(50, &changed).unwrap();
+    sim.push(60, 125);
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [10, 20, 30, 1_060].map(|at_ns| at_ns + DELAY));
+    assert!(sim.counters().is_balanced());
+    assert_eq!(sim.counters().output.packets, 4);
 }
 
 #[test]

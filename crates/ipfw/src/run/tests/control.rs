@@ -76,6 +76,102 @@ fn a_number_that_overflows_repeats_the_last_one() {
 }
 
 #[test]
+fn the_number_of_the_default_rule_is_given_to_no_other() {
+    for (first, next) in [(65434, 65534), (65435, 65435), (65533, 65533)] {
+        let mut fixture = Fixture::new(&format!("add {first} count {ALL}"));
+        fixture.run(&format!("add allow {ALL}"));
+        assert_eq!(fixture.numbers(), [first, next, 65535]);
+        assert!(!fixture.firewall.config().list.is_empty());
+        assert_eq!(fixture.firewall.config().list.len(), 3);
+    }
+}
+
+#[test]
+fn a_tag_is_set_once() {
+    let mut fixture = Fixture::new(&format!(
+        "add 100 count tag 5 {ALL}\nadd 200 count tag 6 {ALL}\nadd 300 count tag 5 {ALL}\n\
+         add 400 allow untag 6 {ALL}"
+    ));
+    let mut crossing = PacketMetadata::incoming(0);
+    fixture.cross(&mut udp(), &mut crossing);
+    assert_eq!(crossing.tags, [5]);
+}
+
+#[test]
+fn on_its_way_out_a_packet_begins_at_the_first_rule_with_its_tags_and_mark() {
+    let mut fixture = Fixture::new(&format!(
+        "disable one_pass\nadd 100 setmark 7 {ALL}\nadd 200 pipe 1 tag 5 {ALL}"
+    ));
+    let mut crossing = PacketMetadata::incoming(0);
+    assert_eq!(fixture.cross(&mut udp(), &mut crossing), RuleVerdict::Pipe(1));
+    assert_eq!(crossing.resume.map(|resume| resume.number), Some(200));
+    let out = crossing.outgoing(1);
+    assert_eq!((out.pass, out.recv, out.xmit), (CheckPass::Out, Some(0), Some(1)));
+    assert_eq!((out.resume, out.mark, out.tags), (None, 7, vec![5]));
+}
+
+#[test]
+fn only_without_one_pass_a_packet_comes_back_from_the_shaper() {
+    let mut fixture = Fixture::new("");
+    assert!(!fixture.firewall.continues_after_shaper());
+    fixture.run("disable one_pass");
+    assert!(fixture.firewall.continues_after_shaper());
+}
+
+#[test]
+fn the_plain_interpreter_has_no_program() {
+    let mut fixture = Fixture::new("add 100 allow udp from any to any");
+    assert!(fixture.firewall.program().is_some_and(|program| program.size_bytes() > 0));
+    fixture.firewall.set_plain(true);
+    assert!(fixture.firewall.program().is_none());
+    assert!(fixture.passes(udp()) && !fixture.passes(ping()));
+    fixture.firewall.set_plain(false);
+    assert!(fixture.firewall.program().is_some());
+}
+
+#[test]
+fn sets_have_tables_of_their_own_only_if_told_so() {
+    let rules = "table t create\nadd 100 set 3 allow ip from table(t) to any";
+    for (separate, passes) in [(false, [true, true]), (true, [false, true])] {
+        let mut fixture =
+            Fixture::new(&format!("sysctl net.inet.ip.fw.tables_sets={}", u8::from(separate)));
+        fixture.load(rules);
+        fixture.run("table t add 10.0.0.1");
+        assert_eq!(fixture.passes(udp()), passes[0], "{separate}");
+        fixture.run("set 3 table t add 10.0.0.2");
+        assert_eq!(fixture.passes(udp_from([10, 0, 0, 2])), passes[1], "{separate}");
+    }
+}
+
+#[test]
+fn a_batch_that_is_used_again_has_the_new_results_only() {
+    let mut fixture =
+        Fixture::new("add 100 allow udp from any to any\nadd 200 pipe 1 ip from any to any");
+    let mut batch = CheckedBatch::default();
+    for frames in [[udp(), ping()], [ping(), ping()], [udp(), udp()]] {
+        let mut all = frames.clone();
+        let outputs = &mut fixture.outputs;
+        fixture.firewall.check_all(&mut all[..], 2, (0, 0), outputs, &mut batch);
+    }
+    assert_eq!(batch.drain().collect::<Vec<_>>(), vec![CheckResult::Accepted; 2]);
+    assert_eq!(batch.drain().count(), 0);
+}
+
+#[test]
+fn a_rule_that_no_packet_matched_has_no_time_of_its_last_match() {
+    let mut fixture = Fixture::new(&format!("add 100 allow {ALL}"));
+    let mut batch = CheckedBatch::default();
+    let mut check = |frame: Vec<u8>, now| {
+        let outputs = &mut fixture.outputs;
+        fixture.firewall.check_all(&mut [frame][..], 1, (0, now), outputs, &mut batch);
+        fixture.firewall.config().list.iter().next().unwrap().1.last_match_ns
+    };
+    // The first frame is malformed: IPv4 without a header.
+    assert_eq!(check(udp()[..20].to_vec(), 5), None);
+    assert_eq!(check(udp(), 6), Some(6));
+}
+
+#[test]
 fn skipto_goes_on_at_its_target() {
     let mut fixture = Fixture::new(
         "add 100 skipto 300 ip from any to any\nadd 200 deny ip from any to any\nadd 300 allow ip from any to any",

@@ -5,7 +5,10 @@ use super::*;
 /// Returns whether `frame` matches a rule with this body.
 fn matches(body: &str, frame: &[u8]) -> bool {
     let mut fixture = Fixture::new(&format!("add 100 allow {body}"));
-    fixture.passes(frame.to_vec())
+    let compiled = fixture.passes(frame.to_vec());
+    fixture.firewall.set_plain(true);
+    assert_eq!(fixture.passes(frame.to_vec()), compiled, "{body}");
+    compiled
 }
 
 #[test]

@@ -85,7 +85,30 @@ fn icmp6_types_are_single_bits_up_to_255() {
 }
 
 #[test]
+fn a_packet_without_a_field_has_no_value_0_in_it() {
+    let tables = "table n create type number\ntable n add 0 1";
+    let bodies = [
+        "ip from any to any src-port 0-65535",
+        "ip from any to any dst-port 0-65535",
+        "lookup src-port n",
+        "lookup dst-port n",
+        "ip from any to any iplen 0-65535",
+        "ip from any to any dscp 0",
+        "lookup dscp n",
+    ];
+    assert_eq!(counted_by(tables, &bodies, udp_ports(0, 0)), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(counted_by(tables, &bodies, ping()), [4, 5, 6]);
+    assert!(counted_by(tables, &bodies, arp()).is_empty());
+}
+
+#[test]
 fn marks_and_tags_are_compared_with_what_a_table_says() {
+    for plain in [false, true] {
+        compare_marks_and_tags(plain);
+    }
+}
+
+fn compare_marks_and_tags(plain: bool) {
     let mut fixture = Fixture::new(
         "table t create valtype tag,mark\ntable t add 10.0.0.1 5,0x70 10.0.0.2 6,0x71\n\
          add 10 count tag 5 ip from any to any\nadd 20 setmark 0x70 ip from any to any\n\
@@ -96,6 +119,7 @@ fn marks_and_tags_are_compared_with_what_a_table_says() {
          add 500 count ip from any to any mark 0x1:0xf\n\
          add 600 count ip from any to any tagged 1-4\nadd 700 count ip from any to any tagged 6-9",
     );
+    fixture.firewall.set_plain(plain);
     for last in [1, 2] {
         fixture.check(udp_from([10, 0, 0, last]));
     }
@@ -103,13 +127,47 @@ fn marks_and_tags_are_compared_with_what_a_table_says() {
     assert_eq!(counted, [1, 1, 2, 2, 0, 0, 0]);
 }
 
-/// Returns the numbers of the rules that count `frame`.
+/// Returns the numbers of the rules that count `frame`, with both interpreters.
 fn counted_by(tables: &str, bodies: &[&str], frame: Vec<u8>) -> Vec<usize> {
     let rules = bodies.iter().enumerate();
     let rules: Vec<_> = rules.map(|(at, body)| format!("add {} count {body}", 100 + at)).collect();
-    let mut fixture = Fixture::new(&format!("{tables}\n{}", rules.join("\n")));
-    fixture.check(frame);
-    (0..bodies.len()).filter(|&at| fixture.count(100 + at as u16) == 1).collect()
+    let [compiled, plain] = [false, true].map(|plain| -> Vec<usize> {
+        let mut fixture = Fixture::new(&format!("{tables}\n{}", rules.join("\n")));
+        fixture.firewall.set_plain(plain);
+        fixture.check(frame.clone());
+        (0..bodies.len()).filter(|&at| fixture.count(100 + at as u16) == 1).collect()
+    });
+    assert_eq!(compiled, plain);
+    compiled
+}
+
+#[test]
+fn each_dscp_is_told_from_all_others() {
+    for listed in [0, 10, 46, 63] {
+        let body = format!("ip from any to any dscp {listed}");
+        let of = |dscp: u8| v4_with(&udp(), |ip| ip[1] = dscp << 2 | 3);
+        let hit = (0..64).filter(|&dscp| !counted_by("", &[&body], of(dscp)).is_empty());
+        assert_eq!(hit.collect::<Vec<_>>(), [listed]);
+    }
+}
+
+#[test]
+fn proto_version_and_establishment_are_those_of_ip_and_tcp() {
+    let bodies = [
+        "tcp from any to any",
+        "udp from any to any",
+        "ip4 from any to any",
+        "ip6 from any to any",
+        "tcp from any to any established",
+        "ip from any to any established",
+        "ip from any to any ipver 6",
+        "ip from any to any tcpoptions !mss",
+    ];
+    assert_eq!(counted_by("", &bodies, tcp(0x02)), [0, 2, 7]);
+    assert_eq!(counted_by("", &bodies, tcp(0x12)), [0, 2, 4, 5, 7]);
+    assert_eq!(counted_by("", &bodies, udp()), [1, 2]);
+    assert_eq!(counted_by("", &bodies, udp6()), [1, 3, 6]);
+    assert!(counted_by("", &bodies, arp()).is_empty());
 }
 
 #[test]

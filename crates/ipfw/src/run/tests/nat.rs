@@ -171,6 +171,20 @@ fn an_instance_takes_the_address_of_a_port() {
 }
 
 #[test]
+fn an_instance_without_an_address_takes_the_first_of_the_machine() {
+    let mut fixture = Fixture::new(
+        "nat 1 config redirect_port udp 10.0.0.77:9 9\nadd 100 nat 1 ip from any to any out",
+    );
+    assert_eq!(fixture.goes_out(udp()).0, RuleVerdict::Deny(DenyReason::Translation));
+    fixture.firewall.set_me(vec![
+        ("2001:db8::9".parse().unwrap(), Some(1)),
+        (Ipv4Addr::from(OWN).into(), None),
+        (Ipv4Addr::from(A).into(), Some(0)),
+    ]);
+    assert_eq!(source(&fixture.goes_out(udp()).1).0, OWN);
+}
+
+#[test]
 fn redirected_ports_reach_the_server_inside() {
     let mut fixture = Fixture::new(
         "nat 1 config ip 203.0.113.9 deny_in redirect_port udp 10.0.0.1:1000 53\n\

@@ -193,6 +193,80 @@ fn log_lines_tell_rule_action_packet_and_port() {
 }
 
 #[test]
+fn log_lines_name_the_action_and_the_fragment() {
+    let actions = [
+        ("reject", "Reject"),
+        ("unreach host", "Reject"),
+        ("unreach net", "Unreach 0"),
+        ("unreach port", "Unreach 3"),
+        ("reset", "Reset"),
+    ];
+    for (action, verb) in actions {
+        let mut fixture = Fixture::new(&format!("add 100 {action} log ip from any to any"));
+        fixture.check(udp());
+        let what = "UDP 10.0.0.1:1000 10.1.0.1:53 in via em0";
+        assert_eq!(lines(&mut fixture), [format!("ipfw: 100 {verb} {what}")]);
+    }
+    let mut fixture = Fixture::new("add 100 deny log ip from any to any");
+    for (flags, offset, end) in [
+        (0x20, 0, " (frag 9:26@0+)"),
+        (0x20, 10, " (frag 9:26@80+)"),
+        (0, 10, " (frag 9:26@80)"),
+        (0x40, 0, "em0"),
+    ] {
+        fixture.check(v4_with(&udp(), |ip| (ip[5], ip[6], ip[7]) = (9, flags, offset)));
+        let line = &lines(&mut fixture)[0];
+        assert!(line.ends_with(end), "{line}");
+    }
+}
+
+#[test]
+fn answers_of_one_family_are_for_packets_of_that_family() {
+    let tcp6 = || {
+        let ports = PortPair { src: 1000, dst: 80 };
+        v6(L4Spec::Tcp(TcpSpec { ports, flags: 2, seq: 1, ..Default::default() }), 0)
+    };
+    assert!(answer("add 100 reset6 ip from any to any", tcp6()).is_some());
+    assert!(answer("add 100 reset6 ip from any to any", tcp(2)).is_none());
+    assert!(answer("add 100 reset ip from any to any", tcp(2)).is_some());
+    let mut sctp6 = v6(L4Spec::Udp(PortPair { src: 1000, dst: 53 }), 0);
+    sctp6.extend([0; 4]);
+    (sctp6[19], sctp6[20]) = (12, 132);
+    assert!(answer("add 100 abort6 ip from any to any", sctp6).is_some());
+    let sctp = v4_with(&udp(), |ip| ip[9] = 132);
+    assert!(answer("add 100 abort6 ip from any to any", sctp.clone()).is_none());
+    assert!(answer("add 100 abort ip from any to any", sctp).is_some());
+}
+
+#[test]
+fn a_next_hop_of_a_table_is_of_the_family_of_the_packet() {
+    let mut fixture = Fixture::new(
+        "table t create valtype ipv4,ipv6\ntable t add 10.0.0.1 192.0.2.7,2001:db8::7\n\
+         table t add 2001:db8::1 192.0.2.8,2001:db8::8\n\
+         add 100 fwd tablearg ip from table(t) to any",
+    );
+    let v4 = RuleVerdict::Forward(crate::rule::NextHop::V4([192, 0, 2, 7].into(), 0));
+    assert_eq!(fixture.check(udp()), v4);
+    let v6 = RuleVerdict::Forward(crate::rule::NextHop::V6("2001:db8::8".parse().unwrap(), 0));
+    assert_eq!(fixture.check(udp6()), v6);
+}
+
+#[test]
+fn next_hops_that_are_addresses_are_known_as_such() {
+    for (action, is_address) in [
+        ("fwd 192.0.2.1", true),
+        ("fwd 2001:db8::1", true),
+        ("fwd tablearg", true),
+        ("fwd port:em1", false),
+        ("allow", false),
+    ] {
+        let fixture = Fixture::new(&format!("add 100 {action} ip from any to any"));
+        let entry = &fixture.firewall.config().list.entries[0];
+        assert_eq!(entry.rule.action.forwards_to_address(), is_address, "{action}");
+    }
+}
+
+#[test]
 fn logging_stops_at_its_budget_until_resetlog() {
     let mut fixture = Fixture::new("add 100 count log logamount 2 ip from any to any");
     (0..5).for_each(|_| drop(fixture.check(udp())));
