@@ -12,8 +12,8 @@ use slipring_test_support::Namespace;
 use super::port;
 use super::privilege::Privileges;
 
-/// Port names to test. `here` is an end of a veth pair with one queue, up; `DIR` is a directory
-/// that contains only a socket on which another program listens.
+/// Port names to test. `here` is one end of a veth pair with one queue, which is up. `DIR` is a
+/// directory with nothing but a socket on which another program listens.
 const NAMES: &[&str] = &[
     "null:",
     "null",
@@ -101,7 +101,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Runs doctor first: opening may create what the name refers to.
+    /// Runs doctor before opening the port, because opening may create what the name refers to.
     fn of(name: &str, dir: &Path) -> Self {
         let name = name.replace("DIR", &dir.display().to_string());
         let port = PortName::parse_classic(&name).unwrap();
