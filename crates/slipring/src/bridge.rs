@@ -174,7 +174,7 @@ impl BridgePlan {
 /// Checks that frames can pass in at least one direction, and warns about a direction in which they
 /// cannot.
 fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
-    // If there is only one port, it is both: its frames are sent back to it.
+    // If there is only one port, it is `left` and `right`: its frames are sent back to it.
     let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
     if !port_pair::can_pass(left, right) && !port_pair::can_pass(right, left) {
         return Err(port_pair::no_path(left, right).into());
