@@ -31,7 +31,8 @@ pub(crate) fn run_clock(
     }
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
-        // `--show-settings` and the like open no ports, so the clock does not matter.
+        // If the settings or figures are only printed, no ports are opened, so it does not matter
+        // that ports have no names.
         return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;

@@ -72,8 +72,8 @@ impl<'t> LocatedText<'t> {
         }
     }
 
-    /// Splits `name(args)` into the name and the text of the arguments; returns the whole text as
-    /// arguments if there are no brackets.
+    /// Splits `name(args)` into the name and the arguments; `None` if the text does not have this
+    /// form.
     fn call(self) -> Option<(&'t str, Self)> {
         let open = self.text.find('(')?;
         let inner = self.text[open + 1..].strip_suffix(')')?;
